@@ -1,0 +1,247 @@
+"""Options, typed once at the edge.
+
+Users give ``-o key=value`` pairs under Hudi's ``hoodie.*`` names (``lakeindex.*`` for what Hudi does not have);
+inside the library only the frozen :class:`WriteConfig` travels. ``OPTIONS`` is the single list: the parser, the
+error messages and the table in the README are made from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from lakeindex.errors import OptionError
+from lakeindex.model import IndexType, MergeMode
+
+
+class FilterSizing(StrEnum):
+    """How a filter's bits are chosen: from each file's row count, or Hudi's fixed number of entries."""
+
+    EXACT = "exact"
+    FIXED = "fixed"
+
+
+class FilterType(StrEnum):
+    """Filter types of ``hoodie.bloom.index.filter.type``."""
+
+    SIMPLE = "SIMPLE"
+    DYNAMIC_V0 = "DYNAMIC_V0"
+
+
+class MetadataTablePolicy(StrEnum):
+    """What to do with a table that has a metadata table, which our commits would leave stale."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+
+
+class InputFormat(StrEnum):
+    """Format of the input files; ``auto`` goes by the file's suffix."""
+
+    AUTO = "auto"
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSON = "json"
+
+
+class Codec(StrEnum):
+    """Parquet compression codecs we write and every reader of Hudi tables knows."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    UNCOMPRESSED = "uncompressed"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConfig:
+    """Everything a write may be told, typed. ``None`` means: from the table, or worked out from the data."""
+
+    index_type: IndexType | None = None
+    merge_mode: MergeMode | None = None
+    prune_by_ranges: bool = True
+    treebased_filter: bool | None = None
+    update_partition_path: bool = True
+    footer_cache: bool = True
+    filter_type: FilterType = FilterType.DYNAMIC_V0
+    filter_sizing: FilterSizing = FilterSizing.EXACT
+    filter_entries: int = 60_000
+    filter_fpp: float | None = None
+    filter_max_entries: int = 100_000
+    max_file_bytes: int = 125_829_120
+    small_file_bytes: int = 104_857_600
+    record_bytes_estimate: int | None = None
+    codec: Codec = Codec.ZSTD
+    row_group_rows: int = 25_000
+    chunk_rows: int = 250_000
+    input_format: InputFormat = InputFormat.AUTO
+    metadata_table: MetadataTablePolicy = MetadataTablePolicy.REFUSE
+    complex_key_new_encoding: bool | None = None
+    pending_foreign_max_age_seconds: int = 7_200
+    lock_lease_seconds: int = 60
+    lock_wait_seconds: int = 300
+    conflict_retries: int = 5
+    parallelism: int = 0
+    keep_runs: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: the name users write, the field it sets, how its text is read, and what is valid."""
+
+    key: str
+    field: str
+    parse: Callable[[str], Any]
+    valid: str
+    text: str
+    bound_at_creation: bool = False
+
+    @property
+    def default(self) -> Any:
+        """The value when the option is not given."""
+        return _DEFAULTS[self.field]
+
+
+_DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for f in fields(WriteConfig)}
+
+
+_E = TypeVar("_E", bound=StrEnum)
+_FLAG: Final = "true | false"
+
+
+def _flag(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(text)
+    return lowered == "true"
+
+
+def _whole(low: int, high: int = 2**62) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _probability(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise ValueError(text)
+    return value
+
+
+def _one_of(kind: type[_E]) -> Callable[[str], _E]:
+    by_name = {member.value.lower(): member for member in kind}
+
+    def parse(text: str) -> E:
+        try:
+            return by_name[text.strip().lower()]
+        except KeyError:
+            raise ValueError(text) from None
+
+    return parse
+
+
+def _names(kind: type[StrEnum]) -> str:
+    return " | ".join(member.value for member in kind)
+
+
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option("hoodie.index.type", "index_type", _one_of(IndexType), _names(IndexType),
+           "Index that finds where a key lives. Bound when the table is created; default BLOOM.", True),
+    Option("hoodie.write.record.merge.mode", "merge_mode", _one_of(MergeMode), _names(MergeMode),
+           "Which version of a record wins. Bound when the table is created; default: event time where the table "
+           "has an ordering field, else commit time. A table of Hudi's that does not say needs it once.", True),
+    Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", _flag, _FLAG,
+           "Complex key generator with one key field: `true` stores the bare `value`, `false` stores `field:value`. "
+           "Bound when the table is created (default false); detected from the stored keys of other tables.", True),
+    Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", _flag, _FLAG,
+           "Drop files whose key range cannot hold a key before their filter is read."),
+    Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", _flag, _FLAG,
+           "Range pruning by interval tree (`true`) or by list (`false`); unset: by sorted slices. All three give the "
+           "same answer."),
+    Option("hoodie.bloom.index.update.partition.path", "update_partition_path", _flag, _FLAG,
+           "Global index, key arrives with another partition: `true` moves the row, `false` updates it where it is."),
+    Option("lakeindex.footer.cache", "footer_cache", _flag, _FLAG,
+           "Keep key ranges, row counts and filters of base files in side files of the table."),
+    Option("hoodie.bloom.index.filter.type", "filter_type", _one_of(FilterType), _names(FilterType),
+           "Filter type written to footers."),
+    Option("lakeindex.bloom.sizing", "filter_sizing", _one_of(FilterSizing), _names(FilterSizing),
+           "`exact` sizes each filter for 1.25 x the rows of its file; `fixed` is Hudi's sizing by num_entries."),
+    Option("hoodie.index.bloom.num_entries", "filter_entries", _whole(1, 2**31 - 1), "1 .. 2147483647",
+           "Entries of a filter row with `fixed` sizing."),
+    Option("hoodie.index.bloom.fpp", "filter_fpp", _probability, "between 0 and 1, exclusive",
+           "False-positive probability of a filter; default 1e-6 with `exact` sizing, 1e-9 with `fixed`."),
+    Option("hoodie.bloom.index.filter.dynamic.max.entries", "filter_max_entries", _whole(1, 2**31 - 1),
+           "1 .. 2147483647", "Bound of a DYNAMIC_V0 filter's growth with `fixed` sizing, in entries."),
+    Option("hoodie.parquet.max.file.size", "max_file_bytes", _whole(1), "bytes, 1 or more",
+           "Target size of a base file; new rows roll over to another file group beyond it."),
+    Option("hoodie.parquet.small.file.limit", "small_file_bytes", _whole(0), "bytes, 0 or more (0: never fill)",
+           "Base files smaller than this are filled with new rows first."),
+    Option("hoodie.copyonwrite.record.size.estimate", "record_bytes_estimate", _whole(1), "bytes, 1 or more",
+           "Size of a record on disk; unset: estimated by encoding a sample of the batch."),
+    Option("hoodie.parquet.compression.codec", "codec", _one_of(Codec), _names(Codec), "Compression of base files."),
+    Option("lakeindex.parquet.row.group.rows", "row_group_rows", _whole(1, 2**31 - 1), "rows, 1 or more",
+           "Rows of a row group in a base file; rows are sorted by key within one."),
+    Option("lakeindex.chunk.rows", "chunk_rows", _whole(1, 2**31 - 1), "rows, 1 or more",
+           "Most rows of one chunk (a row group of the staged batch), the unit of look-up work."),
+    Option("lakeindex.input.format", "input_format", _one_of(InputFormat), _names(InputFormat),
+           "Format of the input files; `auto` goes by the suffix (.parquet, .csv, .csv.gz, .json, .jsonl, .ndjson)."),
+    Option("lakeindex.metadata.table", "metadata_table", _one_of(MetadataTablePolicy), _names(MetadataTablePolicy),
+           "A table with a metadata table is refused, or its metadata table is dropped before the first data file."),
+    Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", _whole(0), "seconds, 0 or more",
+           "Age from which another writer's unfinished instant counts as dead and is rolled back."),
+    Option("lakeindex.lock.lease", "lock_lease_seconds", _whole(2, 86_400), "seconds, 2 .. 86400",
+           "Lease of the table's lock and of a run; a holder that does not renew it in time is taken over."),
+    Option("lakeindex.lock.wait", "lock_wait_seconds", _whole(0, 86_400), "seconds, 0 .. 86400",
+           "How long to wait for the table's lock before giving up with exit code 5."),
+    Option("lakeindex.conflict.retries", "conflict_retries", _whole(0, 100), "0 .. 100",
+           "How often a run looks up and plans anew because another writer changed the same file groups."),
+    Option("lakeindex.parallelism", "parallelism", _whole(0, 10_000), "tasks at once, 0 .. 10000",
+           "Tasks that run at once; 0: one per core (local) or Spark's default parallelism."),
+    Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",
+           "Finished runs whose checkpoints and quarantine files are kept beside the table."),
+)
+
+BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}
+
+
+def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> WriteConfig:
+    """Typed configuration from option names and texts.
+
+    Raises:
+        OptionError: an unknown name (the message names near ones) or a value that is not valid (it says what is).
+    """
+    values: dict[str, Any] = {}
+    for key, text in dict(pairs).items():
+        option = BY_KEY.get(key)
+        if option is None:
+            near = difflib.get_close_matches(key, list(BY_KEY), n=3, cutoff=0.5)
+            raise OptionError(
+                f"unknown option {key!r}",
+                culprit=key,
+                hint=f"did you mean {', '.join(near)}?" if near else f"valid options: {', '.join(sorted(BY_KEY))}",
+            )
+        try:
+            values[option.field] = option.parse(text)
+        except ValueError:
+            raise OptionError(
+                f"option {key} cannot be {text!r}", culprit=key, hint=f"valid: {option.valid}"
+            ) from None
+    return WriteConfig(**values)
+
+
+def options_table() -> str:
+    """The options as a Markdown table, as it stands in the README."""
+    lines = ["| option | valid | default | meaning |", "|---|---|---|---|"]
+    for option in OPTIONS:
+        default = "" if option.default is None else str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+        lines.append(f"| `{option.key}` | {option.valid.replace('|', '/')} | {default} | {option.text} |")
+    return "\n".join(lines)

@@ -1,0 +1,160 @@
+"""The error tree: one root, one exit code a branch.
+
+::
+
+    LakeIndexError                      exit 1   anything else
+    |-- UsageError                      exit 2   wrong usage
+    |   `-- OptionError                          unknown option or value
+    |-- InputError                      exit 3   bad or missing input
+    |   |-- SchemaMismatchError                  the batch does not fit the table
+    |   `-- QuarantineExceededError              more bad rows than allowed
+    |-- TableError                      exit 4   the table is refused
+    |   |-- TableNotFoundError
+    |   |-- TableExistsError
+    |   |-- TableUnsupportedError                version, type or feature we do not write
+    |   |-- MetadataTableError                   a metadata table would go stale
+    |   `-- TableCorruptError                    damaged timeline, file or footer
+    |-- ConflictError                   exit 5   somebody else's work stands in the way
+    |   |-- WriteConflictError                   the table moved under our plan
+    |   |-- FencedError                          a newer attempt or lock epoch exists
+    |   |-- LockTimeoutError
+    |   |-- PendingInstantError                  a foreign writer's instant is in flight
+    |   `-- BatchIdReusedError                   same batch id, other input
+    |-- InvariantError                  exit 6   an identity is broken; nothing was published
+    `-- StorageError                    exit 1   the storage failed
+        |-- ObjectNotFoundError
+        |-- ObjectExistsError
+        `-- UnknownOutcomeError                  a write may or may not have happened
+
+Every message names the offending value, the file or instant, and the cure (``hint``).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class LakeIndexError(Exception):
+    """Root of all errors raised on purpose.
+
+    Args:
+        message: what is wrong, with the offending value in it.
+        culprit: the file, instant, option or row that is to blame, if there is one.
+        hint: what to do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, culprit: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.culprit = culprit
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.culprit, self.hint))
+
+
+def _rebuild(kind: type[LakeIndexError], message: str, culprit: str | None, hint: str | None) -> LakeIndexError:
+    return kind(message, culprit=culprit, hint=hint)
+
+
+class UsageError(LakeIndexError):
+    """The call itself is wrong."""
+
+    exit_code = 2
+
+
+class OptionError(UsageError):
+    """An option is unknown, or its value is not valid."""
+
+
+class InputError(LakeIndexError):
+    """The batch is missing, unreadable or wrong."""
+
+    exit_code = 3
+
+
+class SchemaMismatchError(InputError):
+    """The batch's columns or types do not fit the table's."""
+
+
+class QuarantineExceededError(InputError):
+    """More rows are bad than the caller allows."""
+
+
+class TableError(LakeIndexError):
+    """The table is refused."""
+
+    exit_code = 4
+
+
+class TableNotFoundError(TableError):
+    """No Hudi table at this place."""
+
+
+class TableExistsError(TableError):
+    """A table is there already."""
+
+
+class TableUnsupportedError(TableError):
+    """A table version, type or feature that is not written (or not read)."""
+
+
+class MetadataTableError(TableUnsupportedError):
+    """The table has a metadata table, which our commits would leave stale."""
+
+
+class TableCorruptError(TableError):
+    """A file, footer, instant or property is damaged."""
+
+
+class ConflictError(LakeIndexError):
+    """Somebody else's work stands in the way."""
+
+    exit_code = 5
+
+
+class WriteConflictError(ConflictError):
+    """The table moved under the file groups or keys of our plan."""
+
+
+class FencedError(ConflictError):
+    """A newer attempt of this run, or a newer lock epoch, exists."""
+
+
+class LockTimeoutError(ConflictError):
+    """The table's lock could not be had in time."""
+
+
+class PendingInstantError(ConflictError):
+    """An instant of a foreign writer is in flight."""
+
+
+class BatchIdReusedError(ConflictError):
+    """The batch id was used already, with other input."""
+
+
+class InvariantError(LakeIndexError):
+    """An identity that must hold before publishing does not; nothing was published."""
+
+    exit_code = 6
+
+
+class StorageError(LakeIndexError):
+    """The storage failed."""
+
+
+class ObjectNotFoundError(StorageError):
+    """No object at this path."""
+
+
+class ObjectExistsError(StorageError):
+    """Create-if-absent found an object."""
+
+
+class UnknownOutcomeError(StorageError):
+    """A write may or may not have happened (time-out, lost answer)."""

@@ -1,0 +1,85 @@
+"""Names of the stages, which of them an index type needs, and the columns of every checkpoint.
+
+Standard library only: DAG files, jobs, runners and stages all read this one table.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from lakeindex.model import IndexType
+
+
+class Stage(StrEnum):
+    """The five stages, in order; each is a job and an Airflow task."""
+
+    STAGE_INPUT = "stage_input"
+    INDEX_LOOKUP = "index_lookup"
+    BLOOM_CHECK = "bloom_check"
+    VERIFY_KEYS = "verify_keys"
+    MERGE_WRITE = "merge_write"
+
+
+STAGE_TITLES: Final[dict[Stage, str]] = {
+    Stage.STAGE_INPUT: "stage input: keys, partitions, quarantine, combine, sort",
+    Stage.INDEX_LOOKUP: "index lookup: footers and range pruning",
+    Stage.BLOOM_CHECK: "bloom check: probe each file's filter",
+    Stage.VERIFY_KEYS: "verify keys: exact match in the key column",
+    Stage.MERGE_WRITE: "merge write: tag, rewrite, publish",
+}
+
+_BLOOM_KINDS: Final = frozenset({IndexType.BLOOM, IndexType.GLOBAL_BLOOM})
+_GLOBAL_KINDS: Final = frozenset({IndexType.GLOBAL_BLOOM})
+
+
+def stages_for(index_type: IndexType) -> tuple[Stage, ...]:
+    """Stages that an index type runs, in order; only ``bloom_check`` depends on the type."""
+    return tuple(s for s in Stage if s is not Stage.BLOOM_CHECK or index_type in _BLOOM_KINDS)
+
+
+def is_global(index_type: IndexType) -> bool:
+    """Whether a key is unique in the whole table (True) or in its partition (False)."""
+    return index_type in _GLOBAL_KINDS
+
+
+# Checkpoint columns: name -> Arrow type name. Shapes and meaning: docs/architecture.md.
+STAGED_KEY: Final = "_li_key"
+STAGED_PARTITION: Final = "_li_partition"
+STAGED_OP: Final = "_li_op"
+OP_UPSERT: Final = 0
+OP_DELETE: Final = 1
+
+CHUNKS: Final[dict[str, str]] = {
+    "chunk": "int32",
+    "partition": "string",
+    "file": "string",
+    "row_group": "int32",
+    "rows": "int64",
+    "min_key": "string",
+    "max_key": "string",
+}
+FILES: Final[dict[str, str]] = {
+    "file": "int32",
+    "partition": "string",
+    "file_id": "string",
+    "instant": "string",
+    "write_token": "string",
+    "bytes": "int64",
+    "rows": "int64",
+    "row_groups": "int32",
+    "min_key": "string",
+    "max_key": "string",
+    "filter_from": "string",
+    "problem": "string",
+}
+RANGES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "from_row": "int64", "to_row": "int64"}
+CANDIDATES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "rows": "binary"}
+LOCATIONS: Final[dict[str, str]] = {
+    "chunk": "int32",
+    "row": "int32",
+    "file": "int32",
+    "row_group": "int32",
+    "row_in_group": "int32",
+    "fate": "int8",
+}

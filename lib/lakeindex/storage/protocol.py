@@ -1,0 +1,80 @@
+"""The storage port: everything the library reads or writes goes through it.
+
+Paths are relative to the store's root, ``/``-separated, never starting with ``/`` and never holding ``..``; they
+are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checked by one suite on every adapter:
+
+* a write is whole or absent for every reader, and readable right after it returned;
+* ``create`` has exactly one winner among any number of racers; the losers get ``ObjectExistsError``;
+* a call that raises ``UnknownOutcomeError`` may or may not have happened: the caller reads back;
+* ``delete`` of a missing object is no error; listing shows what is there, sorted by path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class ObjectMeta:
+    """One listed object.
+
+    Attributes:
+        path: relative to the store's root.
+        size_bytes: size of the object.
+        modified_ms: last modification, milliseconds since the epoch, UTC.
+        etag: the store's version mark, if it gives one.
+    """
+
+    path: str
+    size_bytes: int
+    modified_ms: int = 0
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One level of a folder: names of sub-folders (relative to the root) and the objects."""
+
+    folders: tuple[str, ...]
+    objects: tuple[ObjectMeta, ...]
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """A root (a folder or a bucket prefix) and what can be done below it."""
+
+    @property
+    def uri(self) -> str:
+        """The root, as a URL; ``open_storage(uri)`` in another process gives the same store."""
+
+    def list(self, prefix: str = "") -> list[ObjectMeta]:
+        """All objects below the folder ``prefix``, at any depth, sorted by path; empty if there is no such folder."""
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        """One level below the folder ``prefix``; empty if there is none."""
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and mark of one object. Raises: ObjectNotFoundError."""
+
+    def read(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """At most ``length`` bytes from ``start``. Raises: ObjectNotFoundError."""
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write the object only if it is absent. Raises: ObjectExistsError, UnknownOutcomeError."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write or replace the object, whole. Raises: UnknownOutcomeError."""
+
+    def delete(self, path: str) -> None:
+        """Remove the object; no error if it is not there."""
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make these objects and their folders durable (fsync on local disk; nothing on object stores)."""
+
+
+Paths = Sequence[str]
