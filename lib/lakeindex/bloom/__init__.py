@@ -1,0 +1,16 @@
+"""Hudi's bloom filters: sizing, building, probing, and the text in a Parquet footer."""
+
+from lakeindex.bloom.codec import FilterProblem, parse_filter
+from lakeindex.bloom.filter import BloomFilter, build_filter, expected_fpp, extend_filter
+from lakeindex.bloom.sizing import FilterSize, size_for
+
+__all__ = [
+    "BloomFilter",
+    "FilterProblem",
+    "FilterSize",
+    "build_filter",
+    "expected_fpp",
+    "extend_filter",
+    "parse_filter",
+    "size_for",
+]

@@ -1,0 +1,207 @@
+"""Bloom filters as Hudi's footers hold them: SIMPLE (fixed) and DYNAMIC_V0 (grows by rows), as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from lakeindex.bloom.sizing import FilterSize, false_positive_probability, size_for
+from lakeindex.config import FilterType, WriteConfig
+from lakeindex.errors import InvariantError
+from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BloomFilter:
+    """A filter and what its serialised header says. Immutable: the bits are read-only.
+
+    Attributes:
+        filter_type: SIMPLE or DYNAMIC_V0.
+        m: bits of one filter row.
+        k: hashes a key.
+        entries: keys a row is made for (DYNAMIC_V0's header); 0 where the header does not say (SIMPLE).
+        active_keys: keys added since the last row was appended (DYNAMIC_V0's header); 0 for SIMPLE.
+        bits: uint8 [rows, ceil(m / 8)].
+    """
+
+    filter_type: FilterType
+    m: int
+    k: int
+    entries: int
+    active_keys: int
+    bits: npt.NDArray[np.uint8]
+
+    @property
+    def rows(self) -> int:
+        """Filter rows; 1 for SIMPLE."""
+        return int(self.bits.shape[0])
+
+    def probe(self, keys: StringArray, from_row: int = 0, to_row: int | None = None) -> npt.NDArray[np.bool_]:
+        """Which of ``keys[from_row:to_row]`` the filter may hold, bool [to_row - from_row].
+
+        False is certain. An empty key, which no filter can hold, is answered with True: it proves nothing.
+
+        Raises:
+            InvariantError: a key is null.
+        """
+        return self.probe_buffers(string_buffers(keys), from_row, to_row)
+
+    def probe_buffers(
+        self, buffers: StringBuffers, from_row: int = 0, to_row: int | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """As :meth:`probe`, for keys whose buffers are at hand (many filters are probed with one chunk)."""
+        part = buffers.slice(from_row, len(buffers) if to_row is None else to_row)
+        out = np.empty(len(part), dtype=np.bool_)
+        if len(part):
+            _kernels().probe_keys(part.data, part.offsets, np.uint32(self.m), self.k, self.bits, out)
+            out |= part.offsets[1:] == part.offsets[:-1]
+        return out
+
+    def fill(self) -> tuple[float, ...]:
+        """Share of set bits, a value a row; 0.5 is what a filter is made for."""
+        return tuple(int(np.bitwise_count(row).sum(dtype=np.int64)) / self.m for row in self.bits)
+
+    def to_text(self) -> bytes:
+        """The filter as it stands in a footer: base64 of Hudi's serialised form."""
+        from lakeindex.bloom.codec import filter_text
+
+        return filter_text(self)
+
+
+def build_filter(keys: StringArray, config: WriteConfig, rows: int | None = None) -> BloomFilter:
+    """The filter of a file that holds these keys, byte for byte what Hudi builds with the same sizing.
+
+    Args:
+        keys: record keys in file order (the order matters only to a DYNAMIC_V0 filter that grows).
+        config: filter type and sizing.
+        rows: rows to size for, if not the number of keys.
+
+    Raises:
+        InvariantError: a key is null or empty; Hudi's reader cannot look such a key up.
+    """
+    size = size_for(len(keys) if rows is None else rows, config)
+    return build_sized(keys, size)
+
+
+def build_sized(keys: StringArray, size: FilterSize) -> BloomFilter:
+    """As :func:`build_filter`, with the size at hand."""
+    buffers = _checked(keys)
+    count = len(buffers)
+    targets, filter_rows = _rows_of_keys(count, size)
+    bits = np.zeros((filter_rows, (size.bits + 7) // 8), dtype=np.uint8)
+    if count:
+        _kernels().add_keys(buffers.data, buffers.offsets, np.uint32(size.bits), size.hashes, targets, bits)
+    bits.setflags(write=False)
+    if size.filter_type is FilterType.SIMPLE:
+        return BloomFilter(FilterType.SIMPLE, size.bits, size.hashes, 0, 0, bits)
+    active = count - (filter_rows - 1) * size.entries
+    return BloomFilter(FilterType.DYNAMIC_V0, size.bits, size.hashes, size.entries, active, bits)
+
+
+def extend_filter(old: BloomFilter, keys: StringArray) -> BloomFilter:
+    """The filter with more keys in it; the old one is unchanged.
+
+    Only a filter of one row can be extended, and the caller must know that it has room
+    (:mod:`lakeindex.bloom.marks`): the header does not say how full a SIMPLE one is.
+
+    Raises:
+        InvariantError: the filter has several rows, or a key is null or empty.
+    """
+    if old.rows != 1:
+        raise InvariantError(
+            f"a filter of {old.rows} rows cannot take more keys", hint="build it anew from all keys of the file"
+        )
+    buffers = _checked(keys)
+    bits = old.bits.copy()
+    if len(buffers):
+        targets = np.zeros(len(buffers), dtype=np.int64)
+        _kernels().add_keys(buffers.data, buffers.offsets, np.uint32(old.m), old.k, targets, bits)
+    bits.setflags(write=False)
+    active = old.active_keys + len(buffers) if old.filter_type is FilterType.DYNAMIC_V0 else 0
+    return BloomFilter(old.filter_type, old.m, old.k, old.entries, active, bits)
+
+
+def expected_fpp(bloom_filter: BloomFilter) -> float:
+    """False-positive probability of the filter as it is: from the share of bits that are set.
+
+    A key that is not in it is found by chance if all its ``k`` positions are set in some row:
+    ``1 - prod(1 - fill[row] ** k)``.
+    """
+    miss = 1.0
+    for fill in bloom_filter.fill():
+        miss *= 1.0 - fill**bloom_filter.k
+    return 1.0 - miss
+
+
+def lacks_bits(bloom_filter: BloomFilter, keys: int) -> bool:
+    """Whether the filter has clearly fewer bits set than this many distinct keys set: then it lost some.
+
+    Such a filter would answer "certainly not" for keys that are there. The bits of ``n`` keys are
+    ``m * (1 - exp(-k * n / m))`` with a standard deviation below ``sqrt(m) / 2``; six of those and 2 % are allowed.
+    """
+    rows, m, k = bloom_filter.rows, bloom_filter.m, bloom_filter.k
+    per_row = keys / rows
+    if bloom_filter.entries:
+        # every row but the last was filled with `entries` keys before the next one was appended
+        full = min(keys, (rows - 1) * bloom_filter.entries)
+        last = min(max(keys - full, 0), bloom_filter.entries)
+        loads = [full / max(rows - 1, 1)] * (rows - 1) + [last]
+    else:
+        loads = [per_row] * rows
+    for fill, load in zip(bloom_filter.fill(), loads, strict=True):
+        expected = 1.0 - false_clear(m, k, load)
+        if fill < expected * 0.98 - 3.0 / m**0.5:
+            return True
+    return False
+
+
+def false_clear(m: int, k: int, keys: float) -> float:
+    """Expected share of clear bits after this many keys: ``exp(-k * keys / m)``."""
+    return float(np.exp(-k * keys / m))
+
+
+def _checked(keys: StringArray) -> StringBuffers:
+    buffers = string_buffers(keys)
+    if buffers.has_empty():
+        raise InvariantError("an empty record key cannot be put into a filter", hint="Hudi refuses empty keys as well")
+    return buffers
+
+
+def _rows_of_keys(count: int, size: FilterSize) -> tuple[npt.NDArray[np.int64], int]:
+    """Filter row of each key in order, and how many rows there are.
+
+    DYNAMIC_V0 fills a row with ``entries`` keys, then appends one, up to ``max_rows``; the key that finds all rows
+    full goes to row 0, and those after it to the rows in turn, beginning with row 0 again (Hudi
+    ``InternalDynamicBloomFilter``).
+    """
+    keys = np.arange(count, dtype=np.int64)
+    last = size.max_rows
+    if size.filter_type is FilterType.SIMPLE or last == 1:
+        return np.zeros(count, dtype=np.int64), 1
+    limit = last * size.entries
+    rows = np.where(keys < limit, keys // size.entries, np.where(keys == limit, 0, (keys - limit - 1) % last))
+    return rows, max(1, min(last, -(-count // size.entries)))
+
+
+def _kernels() -> ModuleType:
+    """The compiled loops. Imported late: numba takes half a second, and reading a timeline needs no filter."""
+    from lakeindex.bloom import kernels
+
+    return kernels
+
+
+__all__ = [
+    "BloomFilter",
+    "build_filter",
+    "build_sized",
+    "expected_fpp",
+    "extend_filter",
+    "false_positive_probability",
+    "lacks_bits",
+]
