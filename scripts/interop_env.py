@@ -120,7 +120,8 @@ def _fetch_with_maven(mvn: str, version: str, target: Path) -> None:
 def _fetch_with_ivy(version: str, target: Path) -> None:
     jars = sorted((HOME / "venv").glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
     home = java_home()
-    java = str(home / "bin" / "java") if home else shutil.which("java")
+    # The machine's own Java comes first here: it trusts the certificates that the machine trusts.
+    java = shutil.which("java") or (str(home / "bin" / "java") if home else None)
     if not jars or not java:
         raise SetupError("neither Maven nor a Java runtime for Spark's Ivy is here (Debian: apt-get install maven)")
     command = [java, f"-Divy.home={HOME / 'ivy'}", "-cp", str(jars[0]), "org.apache.ivy.Main", "-warn", "-notransitive"]

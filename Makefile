@@ -1,0 +1,98 @@
+# Everything a person or the CI does with this checkout. `make` alone prints the targets.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The Python that makes .venv: the first one on PATH that is 3.11, 3.12 or 3.13 (looked up only by `make setup`).
+PYTHON = $(shell sh scripts/find_python.sh)
+BIN := .venv/bin
+WORKERS ?= 2
+# Suites with a target of their own; `make test` leaves them out.
+APART := interop or s3 or kill or model or slow or dag_spark or demo
+# JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
+RUN := $(BIN)/python scripts/env.py run --
+PYTEST := $(RUN) $(BIN)/pytest
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z][a-z0-9_-]*:.*## / {printf "  \033[1mmake %-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## make .venv from requirements.lock, with the lakeindex command (nothing to do: a blink)
+	@"$(PYTHON)" scripts/setup.py
+
+.PHONY: lock
+lock: setup ## resolve the dependencies of pyproject.toml anew into requirements.lock
+	@$(BIN)/python scripts/lock.py
+
+.PHONY: format
+format: setup ## rewrite the sources in the project's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: lint
+lint: setup ## ruff, mypy --strict, import contracts, the lock's freshness
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@PYTHONPATH=lib:. $(BIN)/lint-imports
+	@$(BIN)/python scripts/lock.py --check
+
+.PHONY: test
+test: setup ## what a newcomer runs: unit, property, local-runner, some Spark and DAG tests, with coverage
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART))" --cov --cov-report=term
+	@$(BIN)/python scripts/coverage_floor.py
+
+.PHONY: unit
+unit: setup ## the tests that need neither a JVM nor Airflow
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART) or spark or dag)"
+
+.PHONY: slow
+slow: setup ## tests that take long and have no target of their own
+	@$(PYTEST) -m slow
+
+.PHONY: model
+model: setup ## the commit protocol, every interleaving of small cases
+	@$(PYTEST) -m model
+
+.PHONY: kill
+kill: setup ## writers killed at random times; the next run needs no hand
+	@$(PYTEST) -m kill
+
+.PHONY: s3
+s3: setup ## the library on an S3 server in a process of its own
+	@$(PYTEST) -m s3
+
+.PHONY: interop
+interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other way round
+	@$(PYTEST) -m interop --timeout 1800 tests/interop
+
+.PHONY: test-dag
+test-dag: setup ## the whole DAG through spark-submit
+	@$(PYTEST) -m dag_spark --timeout 1200
+
+.PHONY: test-demo
+test-demo: setup ## the whole demo, as a test
+	@$(PYTEST) -m demo --timeout 1800
+
+.PHONY: demo
+demo: setup ## a year of flights: base load, two scheduled DAG runs, the funnel, every count checked
+	@$(RUN) $(BIN)/python -m demo.run
+
+.PHONY: airflow
+airflow: setup ## Airflow's web interface on 127.0.0.1:8080 with this project's DAGs
+	@$(RUN) $(BIN)/airflow standalone
+
+.PHONY: bench
+bench: setup ## lakeindex beside its peers, as ratios
+	@$(RUN) $(BIN)/python -m benchmarks.run
+
+.PHONY: compose-check
+compose-check: setup ## the compose file against the compose schema, and what it mounts against the checkout
+	@$(PYTEST) tests/architecture/test_compose.py
+
+.PHONY: clean
+clean: ## remove what the tests and the demo left behind (not .venv)
+	@rm -rf .airflow .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage* build dist
