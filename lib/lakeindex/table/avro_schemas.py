@@ -1,0 +1,131 @@
+"""Avro schemas of the timeline files that we write, field for field as Hudi 0.15 and 1.2 write them.
+
+``avro.java.string`` tells Hudi's generated classes to decode texts as ``java.lang.String``; without it they would
+fail on a cast.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+Schema: TypeAlias = "str | list[Any] | dict[str, Any]"
+
+_PACKAGE: Final = "org.apache.hudi.avro.model."
+_TEXT: Final[Schema] = {"type": "string", "avro.java.string": "String"}
+
+
+def _array(items: Schema) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Schema) -> dict[str, Any]:
+    return {"type": "map", "values": values, "avro.java.string": "String"}
+
+
+def _optional(kind: Schema) -> list[Any]:
+    return ["null", kind]
+
+
+def _field(name: str, kind: Schema) -> dict[str, Any]:
+    return {"name": name, "type": kind}
+
+
+def _nullable(name: str, kind: Schema) -> dict[str, Any]:
+    return {"name": name, "type": _optional(kind), "default": None}
+
+
+def _record(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": _PACKAGE + name, "fields": list(fields)}
+
+
+_VERSION: Final = {"name": "version", "type": ["int", "null"], "default": 1}
+_INSTANT_INFO: Final = _record("HoodieInstantInfo", _field("commitTime", _TEXT), _field("action", _TEXT))
+
+ROLLBACK_PLAN: Final = _record(
+    "HoodieRollbackPlan",
+    _nullable("instantToRollback", _INSTANT_INFO),
+    _nullable(
+        "RollbackRequests",
+        _array(
+            _record(
+                "HoodieRollbackRequest",
+                _field("partitionPath", _TEXT),
+                _nullable("fileId", _TEXT),
+                _nullable("latestBaseInstant", _TEXT),
+                {"name": "filesToBeDeleted", "type": {**_array(_TEXT), "default": []}, "default": []},
+                _nullable("logBlocksToBeDeleted", _map("long")),
+            )
+        ),
+    ),
+    _VERSION,
+)
+
+ROLLBACK_METADATA: Final = _record(
+    "HoodieRollbackMetadata",
+    _field("startRollbackTime", _TEXT),
+    _field("timeTakenInMillis", "long"),
+    _field("totalFilesDeleted", "int"),
+    _field("commitsRollback", _array(_TEXT)),
+    _field(
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieRollbackPartitionMetadata",
+                _field("partitionPath", _TEXT),
+                _field("successDeleteFiles", _array(_TEXT)),
+                _field("failedDeleteFiles", _array(_TEXT)),
+                _nullable("rollbackLogFiles", _map("long")),
+                _nullable("logFilesFromFailedCommit", _map("long")),
+            )
+        ),
+    ),
+    _VERSION,
+    {"name": "instantsRollback", "type": {**_array(_INSTANT_INFO), "default": []}, "default": []},
+)
+
+_SLICE_INFO: Final = _record(
+    "HoodieSliceInfo",
+    _nullable("dataFilePath", _TEXT),
+    _nullable("deltaFilePaths", _array(_TEXT)),
+    _nullable("fileId", _TEXT),
+    _nullable("partitionPath", _TEXT),
+    _nullable("bootstrapFilePath", _TEXT),
+    _VERSION,
+)
+
+_CLUSTERING_PLAN: Final = _record(
+    "HoodieClusteringPlan",
+    _nullable(
+        "inputGroups",
+        _array(
+            _record(
+                "HoodieClusteringGroup",
+                _nullable("slices", _array(_SLICE_INFO)),
+                _nullable("metrics", _map("double")),
+                {"name": "numOutputFileGroups", "type": ["int", "null"], "default": 1},
+                _nullable("extraMetadata", _map(_TEXT)),
+                _VERSION,
+            )
+        ),
+    ),
+    _nullable(
+        "strategy",
+        _record(
+            "HoodieClusteringStrategy",
+            _nullable("strategyClassName", _TEXT),
+            _nullable("strategyParams", _map(_TEXT)),
+            _VERSION,
+        ),
+    ),
+    _nullable("extraMetadata", _map(_TEXT)),
+    _VERSION,
+    _nullable("preserveHoodieMetadata", "boolean"),
+)
+
+REQUESTED_REPLACE: Final = _record(
+    "HoodieRequestedReplaceMetadata",
+    _nullable("operationType", _TEXT),
+    _nullable("clusteringPlan", _CLUSTERING_PLAN),
+    _nullable("extraMetadata", _map(_TEXT)),
+    _VERSION,
+)

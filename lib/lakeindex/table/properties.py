@@ -1,0 +1,351 @@
+"""The typed view of ``hoodie.properties``, whichever release wrote it.
+
+Hudi renamed several keys between 0.15 and 1.x; of each pair either is read (the newer one first). What this version
+does not write, or does not read, is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
+from lakeindex.format.properties import parse_properties, table_checksum
+from lakeindex.model import MergeMode
+from lakeindex.storage.protocol import Storage
+
+PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
+PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
+
+COPY_ON_WRITE: Final = "COPY_ON_WRITE"
+LAYOUT_1: Final = 1
+LAYOUT_2: Final = 2
+
+DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+EVENT_TIME_PAYLOAD: Final = "org.apache.hudi.common.model.EventTimeAvroPayload"
+OVERWRITE_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+EVENT_TIME_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+COMMIT_TIME_STRATEGY: Final = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+
+# Keys of each property, the newest spelling first.
+TABLE_NAME: Final = ("hoodie.table.name",)
+TABLE_TYPE: Final = ("hoodie.table.type",)
+TABLE_VERSION: Final = ("hoodie.table.version",)
+LAYOUT_VERSION: Final = ("hoodie.timeline.layout.version",)
+DATABASE_NAME: Final = ("hoodie.database.name",)
+CHECKSUM: Final = ("hoodie.table.checksum",)
+RECORD_KEY_FIELDS: Final = ("hoodie.table.recordkey.fields",)
+PARTITION_FIELDS: Final = ("hoodie.table.partition.fields",)
+ORDERING_FIELDS: Final = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+KEY_GENERATOR_TYPE: Final = ("hoodie.table.keygenerator.type",)
+KEY_GENERATOR_CLASS: Final = ("hoodie.table.keygenerator.class",)
+ARCHIVE_FOLDER: Final = ("hoodie.archivelog.folder",)
+TIMELINE_PATH: Final = ("hoodie.timeline.path",)
+HISTORY_PATH: Final = ("hoodie.timeline.history.path",)
+TIMEZONE: Final = ("hoodie.table.timeline.timezone",)
+BASE_FILE_FORMAT: Final = ("hoodie.table.base.file.format", "hoodie.table.ro.file.format")
+HIVE_STYLE: Final = ("hoodie.datasource.write.hive_style_partitioning",)
+URL_ENCODE: Final = ("hoodie.datasource.write.partitionpath.urlencode",)
+DROP_PARTITION_COLUMNS: Final = ("hoodie.datasource.write.drop.partition.columns",)
+POPULATE_META_FIELDS: Final = ("hoodie.populate.meta.fields",)
+CDC_ENABLED: Final = ("hoodie.table.cdc.enabled",)
+METADATA_PARTITIONS: Final = ("hoodie.table.metadata.partitions",)
+METADATA_PARTITIONS_INFLIGHT: Final = ("hoodie.table.metadata.partitions.inflight",)
+METAFILE_USES_BASE_FORMAT: Final = ("hoodie.partition.metafile.use.base.format",)
+BOOTSTRAP_BASE_PATH: Final = ("hoodie.bootstrap.base.path",)
+MERGE_MODE: Final = ("hoodie.record.merge.mode",)
+PAYLOAD_CLASS: Final = ("hoodie.compaction.payload.class",)
+MERGE_STRATEGY: Final = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+CREATE_SCHEMA: Final = ("hoodie.table.create.schema",)
+PARTIAL_UPDATE_MODE: Final = ("hoodie.table.partial.update.mode",)
+
+TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
+_OLD_TIMEBASED_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
+
+
+class KeyGeneratorType(StrEnum):
+    """Key generators by Hudi's 1.x type names."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+
+
+_GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
+    "SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
+    "ComplexKeyGenerator": KeyGeneratorType.COMPLEX,
+    "NonpartitionedKeyGenerator": KeyGeneratorType.NON_PARTITION,
+    "TimestampBasedKeyGenerator": KeyGeneratorType.TIMESTAMP,
+    "CustomKeyGenerator": KeyGeneratorType.CUSTOM,
+}
+_CLASS_OF: Final = {kind: name for name, kind in _GENERATOR_CLASSES.items()}
+_GENERATOR_PACKAGE: Final = "org.apache.hudi.keygen."
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """What ``hoodie.properties`` says, typed.
+
+    Attributes:
+        name: table name.
+        database: database name, empty if there is none.
+        table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``.
+        version: table version.
+        layout: timeline layout, 1 or 2.
+        key_fields: columns of the record key, in order; empty where Hudi generates the keys.
+        partition_fields: columns of the partition path, in order.
+        partition_types: with the custom key generator, ``SIMPLE`` or ``TIMESTAMP`` per partition field, if known.
+        ordering_fields: columns that decide which version of a record is newer; usually none or one.
+        key_generator: type of the key generator; ``None`` if none is named.
+        key_generator_name: what the table calls it, for messages.
+        hive_style: partition levels are ``field=value``.
+        url_encode: partition values are escaped.
+        timebased: options of the timestamp-based key generator, by their name behind ``hoodie.keygen.timebased.``.
+        timeline_path: folder below ``.hoodie`` of a layout-2 timeline.
+        archive_folder: folder below ``.hoodie`` of the archived timeline.
+        timezone: ``UTC`` or ``LOCAL``.
+        metadata_partitions: partitions of the metadata table that readers use, empty if there is none.
+        metadata_partitions_inflight: those being built.
+        entries: all properties as they stand in the file.
+    """
+
+    name: str
+    database: str = ""
+    table_type: str = COPY_ON_WRITE
+    version: int = 6
+    layout: int = LAYOUT_1
+    key_fields: tuple[str, ...] = ()
+    partition_fields: tuple[str, ...] = ()
+    partition_types: tuple[str, ...] | None = None
+    ordering_fields: tuple[str, ...] = ()
+    key_generator: KeyGeneratorType | None = None
+    key_generator_name: str = ""
+    hive_style: bool = False
+    url_encode: bool = False
+    timebased: Mapping[str, str] = field(default_factory=dict)
+    timeline_path: str = "timeline"
+    archive_folder: str = "archived"
+    timezone: str = "LOCAL"
+    base_file_format: str = "PARQUET"
+    populate_meta_fields: bool = True
+    drop_partition_columns: bool = False
+    cdc_enabled: bool = False
+    bootstrap_base_path: str | None = None
+    partial_update_mode: str | None = None
+    metafile_uses_base_format: bool = False
+    metadata_partitions: tuple[str, ...] = ()
+    metadata_partitions_inflight: tuple[str, ...] = ()
+    merge_mode_text: str | None = None
+    payload_class: str | None = None
+    merge_strategy: str | None = None
+    create_schema: str | None = None
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ordering_field(self) -> str | None:
+        """The one ordering field, if the table has exactly one."""
+        return self.ordering_fields[0] if len(self.ordering_fields) == 1 else None
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether rows live in partition folders."""
+        return bool(self.partition_fields) and self.key_generator is not KeyGeneratorType.NON_PARTITION
+
+    @property
+    def timeline_folder(self) -> str:
+        """Folder of the active timeline, relative to the table's."""
+        return f".hoodie/{self.timeline_path}" if self.layout == LAYOUT_2 else ".hoodie"
+
+    @property
+    def declared_merge_mode(self) -> MergeMode | None:
+        """The merge mode that the properties state, or ``None`` if they state none we know.
+
+        Order of precedence as in Hudi's own inference for tables below version 9: the merge mode, the payload class,
+        the merge strategy. A table without an ordering field has only one possible mode.
+        """
+        if self.merge_mode_text is not None:
+            known = {mode.value: mode for mode in MergeMode}
+            return known.get(self.merge_mode_text.upper())
+        if self.payload_class is not None:
+            return _MODE_OF_PAYLOAD.get(self.payload_class)
+        if self.merge_strategy is not None:
+            return _MODE_OF_STRATEGY.get(self.merge_strategy)
+        return None if self.ordering_fields else MergeMode.COMMIT_TIME_ORDERING
+
+    @property
+    def undeclared_merge(self) -> bool:
+        """Whether the properties are silent on merging (0.15 tables), as opposed to stating a mode we do not know."""
+        return (self.merge_mode_text, self.payload_class, self.merge_strategy) == (None, None, None)
+
+
+_MODE_OF_PAYLOAD: Final[dict[str, MergeMode]] = {
+    DEFAULT_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
+    EVENT_TIME_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
+    OVERWRITE_PAYLOAD: MergeMode.COMMIT_TIME_ORDERING,
+}
+_MODE_OF_STRATEGY: Final[dict[str, MergeMode]] = {
+    EVENT_TIME_STRATEGY: MergeMode.EVENT_TIME_ORDERING,
+    COMMIT_TIME_STRATEGY: MergeMode.COMMIT_TIME_ORDERING,
+}
+
+
+def generator_class(kind: KeyGeneratorType) -> str:
+    """Java class of a key generator, as 0.15 names it in the properties."""
+    return _GENERATOR_PACKAGE + _CLASS_OF[kind]
+
+
+def load_table_properties(storage: Storage) -> TableProperties:
+    """Read ``hoodie.properties``, or its backup while a writer is replacing it.
+
+    Raises:
+        TableNotFoundError: there is neither.
+        TableCorruptError: a property is missing or not valid.
+    """
+    data, path = _read_properties(storage)
+    return parse_table_properties(parse_properties(data, path), path)
+
+
+def _read_properties(storage: Storage) -> tuple[bytes, str]:
+    for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH):
+        try:
+            data = storage.read(path)
+        except ObjectNotFoundError:
+            continue
+        # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty.
+        if data.strip() or path == PROPERTIES_BACKUP_PATH:
+            return data, path
+    raise TableNotFoundError(
+        f"no Hudi table at {storage.uri}: {PROPERTIES_PATH} is missing or empty",
+        culprit=storage.uri,
+        hint="check the path, or make a table with `lakeindex create`",
+    )
+
+
+def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_PATH) -> TableProperties:
+    """Type the entries of ``hoodie.properties``.
+
+    Raises:
+        TableCorruptError: the name is missing, a number or flag is none, or the checksum is another table's.
+    """
+    read = _Reader(entries, source)
+    name = read.text(TABLE_NAME)
+    if name is None:
+        raise TableCorruptError(f"{source} names no table ({TABLE_NAME[0]})", culprit=source)
+    database = read.text(DATABASE_NAME) or ""
+    checksum = read.number(CHECKSUM, None)
+    if checksum is not None and checksum != table_checksum(database, name):
+        raise TableCorruptError(
+            f"{source}: {CHECKSUM[0]}={checksum} does not fit the table {database}.{name}",
+            culprit=source,
+            hint=f"the file is damaged or edited; for this name it is {table_checksum(database, name)}",
+        )
+    version = read.number(TABLE_VERSION, 0) or 0
+    layout = read.number(LAYOUT_VERSION, LAYOUT_2 if version >= 8 else LAYOUT_1) or LAYOUT_1
+    fields = read.names(PARTITION_FIELDS)
+    generator_name = read.text(KEY_GENERATOR_TYPE) or read.text(KEY_GENERATOR_CLASS) or ""
+    return TableProperties(
+        name=name,
+        database=database,
+        table_type=(read.text(TABLE_TYPE) or COPY_ON_WRITE).upper(),
+        version=version,
+        layout=layout,
+        key_fields=read.names(RECORD_KEY_FIELDS),
+        partition_fields=tuple(one.partition(":")[0] for one in fields),
+        partition_types=_partition_types(fields),
+        ordering_fields=read.names(ORDERING_FIELDS),
+        key_generator=_key_generator(generator_name),
+        key_generator_name=generator_name,
+        hive_style=read.flag(HIVE_STYLE, default=False),
+        url_encode=read.flag(URL_ENCODE, default=False),
+        timebased=_timebased(entries),
+        timeline_path=read.folder(TIMELINE_PATH, "timeline"),
+        archive_folder=read.folder(ARCHIVE_FOLDER, "archived"),
+        timezone=(read.text(TIMEZONE) or "LOCAL").upper(),
+        base_file_format=(read.text(BASE_FILE_FORMAT) or "PARQUET").upper(),
+        populate_meta_fields=read.flag(POPULATE_META_FIELDS, default=True),
+        drop_partition_columns=read.flag(DROP_PARTITION_COLUMNS, default=False),
+        cdc_enabled=read.flag(CDC_ENABLED, default=False),
+        bootstrap_base_path=read.text(BOOTSTRAP_BASE_PATH),
+        partial_update_mode=read.text(PARTIAL_UPDATE_MODE),
+        metafile_uses_base_format=read.flag(METAFILE_USES_BASE_FORMAT, default=False),
+        metadata_partitions=read.names(METADATA_PARTITIONS),
+        metadata_partitions_inflight=read.names(METADATA_PARTITIONS_INFLIGHT),
+        merge_mode_text=read.text(MERGE_MODE),
+        payload_class=read.text(PAYLOAD_CLASS),
+        merge_strategy=read.text(MERGE_STRATEGY),
+        create_schema=read.text(CREATE_SCHEMA),
+        entries=dict(entries),
+    )
+
+
+class _Reader:
+    """Looks properties up by any of their spellings; an empty text counts as absent, as it does in Hudi."""
+
+    def __init__(self, entries: Mapping[str, str], source: str) -> None:
+        self._entries = entries
+        self._source = source
+
+    def text(self, keys: tuple[str, ...]) -> str | None:
+        for key in keys:
+            value = self._entries.get(key, "").strip()
+            if value:
+                return value
+        return None
+
+    def names(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for part in (self.text(keys) or "").split(",") if (name := part.strip()))
+
+    def number(self, keys: tuple[str, ...], default: int | None) -> int | None:
+        text = self.text(keys)
+        if text is None:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise self._invalid(keys, text, "a whole number") from None
+
+    def flag(self, keys: tuple[str, ...], *, default: bool) -> bool:
+        text = self.text(keys)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise self._invalid(keys, text, "true or false")
+        return text.lower() == "true"
+
+    def folder(self, keys: tuple[str, ...], default: str) -> str:
+        text = self.text(keys) or default
+        if text.startswith("/") or any(level in ("", ".", "..") for level in text.split("/")):
+            raise self._invalid(keys, text, "a relative folder")
+        return text
+
+    def _invalid(self, keys: tuple[str, ...], text: str, expected: str) -> TableCorruptError:
+        return TableCorruptError(
+            f"{self._source}: {keys[0]} cannot be {text!r}", culprit=self._source, hint=f"it must be {expected}"
+        )
+
+
+def _key_generator(name: str) -> KeyGeneratorType | None:
+    by_type = {kind.value: kind for kind in KeyGeneratorType}
+    upper = name.upper().removesuffix("_AVRO")
+    if upper in by_type:
+        return by_type[upper]
+    simple_name = name.rpartition(".")[2].replace("AvroKeyGenerator", "KeyGenerator")
+    return _GENERATOR_CLASSES.get(simple_name)
+
+
+def _partition_types(fields: tuple[str, ...]) -> tuple[str, ...] | None:
+    types = tuple(field.partition(":")[2].upper() for field in fields)
+    return types if types and all(types) else None
+
+
+def _timebased(entries: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for prefix in (_OLD_TIMEBASED_PREFIX, TIMEBASED_PREFIX):
+        for key, value in entries.items():
+            if key.startswith(prefix):
+                found[key.removeprefix(prefix)] = value
+    return found

@@ -1,0 +1,190 @@
+"""The active timeline: which instants exist, and what the completed ones changed.
+
+One listing gives all instants. A completed file wins over the requested and inflight files of the same action, which
+stay beside it. The archived timeline is never needed: a file whose instant is older than the timeline was committed,
+unless the instant is still pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.avro_instants import AVRO_MAGIC, parse_avro_commit_metadata, parse_requested_replace
+from lakeindex.table.properties import TableProperties, load_table_properties
+
+_ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+_REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The instants of a table at one moment, in time order.
+
+    Attributes:
+        folder: folder of the timeline files, relative to the table's.
+        files: every instant file found, as it is (all states).
+    """
+
+    folder: str
+    files: tuple[Instant, ...]
+
+    @staticmethod
+    def load(storage: Storage, properties: TableProperties | None = None) -> Timeline:
+        """List the timeline.
+
+        Args:
+            storage: the table's folder.
+            properties: its properties; read if they are not given.
+        """
+        known = load_table_properties(storage) if properties is None else properties
+        folder = known.timeline_folder
+        listed = (one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects)
+        return Timeline.of(folder, (instant for name in listed if (instant := names.parse_instant(name)) is not None))
+
+    @staticmethod
+    def of(folder: str, files: Iterable[Instant]) -> Timeline:
+        """A timeline of given instant files."""
+        return Timeline(folder, tuple(sorted(files, key=_time_order)))
+
+    @cached_property
+    def instants(self) -> tuple[Instant, ...]:
+        """One instant for each time and action, in its furthest state, in time order."""
+        furthest: dict[tuple[str, str], Instant] = {}
+        for instant in self.files:
+            key = (instant.time, names.completed_action(instant.action))
+            known = furthest.get(key)
+            if known is None or _ORDER.index(known.state) < _ORDER.index(instant.state):
+                furthest[key] = instant
+        return tuple(sorted(furthest.values(), key=_time_order))
+
+    @cached_property
+    def completed(self) -> tuple[Instant, ...]:
+        """Completed instants of every action."""
+        return tuple(instant for instant in self.instants if instant.is_completed)
+
+    @cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants of every action that are requested or inflight, and not completed."""
+        return tuple(instant for instant in self.instants if not instant.is_completed)
+
+    @cached_property
+    def completed_writes(self) -> tuple[Instant, ...]:
+        """Completed commit, deltacommit and replacecommit instants."""
+        return tuple(instant for instant in self.completed if instant.action in names.WRITE_ACTIONS)
+
+    @cached_property
+    def pending_writes(self) -> tuple[Instant, ...]:
+        """Pending instants that would end as a commit, deltacommit or replacecommit."""
+        return tuple(one for one in self.pending if names.completed_action(one.action) in names.WRITE_ACTIONS)
+
+    @cached_property
+    def completed_write_times(self) -> frozenset[str]:
+        """Times of the completed writes."""
+        return frozenset(instant.time for instant in self.completed_writes)
+
+    @cached_property
+    def pending_times(self) -> frozenset[str]:
+        """Times of the pending instants."""
+        return frozenset(instant.time for instant in self.pending)
+
+    @cached_property
+    def savepoints(self) -> frozenset[str]:
+        """Times of the commits that a completed savepoint keeps."""
+        return frozenset(one.time for one in self.completed if one.action == names.SAVEPOINT)
+
+    @cached_property
+    def first_write_time(self) -> str | None:
+        """Where the active timeline starts: its first completed write that is no savepoint's.
+
+        Archiving passes savepointed commits, so that one may stand alone far before the others.
+        """
+        return next((one.time for one in self.completed_writes if one.time not in self.savepoints), None)
+
+    @property
+    def last_completed_write_time(self) -> str | None:
+        """Time of the newest completed write; ``None`` on a table without any."""
+        return self.completed_writes[-1].time if self.completed_writes else None
+
+    @property
+    def max_time(self) -> str | None:
+        """Greatest time of any instant in any state; a new instant must be greater."""
+        return self.files[-1].time if self.files else None
+
+    def is_visible(self, time: str) -> bool:
+        """Whether a data file of this instant belongs to the table.
+
+        It does if the write is completed, or if it is older than the active timeline (archived) and not pending.
+        """
+        if time in self.completed_write_times:
+            return True
+        first = self.first_write_time
+        return first is not None and names.comparable(time) < names.comparable(first) and time not in self.pending_times
+
+    def find(self, time: str) -> tuple[Instant, ...]:
+        """The instants of one time (a savepoint has the time of its commit)."""
+        return tuple(instant for instant in self.instants if instant.time == time)
+
+    def path(self, instant: Instant) -> str:
+        """Path of an instant's file, relative to the table's folder."""
+        return f"{self.folder}/{names.instant_file_name(instant)}"
+
+    def commit_metadata(self, storage: Storage, instant: Instant) -> CommitMetadata:
+        """What a completed (or inflight) write did (or is going to do).
+
+        Raises:
+            TableCorruptError: the file is gone, empty, truncated or not what its name says.
+        """
+        path = self.path(instant)
+        data = _read(storage, path)
+        if data.startswith(AVRO_MAGIC):
+            return parse_avro_commit_metadata(data, path)
+        return parse_commit_metadata(data, path)
+
+    def replaced_groups(self, storage: Storage, as_of: str | None = None) -> frozenset[tuple[str, str]]:
+        """File groups, as (partition path, file id), that completed replacecommits took out of the table."""
+        groups: set[tuple[str, str]] = set()
+        for instant in self.completed_writes:
+            if instant.action == names.REPLACE_COMMIT and _not_after(instant.time, as_of):
+                groups |= self.commit_metadata(storage, instant).replaced()
+        return frozenset(groups)
+
+    def pending_clustering(self, storage: Storage) -> frozenset[tuple[str, str]]:
+        """File groups, as (partition path, file id), that a pending clustering is going to replace.
+
+        Nobody may write to them until it completes or is rolled back: Hudi refuses such updates.
+        """
+        groups: set[tuple[str, str]] = set()
+        for instant in self.pending:
+            if instant.action in _REPLACING:
+                path = self.path(Instant(instant.time, instant.action, InstantState.REQUESTED))
+                try:
+                    data = storage.read(path)
+                except ObjectNotFoundError:
+                    continue  # completed, rolled back or never requested since the listing
+                groups |= set(parse_requested_replace(data, path).input_groups)
+        return frozenset(groups)
+
+
+def _time_order(instant: Instant) -> tuple[str, str, str, int]:
+    return names.comparable(instant.time), instant.time, instant.action, _ORDER.index(instant.state)
+
+
+def _not_after(time: str, as_of: str | None) -> bool:
+    return as_of is None or names.comparable(time) <= names.comparable(as_of)
+
+
+def _read(storage: Storage, path: str) -> bytes:
+    try:
+        return storage.read(path)
+    except ObjectNotFoundError:
+        raise TableCorruptError(
+            f"{path} is gone", culprit=path, hint="it was archived or rolled back meanwhile: try again"
+        ) from None
