@@ -41,7 +41,9 @@ def fingerprint() -> str:
 def run(*command: str | Path) -> None:
     """Run a command, echoed; its failure ends the set-up."""
     print("+", *command, flush=True)
-    subprocess.run([str(part) for part in command], check=True, cwd=ROOT)
+    done = subprocess.run([str(part) for part in command], check=False, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"make setup failed at: {' '.join(str(part) for part in command)}")
 
 
 def works(*command: str | Path) -> bool:
