@@ -74,6 +74,16 @@ class MergeMode(StrEnum):
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
 
 
+class KeyGeneratorType(StrEnum):
+    """How record keys and partition paths are made from columns (``hoodie.table.keygenerator.type``)."""
+
+    SIMPLE = "SIMPLE"
+    COMPLEX = "COMPLEX"
+    NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
+
+
 class IndexType(StrEnum):
     """Index families (``hoodie.index.type``)."""
 

@@ -179,5 +179,6 @@ def _moment(time: str) -> datetime:
     digits = comparable(time)
     if len(digits) != TIME_DIGITS:
         raise ValueError(f"an instant time has {TIME_DIGITS} digits: {time}")
-    whole = datetime(*(int(digits[a:b]) for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 12), (12, 14))), tzinfo=UTC)
-    return whole + timedelta(milliseconds=int(digits[14:17]))
+    year, month, day = int(digits[:4]), int(digits[4:6]), int(digits[6:8])
+    hour, minute, second = int(digits[8:10]), int(digits[10:12]), int(digits[12:14])
+    return datetime(year, month, day, hour, minute, second, int(digits[14:]) * 1000, tzinfo=UTC)

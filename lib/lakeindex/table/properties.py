@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
-from lakeindex.model import MergeMode
+from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.storage.protocol import Storage
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
@@ -63,16 +62,6 @@ PARTIAL_UPDATE_MODE: Final = ("hoodie.table.partial.update.mode",)
 
 TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
 _OLD_TIMEBASED_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
-
-
-class KeyGeneratorType(StrEnum):
-    """Key generators by Hudi's 1.x type names."""
-
-    SIMPLE = "SIMPLE"
-    COMPLEX = "COMPLEX"
-    NON_PARTITION = "NON_PARTITION"
-    TIMESTAMP = "TIMESTAMP"
-    CUSTOM = "CUSTOM"
 
 
 _GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
@@ -245,7 +234,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         )
     version = read.number(TABLE_VERSION, 0) or 0
     layout = read.number(LAYOUT_VERSION, LAYOUT_2 if version >= 8 else LAYOUT_1) or LAYOUT_1
-    fields = read.names(PARTITION_FIELDS)
+    keys, fields = read.names(RECORD_KEY_FIELDS), read.names(PARTITION_FIELDS)
     generator_name = read.text(KEY_GENERATOR_TYPE) or read.text(KEY_GENERATOR_CLASS) or ""
     return TableProperties(
         name=name,
@@ -253,11 +242,11 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         table_type=(read.text(TABLE_TYPE) or COPY_ON_WRITE).upper(),
         version=version,
         layout=layout,
-        key_fields=read.names(RECORD_KEY_FIELDS),
+        key_fields=keys,
         partition_fields=tuple(one.partition(":")[0] for one in fields),
         partition_types=_partition_types(fields),
         ordering_fields=read.names(ORDERING_FIELDS),
-        key_generator=_key_generator(generator_name),
+        key_generator=_key_generator(generator_name, keys, fields),
         key_generator_name=generator_name,
         hive_style=read.flag(HIVE_STYLE, default=False),
         url_encode=read.flag(URL_ENCODE, default=False),
@@ -328,13 +317,19 @@ class _Reader:
         )
 
 
-def _key_generator(name: str) -> KeyGeneratorType | None:
+def _key_generator(name: str, keys: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType | None:
+    """The generator by type or class name; where none is named, the one Hudi infers; ``None`` for any other."""
+    if not name:
+        if not partitions:
+            return KeyGeneratorType.NON_PARTITION
+        return KeyGeneratorType.SIMPLE if (len(keys), len(partitions)) == (1, 1) else KeyGeneratorType.COMPLEX
     by_type = {kind.value: kind for kind in KeyGeneratorType}
     upper = name.upper().removesuffix("_AVRO")
     if upper in by_type:
         return by_type[upper]
-    simple_name = name.rpartition(".")[2].replace("AvroKeyGenerator", "KeyGenerator")
-    return _GENERATOR_CLASSES.get(simple_name)
+    package, _, simple_name = name.rpartition(".")
+    known = _GENERATOR_CLASSES.get(simple_name.replace("AvroKeyGenerator", "KeyGenerator"))
+    return known if f"{package}." == _GENERATOR_PACKAGE else None
 
 
 def _partition_types(fields: tuple[str, ...]) -> tuple[str, ...] | None:
