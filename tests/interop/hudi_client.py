@@ -1,0 +1,157 @@
+"""Client of :mod:`tests.interop.hudi_server`: real Hudi as an object of the test process."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scripts import interop_env
+
+_SERVER: Final = Path(__file__).with_name("hudi_server.py")
+
+#: What keeps a table as it is: version 6, no metadata table. The rest only makes small jobs quick.
+_KEEP: Final[dict[str, dict[str, str]]] = {
+    "0.15.0": {"hoodie.metadata.enable": "false"},
+    "1.2.0": {
+        "hoodie.metadata.enable": "false",
+        "hoodie.write.table.version": "6",
+        "hoodie.write.auto.upgrade": "false",
+    },
+}
+_SMALL: Final[dict[str, str]] = {
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.upsert.shuffle.parallelism": "2",
+    "hoodie.insert.shuffle.parallelism": "2",
+    "hoodie.bulkinsert.shuffle.parallelism": "2",
+    "hoodie.delete.shuffle.parallelism": "2",
+    "hoodie.bloom.index.parallelism": "2",
+    "hoodie.index.bloom.num_entries": "2000",
+    "hoodie.bloom.index.filter.dynamic.max.entries": "10000",
+}
+
+
+def keep_options(version: str) -> dict[str, str]:
+    """Write options with which a Hudi release leaves a table of ours as it is."""
+    return {**_KEEP[version], **_SMALL, "hoodie.index.type": "BLOOM"}
+
+
+class HudiError(Exception):
+    """Hudi (or Spark) refused or failed; the message holds the chain of causes, innermost first."""
+
+
+class HudiServer:
+    """One Hudi release in a process of its own; starts at once, is waited for at the first request.
+
+    Args:
+        version: a key of ``interop_env.BUNDLES``.
+        scratch: folder for exchanged files and the log.
+    """
+
+    def __init__(self, version: str, scratch: Path, memory: str = "1500m") -> None:
+        self.version = version
+        self.log = scratch / "server.log"
+        self._scratch = scratch
+        self._count = 0
+        self._up = False
+        self._answers: queue.Queue[str] = queue.Queue()
+        scratch.mkdir(parents=True, exist_ok=True)
+        command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch), memory]
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=interop_env.environment(),
+                cwd=scratch,
+                text=True,
+            )
+        threading.Thread(target=self._pump, daemon=True).start()
+
+    def _pump(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def _answer(self, timeout: float) -> dict[str, Any]:
+        try:
+            line = self._answers.get(timeout=timeout)
+        except queue.Empty:
+            self._process.kill()
+            raise TimeoutError(f"Hudi {self.version}: no answer in {timeout} s; see {self.log}") from None
+        if not line:
+            raise HudiError(f"the process of Hudi {self.version} ended: {self.log.read_text(errors='replace')[-3000:]}")
+        answer: dict[str, Any] = json.loads(line)
+        if not answer["ok"]:
+            raise HudiError(answer["error"])
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def call(self, op: str, timeout: float = 240.0, **request: object) -> dict[str, Any]:
+        """Send one request and wait for its answer.
+
+        Raises:
+            HudiError: the operation failed in Hudi.
+            TimeoutError: no answer; the process is killed.
+        """
+        if not self._up:
+            self._answer(timeout)
+            self._up = True
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"op": op, **request}) + "\n")
+        self._process.stdin.flush()
+        return self._answer(timeout)
+
+    def _file(self, suffix: str) -> Path:
+        self._count += 1
+        return self._scratch / f"{self._count:05d}{suffix}"
+
+    def write(self, path: Path, rows: pa.Table, options: Mapping[str, str], *, mode: str = "append") -> None:
+        """Write rows with Hudi; ``hoodie.datasource.write.operation`` and the rest come from the options."""
+        sent = self._file(".parquet")
+        pq.write_table(rows, sent)
+        self.call("write", path=str(path), input=str(sent), mode=mode, options=dict(options))
+        sent.unlink()
+
+    def read(self, path: Path, options: Mapping[str, str] | None = None, where: str = "") -> pa.Table:
+        """Read a table with Hudi, meta columns included."""
+        out = self._file(".rows")
+        self.call("read", path=str(path), out=str(out), options=dict(options or {}), filter=where)
+        return pq.read_table(out)
+
+    def as_of(self, path: Path, instant: str) -> pa.Table:
+        """Time travel: the table as it was right after an instant."""
+        return self.read(path, {"as.of.instant": instant})
+
+    def since(self, path: Path, begin: str, end: str | None = None) -> pa.Table:
+        """Incremental read: rows written after ``begin`` (exclusive) up to ``end`` (inclusive)."""
+        options = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin}
+        if end is not None:
+            options["hoodie.datasource.read.end.instanttime"] = end
+        return self.read(path, options)
+
+    def sql(self, statement: str) -> list[list[str | None]]:
+        """Run a SQL statement, a procedure call for example."""
+        rows: list[list[str | None]] = self.call("sql", statement=statement)["rows"]
+        return rows
+
+    def close(self) -> None:
+        """End the process: it stops when its input ends."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()

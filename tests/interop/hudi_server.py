@@ -1,0 +1,136 @@
+"""A long-living process with one real Hudi release in a warm Spark session, driven by JSON lines.
+
+Runs in ``.interop/venv`` (PySpark 3.5), never in the project's environment; :mod:`tests.interop.hudi_client` is the
+other end. One request a line on standard input, one answer a line on standard output::
+
+    {"op": "write", "path": "/t", "input": "/rows.parquet", "mode": "append", "options": {"hoodie...": "..."}}
+    {"ok": true, "result": {...}} or {"ok": false, "error": "message of the innermost cause"}
+
+Rows travel as Parquet files on local disk. Everything that Spark, Hudi or the JVM print goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+Request = dict[str, Any]
+
+
+def start_session(jar: str, scratch: str, memory: str) -> SparkSession:
+    """A local session with two cores and one Hudi bundle, as Hudi's documentation asks for it."""
+    conf = {
+        "spark.jars": jar,
+        "spark.driver.extraClassPath": jar,
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        "spark.local.dir": f"{scratch}/spark",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("lakeindex interop")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+class Server:
+    """Operations on one session."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def _load(self, request: Request) -> DataFrame:
+        reader = self._session.read.format("hudi").options(**request.get("options", {}))
+        return reader.load(request["path"])
+
+    def write(self, request: Request) -> Request:
+        """Write the rows of a Parquet file with the given Hudi options, nothing added."""
+        rows = self._session.read.parquet(request["input"])
+        writer = rows.write.format("hudi").options(**request.get("options", {}))
+        writer.mode(request.get("mode", "append")).save(request["path"])
+        return {}
+
+    def read(self, request: Request) -> Request:
+        """Read a table (options decide: snapshot, as of an instant, incremental) into a Parquet folder."""
+        frame = self._load(request)
+        if request.get("filter"):
+            frame = frame.filter(request["filter"])
+        frame.coalesce(1).write.mode("overwrite").parquet(request["out"])
+        return {}
+
+    def sql(self, request: Request) -> Request:
+        """Run one statement; rows as lists of texts (None stays None)."""
+        rows = self._session.sql(request["statement"]).collect()
+        return {"rows": [[None if value is None else str(value) for value in row] for row in rows]}
+
+    def ping(self, request: Request) -> Request:
+        """Say which Spark this is."""
+        return {"spark": self._session.version, "echo": request.get("echo")}
+
+
+def _innermost(error: BaseException) -> str:
+    """Message of a Java error with the chain of its causes: Spark wraps what Hudi says several times."""
+    if not isinstance(error, Py4JJavaError):
+        return f"{type(error).__name__}: {error}"[:4000]
+    texts, cause = [], error.java_exception
+    while cause is not None and len(texts) < 12:
+        texts.append(str(cause.toString())[:1500])
+        cause = cause.getCause()
+    return " <- ".join(reversed(texts))
+
+
+def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
+    """Answer until standard input ends."""
+    operations: dict[str, Callable[[Request], Request]] = {
+        "write": server.write,
+        "read": server.read,
+        "sql": server.sql,
+        "ping": server.ping,
+    }
+    for line in requests:
+        request: Request = json.loads(line)
+        try:
+            answer: Request = {"ok": True, "result": operations[request["op"]](request)}
+        except (Py4JError, PySparkException) as error:
+            traceback.print_exc()
+            answer = {"ok": False, "error": _innermost(error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    """``hudi_server.py JAR SCRATCH MEMORY``; the first line on standard output says that the session is up."""
+    jar, scratch, memory = sys.argv[1:4]
+    # The JVM inherits descriptor 1 and may print there: keep the answers on a descriptor of their own.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    server = Server(start_session(jar, scratch, memory))
+    answers.write(json.dumps({"ok": True, "result": server.ping({})}) + "\n")
+    answers.flush()
+    serve(server, sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()
