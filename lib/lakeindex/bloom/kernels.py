@@ -13,7 +13,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.murmur import READ_BYTES, READ_OFFSETS, hash_round, inlined, kernel, mix_words, word_room
+from lakeindex.hashing.murmur import (
+    READ_BYTES,
+    READ_OFFSETS,
+    hash_round,
+    mix_words,
+    njit_inline,
+    njit_kernel,
+    word_room,
+)
 
 _READ_BITS: Final = numba.types.Array(numba.uint8, 2, "C", readonly=True)
 
@@ -21,7 +29,7 @@ Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
 
-@inlined
+@njit_inline
 def _position(h: np.uint32, bits: np.uint32) -> np.uint32:
     """``abs(h % bits)`` as Java has it: the remainder takes the sign of the dividend, so it is ``|h| % bits``."""
     signed = np.int32(h)
@@ -29,7 +37,7 @@ def _position(h: np.uint32, bits: np.uint32) -> np.uint32:
     return np.uint32(size % bits)
 
 
-@kernel(READ_BYTES, READ_OFFSETS, numba.uint32, numba.int64, numba.int64[::1], numba.uint8[:, ::1])
+@njit_kernel(READ_BYTES, READ_OFFSETS, numba.uint32, numba.int64, numba.int64[::1], numba.uint8[:, ::1])
 def add_keys(data: Bytes, offsets: Offsets, m: np.uint32, k: int, rows: Offsets, bits: Bytes) -> None:
     """Set the bits of each key ``i`` in filter row ``rows[i]``."""
     words = word_room(offsets)
@@ -44,7 +52,7 @@ def add_keys(data: Bytes, offsets: Offsets, m: np.uint32, k: int, rows: Offsets,
             bits[row, p >> np.uint32(3)] |= np.uint8(np.uint32(1) << (p & np.uint32(7)))
 
 
-@kernel(READ_BYTES, READ_OFFSETS, numba.uint32, numba.int64, _READ_BITS, numba.boolean[::1])
+@njit_kernel(READ_BYTES, READ_OFFSETS, numba.uint32, numba.int64, _READ_BITS, numba.boolean[::1])
 def probe_keys(data: Bytes, offsets: Offsets, m: np.uint32, k: int, bits: Bytes, out: npt.NDArray[np.bool_]) -> None:
     """``out[i]``: whether some filter row holds all positions of key ``i``. A miss ends at the first clear bit."""
     words = word_room(offsets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from lakeindex.errors import InvariantError
 _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _NO_OFFSETS: Final = np.zeros(1, dtype=np.int64)
 
-StringArray = pa.Array | pa.ChunkedArray
+StringArray: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,12 +34,12 @@ READ_BYTES: Final = numba.types.Array(numba.uint8, 1, "C", readonly=True)
 READ_OFFSETS: Final = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
 
-def inlined(function: _F) -> _F:
+def njit_inline(function: _F) -> _F:
     """Compile as a helper of the kernels below and in ``bloom`` (typed: numba's decorators are not)."""
     return cast(_F, numba.njit(inline="always")(function))
 
 
-def kernel(*signature: Any) -> Callable[[_F], _F]:
+def njit_kernel(*signature: Any) -> Callable[[_F], _F]:
     """Compile for one signature, without the interpreter's lock; the machine code is cached beside the module."""
 
     def decorate(function: _F) -> _F:
@@ -49,7 +49,7 @@ def kernel(*signature: Any) -> Callable[[_F], _F]:
     return decorate
 
 
-@inlined
+@njit_inline
 def word_room(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
     """A buffer for the mixed words of the longest of these keys."""
     longest = 0
@@ -58,7 +58,7 @@ def word_room(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
     return np.empty((longest >> 2) + 1, np.uint32)
 
 
-@inlined
+@njit_inline
 def mix_words(data: npt.NDArray[np.uint8], start: int, length: int, words: npt.NDArray[np.uint32]) -> np.uint32:
     """Mix a key's whole words into ``words``; the unmixed tail is returned."""
     for j in range(length >> 2):
@@ -82,7 +82,7 @@ def mix_words(data: npt.NDArray[np.uint8], start: int, length: int, words: npt.N
     return tail
 
 
-@inlined
+@njit_inline
 def hash_round(words: npt.NDArray[np.uint32], length: int, tail: np.uint32, seed: np.uint32) -> np.uint32:
     """The key's hash under ``seed``, from its mixed words."""
     h = np.uint32(seed ^ np.uint32(length))
@@ -96,7 +96,7 @@ def hash_round(words: npt.NDArray[np.uint32], length: int, tail: np.uint32, seed
     return h
 
 
-@kernel(READ_BYTES, READ_OFFSETS, numba.uint32, numba.uint32[::1])
+@njit_kernel(READ_BYTES, READ_OFFSETS, numba.uint32, numba.uint32[::1])
 def _hash_all(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], seed: np.uint32, out: npt.NDArray[np.uint32]
 ) -> None:

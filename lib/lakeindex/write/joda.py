@@ -1,0 +1,295 @@
+"""The part of Joda-Time's patterns that partition paths use: printing and parsing times.
+
+====== =============================  ====== =============================
+letter meaning                        letter meaning
+====== =============================  ====== =============================
+y, Y   year                           H, k   hour of day 0..23, 1..24
+x, w   week year, week                K, h   hour of half day 0..11, 1..12
+M      month (3: ``Jan``, 4 name)     m, s   minute, second
+d, D   day of month, of year          S      fraction of a second
+e, E   day of week, its name          a      AM or PM
+Z      ``+0100``, ZZ ``+01:00``       '...'  text as it stands
+====== =============================  ====== =============================
+
+Other letters are refused. Names are English. Years are the proleptic ISO calendar's and may have any number of
+digits; far from the present, zones other than UTC use the offset of the nearest year that Python knows.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lakeindex.errors import OptionError
+
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+_GMT_OFFSET: Final = re.compile(r"(?:GMT|UTC)([+-])(\d{1,2})(?::?(\d{2}))?")
+_PRINTABLE: Final = frozenset("yYxwMdDeEHkKhmsSaZ")
+_PARSABLE: Final = frozenset("yYMdDHkKhmsSaZE")
+_DAY_MS: Final = 86_400_000
+
+
+def zone_of(name: str | None) -> dt.tzinfo | None:
+    """Zone of a name as ``java.util.TimeZone`` knows it: an IANA name, ``GMT`` or ``GMT+5:30``; None for none.
+
+    Raises:
+        OptionError: no such zone (Java would silently take GMT).
+    """
+    text = (name or "").strip()
+    if not text:
+        return None
+    if text in ("UTC", "GMT", "Z"):
+        return dt.UTC
+    match = _GMT_OFFSET.fullmatch(text)
+    if match is not None:
+        minutes = int(match[2]) * 60 + int(match[3] or 0)
+        return dt.timezone(dt.timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    try:
+        return ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # unknown, not a name at all, or a folder of zones
+        raise OptionError(
+            f"time zone {text!r} is not known", culprit=text, hint="use an IANA name such as Europe/Paris, or GMT+5:30"
+        ) from None
+
+
+def _tokens(pattern: str, known: frozenset[str]) -> list[tuple[str, int, str]]:
+    """(letter, count, "") of a field, ("", 0, text) of text."""
+    found: list[tuple[str, int, str]] = []
+    end = 0
+    for match in _TOKEN.finditer(pattern):
+        if match.start() != end:
+            break
+        end = match.end()
+        letter, text = match[2], match[0]
+        if letter is not None:
+            if letter not in known:
+                raise _refused(pattern, letter)
+            found.append((letter, len(text), ""))
+        elif match[1] is not None:
+            found.append(("", 0, match[1].replace("''", "'") or "'"))
+        else:
+            found.append(("", 0, text))
+    if end != len(pattern):
+        raise _refused(pattern, pattern[end:])
+    return found
+
+
+def _refused(pattern: str, part: str) -> OptionError:
+    return OptionError(
+        f"date format {pattern!r}: {part!r} is not understood",
+        culprit=pattern,
+        hint="known letters: yYxwMdDeEHkKhmsSaZ",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A time in fields."""
+
+    year: int
+    month: int
+    day: int
+    day_of_year: int
+    week_year: int
+    week: int
+    week_day: int
+    millis_of_day: int
+    offset_minutes: int
+
+
+def _moment(millis: int, zone: dt.tzinfo) -> _Moment:
+    offset = _offset_minutes(millis, zone)
+    days, rest = divmod(millis + offset * 60_000, _DAY_MS)
+    year, month, day = _civil(days)
+    day_of_year = days - _days(year, 1, 1) + 1
+    week_day = (days + 3) % 7 + 1
+    # the ISO week belongs to the year of its Thursday
+    thursday = days - week_day + 4
+    week_year = _civil(thursday)[0]
+    week = (thursday - _days(week_year, 1, 1)) // 7 + 1
+    return _Moment(year, month, day, day_of_year, week_year, week, week_day, rest, offset)
+
+
+def _offset_minutes(millis: int, zone: dt.tzinfo) -> int:
+    if zone is dt.UTC:
+        return 0
+    near = max(-62_135_000_000, min(253_402_200_000, millis // 1000))
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=near)
+    offset = moment.astimezone(zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds() // 60)
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """Year, month, day of a day number since 1970-01-01 (Hinnant, ``civil_from_days``)."""
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    part = (5 * day_of_year + 2) // 153
+    month = part + 3 if part < 10 else part - 9
+    return era * 400 + year_of_era + (month <= 2), month, day_of_year - (153 * part + 2) // 5 + 1
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Day number since 1970-01-01 (Hinnant, ``days_from_civil``)."""
+    era, year_of_era = divmod(year - (month <= 2), 400)
+    day_of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+
+
+class JodaFormat:
+    """Prints times by a pattern. Raises: OptionError for a letter that is not known."""
+
+    def __init__(self, pattern: str) -> None:
+        self._tokens = _tokens(pattern, _PRINTABLE)
+
+    def text(self, millis: int, zone: dt.tzinfo) -> str:
+        """The time ``millis`` after the epoch, in ``zone``."""
+        moment = _moment(millis, zone)
+        return "".join(text if not letter else _printed(letter, count, moment) for letter, count, text in self._tokens)
+
+
+def _printed(letter: str, count: int, at: _Moment) -> str:
+    hour, rest = divmod(at.millis_of_day, 3_600_000)
+    if letter in "yYx":
+        return _printed_year(at.week_year if letter == "x" else at.year, count)
+    if letter == "M" and count >= 3:
+        return _MONTHS[at.month - 1] if count > 3 else _MONTHS[at.month - 1][:3]
+    if letter == "E":
+        return _DAYS[at.week_day - 1] if count > 3 else _DAYS[at.week_day - 1][:3]
+    if letter == "a":
+        return "AM" if hour < 12 else "PM"
+    if letter == "S":
+        return f"{rest % 1000:03d}".ljust(count, "0")[:count]
+    if letter == "Z":
+        return _printed_offset(at.offset_minutes, ":" if count > 1 else "")
+    numbers = {
+        "w": at.week, "M": at.month, "d": at.day, "D": at.day_of_year, "e": at.week_day,
+        "H": hour, "k": hour or 24, "K": hour % 12, "h": hour % 12 or 12,
+        "m": rest // 60_000, "s": rest // 1000 % 60,
+    }  # fmt: skip
+    return str(numbers[letter]).rjust(count, "0")
+
+
+def _printed_year(year: int, count: int) -> str:
+    if count == 2:
+        return f"{year % 100:02d}"
+    return f"{'-' if year < 0 else ''}{str(abs(year)).rjust(count, '0')}"
+
+
+def _printed_offset(minutes: int, between: str) -> str:
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours:02d}{between}{rest:02d}"
+
+
+class JodaParser:
+    """Reads times by a pattern, as lenient in the number of digits as Joda-Time.
+
+    Raises:
+        OptionError: a letter that is not known, or ``yy``, whose century Joda-Time takes from today's date.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        tokens = _tokens(pattern, _PARSABLE)
+        self._letters = [letter for letter, _, _ in tokens if letter]
+        parts = []
+        for place, (letter, count, text) in enumerate(tokens):
+            if letter in ("y", "Y") and count == 2:
+                raise _refused(pattern, letter * 2)
+            digits_follow = place + 1 < len(tokens) and tokens[place + 1][0] in tuple("yYMdDHkKhmsS")
+            parts.append(_expression(letter, count, text, digits_follow=digits_follow))
+        self._expression = re.compile("".join(parts), re.IGNORECASE)
+
+    def parse(self, text: str, zone: dt.tzinfo | None) -> tuple[int, dt.tzinfo] | None:
+        """Milliseconds since the epoch and the text's zone; None if the text does not fit.
+
+        Args:
+            text: the time.
+            zone: zone of texts that name no offset; None: UTC.
+        """
+        match = self._expression.fullmatch(text)
+        if match is None:
+            return None
+        fields = {letter: match[place + 1] for place, letter in enumerate(self._letters)}
+        local = _local_millis(fields)
+        if local is None:
+            return None
+        if "Z" in fields:
+            minutes = _offset_of(fields["Z"])
+            return local - minutes * 60_000, zone or dt.timezone(dt.timedelta(minutes=minutes))
+        own = zone or dt.UTC
+        millis = local - _offset_minutes(local, own) * 60_000
+        return local - _offset_minutes(millis, own) * 60_000, own
+
+
+def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> str:
+    if not letter:
+        return re.escape(text)
+    if letter in "yY":
+        return rf"([+-]?\d{{1,{count if digits_follow else 9}}})"
+    if letter == "M" and count >= 3:
+        return f"({'|'.join(f'{name}|{name[:3]}' for name in _MONTHS)})"
+    if letter == "E":
+        return f"({'|'.join(f'{name}|{name[:3]}' for name in _DAYS)})"
+    if letter == "a":
+        return "(AM|PM)"
+    if letter == "Z":
+        return r"(Z|[+-]\d{2}(?::?\d{2})?)"
+    if letter == "S":
+        return rf"(\d{{1,{count}}})"
+    return rf"(\d{{1,{max(count, 3 if letter == 'D' else 2)}}})"
+
+
+def _offset_of(text: str) -> int:
+    if text.upper() == "Z":
+        return 0
+    minutes = int(text[1:3]) * 60 + int(text[3:].lstrip(":") or 0)
+    return -minutes if text[0] == "-" else minutes
+
+
+def _local_millis(fields: dict[str, str]) -> int | None:
+    """Milliseconds since the epoch of the fields, without a zone; None if there is no such time."""
+    year = int(fields.get("y", fields.get("Y", "1970")))
+    month_text = fields.get("M", "1")
+    month = int(month_text) if month_text.isdigit() else _month_of(month_text)
+    day = int(fields.get("d", "1"))
+    if not 1 <= month <= 12 or not 1 <= day <= _days_in(year, month):
+        return None
+    days = _days(year, month, day)
+    if "D" in fields:
+        days = _days(year, 1, 1) + int(fields["D"]) - 1
+    hour = _hour_of(fields)
+    minute, second = int(fields.get("m", "0")), int(fields.get("s", "0"))
+    if hour is None or minute > 59 or second > 59:
+        return None
+    millis = int(fields.get("S", "0").ljust(3, "0")[:3])
+    return days * _DAY_MS + hour * 3_600_000 + minute * 60_000 + second * 1000 + millis
+
+
+def _month_of(name: str) -> int:
+    return next(n for n, month in enumerate(_MONTHS, 1) if month[:3].lower() == name[:3].lower())
+
+
+def _days_in(year: int, month: int) -> int:
+    following = (year + 1, 1) if month == 12 else (year, month + 1)
+    return _days(*following, 1) - _days(year, month, 1)
+
+
+def _hour_of(fields: dict[str, str]) -> int | None:
+    for letter, low, high in (("H", 0, 23), ("k", 1, 24)):
+        if letter in fields:
+            hour = int(fields[letter])
+            return hour % 24 if low <= hour <= high else None
+    for letter, low, high in (("h", 1, 12), ("K", 0, 11)):
+        if letter in fields:
+            hour = int(fields[letter])
+            afternoon = 12 if fields.get("a", "AM").upper() == "PM" else 0
+            return hour % 12 + afternoon if low <= hour <= high else None
+    return 0
