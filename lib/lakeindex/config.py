@@ -1,20 +1,21 @@
 """Options, typed once at the edge.
 
 Users give ``-o key=value`` pairs under Hudi's ``hoodie.*`` names (``lakeindex.*`` for what Hudi does not have);
-inside the library only the frozen :class:`WriteConfig` travels. ``OPTIONS`` is the single list: the parser, the
-error messages and the table in the README are made from it.
+inside the library only the frozen :class:`WriteConfig` and :class:`CreateConfig` travel. ``OPTIONS`` (for writes) and
+``CREATE_OPTIONS`` (for ``create``) are the single lists: the parsers, the error messages and the tables in the README
+are made from them.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from lakeindex.errors import OptionError
-from lakeindex.model import IndexType, MergeMode
+from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 
 
 class FilterSizing(StrEnum):
@@ -89,6 +90,20 @@ class WriteConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateConfig:
+    """Everything the making of a table may be told, typed. ``None`` means: worked out from the other choices."""
+
+    index_type: IndexType | None = None
+    merge_mode: MergeMode | None = None
+    complex_key_new_encoding: bool | None = None
+    key_generator: KeyGeneratorType | None = None
+    hive_style: bool = False
+    url_encode: bool = False
+    database: str = ""
+    timebased: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """One option: the name users write, the field it sets, how its text is read, and what is valid."""
 
@@ -102,10 +117,23 @@ class Option:
     @property
     def default(self) -> Any:
         """The value when the option is not given."""
-        return _DEFAULTS[self.field]
+        return _DEFAULTS.get(self.field)
 
 
-_DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for f in fields(WriteConfig)}
+_DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for kind in (CreateConfig, WriteConfig) for f in fields(kind)}
+_TIMEBASED: Final = "timebased"
+
+KEY_GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
+    "org.apache.hudi.keygen.SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
+    "org.apache.hudi.keygen.ComplexKeyGenerator": KeyGeneratorType.COMPLEX,
+    "org.apache.hudi.keygen.NonpartitionedKeyGenerator": KeyGeneratorType.NON_PARTITION,
+    "org.apache.hudi.keygen.TimestampBasedKeyGenerator": KeyGeneratorType.TIMESTAMP,
+    "org.apache.hudi.keygen.CustomKeyGenerator": KeyGeneratorType.CUSTOM,
+}
+"""Key generators by the Java class that Hudi 0.15 names in a table's properties."""
+
+TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
+"""Options of the timestamp-based key generator; the table's properties keep them under the same names."""
 
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -139,7 +167,7 @@ def _probability(text: str) -> float:
 def _one_of(kind: type[_E]) -> Callable[[str], _E]:
     by_name = {member.value.lower(): member for member in kind}
 
-    def parse(text: str) -> E:
+    def parse(text: str) -> _E:
         try:
             return by_name[text.strip().lower()]
         except KeyError:
@@ -148,10 +176,34 @@ def _one_of(kind: type[_E]) -> Callable[[str], _E]:
     return parse
 
 
+def _generator_class(text: str) -> KeyGeneratorType:
+    try:
+        return KEY_GENERATOR_CLASSES[text.strip()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError(text)
+    return text
+
+
+def _choice(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.strip().upper() not in values:
+            raise ValueError(text)
+        return text.strip().upper()
+
+    return parse
+
+
 def _names(kind: type[StrEnum]) -> str:
     return " | ".join(member.value for member in kind)
 
 
+_TIMESTAMP_TYPES: Final = ("EPOCHMILLISECONDS", "UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "SCALAR")
+_TIME_UNITS: Final = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 
 OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.index.type", "index_type", _one_of(IndexType), _names(IndexType),
@@ -210,38 +262,100 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
 )
 
+CREATE_OPTIONS: Final[tuple[Option, ...]] = (
+    *(option for option in OPTIONS if option.bound_at_creation),
+    Option("hoodie.table.keygenerator.type", "key_generator", _one_of(KeyGeneratorType), _names(KeyGeneratorType),
+           "Key generator; default NON_PARTITION without partition fields, SIMPLE with one key and one partition "
+           "field, else COMPLEX. CUSTOM takes partition fields as `field:SIMPLE` or `field:TIMESTAMP`."),
+    Option("hoodie.table.keygenerator.class", "key_generator", _generator_class, " | ".join(KEY_GENERATOR_CLASSES),
+           "The same by its Java class."),
+    Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", _flag, _FLAG,
+           "Partition folders are named `field=value`."),
+    Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", _flag, _FLAG,
+           "Partition values are escaped, so that a `/` in a value makes no deeper folder."),
+    Option("hoodie.database.name", "database", _text, "a name", "Database the table belongs to."),
+    Option(TIMEBASED_PREFIX + "timestamp.type", _TIMEBASED, _choice(*_TIMESTAMP_TYPES), " | ".join(_TIMESTAMP_TYPES),
+           "What the partition field of a TIMESTAMP key generator holds."),
+    Option(TIMEBASED_PREFIX + "timestamp.scalar.time.unit", _TIMEBASED, _choice(*_TIME_UNITS), " | ".join(_TIME_UNITS),
+           "Unit of a SCALAR timestamp since the epoch."),
+    Option(TIMEBASED_PREFIX + "input.dateformat", _TIMEBASED, _text, "Java date patterns",
+           "Patterns of a DATE_STRING or MIXED timestamp, the first that fits counts."),
+    Option(TIMEBASED_PREFIX + "input.dateformat.list.delimiter.regex", _TIMEBASED, _text, "a regular expression",
+           "What stands between several input patterns; `,` if it is not given."),
+    Option(TIMEBASED_PREFIX + "input.timezone", _TIMEBASED, _text, "a time zone", "Zone of texts that name none."),
+    Option(TIMEBASED_PREFIX + "output.dateformat", _TIMEBASED, _text, "a Java date pattern",
+           "Pattern of the partition path, for example `yyyy/MM/dd`."),
+    Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, _text, "a time zone", "Zone of the partition path."),
+    Option(TIMEBASED_PREFIX + "timezone", _TIMEBASED, _text, "a time zone", "Zone of both, where they are the same."),
+)
+
 BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}
+CREATE_BY_KEY: Final[dict[str, Option]] = {option.key: option for option in CREATE_OPTIONS}
 
 
 def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> WriteConfig:
-    """Typed configuration from option names and texts.
+    """Typed configuration of a write from option names and texts.
 
     Raises:
         OptionError: an unknown name (the message names near ones) or a value that is not valid (it says what is).
     """
+    return WriteConfig(**{option.field: value for option, value in _parse_pairs(pairs, BY_KEY)})
+
+
+def parse_create_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> CreateConfig:
+    """Typed configuration of a new table from option names and texts.
+
+    Raises:
+        OptionError: an unknown name, a value that is not valid, or two names of one thing with different values.
+    """
     values: dict[str, Any] = {}
-    for key, text in dict(pairs).items():
-        option = BY_KEY.get(key)
-        if option is None:
-            near = difflib.get_close_matches(key, list(BY_KEY), n=3, cutoff=0.5)
+    timebased: dict[str, str] = {}
+    for option, value in _parse_pairs(pairs, CREATE_BY_KEY):
+        if option.field == _TIMEBASED:
+            timebased[option.key.removeprefix(TIMEBASED_PREFIX)] = value
+        elif values.setdefault(option.field, value) != value:
             raise OptionError(
-                f"unknown option {key!r}",
-                culprit=key,
-                hint=f"did you mean {', '.join(near)}?" if near else f"valid options: {', '.join(sorted(BY_KEY))}",
+                f"option {option.key} says {value}, another option says {values[option.field]}",
+                culprit=option.key,
+                hint="give one of the two",
             )
+    return CreateConfig(**values, timebased=timebased)
+
+
+def _parse_pairs(
+    pairs: Mapping[str, str] | Iterable[tuple[str, str]], options: Mapping[str, Option]
+) -> Iterator[tuple[Option, Any]]:
+    for key, text in dict(pairs).items():
+        option = options.get(key)
+        if option is None:
+            raise _unknown(key, options)
         try:
-            values[option.field] = option.parse(text)
+            yield option, option.parse(text)
         except ValueError:
-            raise OptionError(
-                f"option {key} cannot be {text!r}", culprit=key, hint=f"valid: {option.valid}"
-            ) from None
-    return WriteConfig(**values)
+            raise OptionError(f"option {key} cannot be {text!r}", culprit=key, hint=f"valid: {option.valid}") from None
 
 
-def options_table() -> str:
-    """The options as a Markdown table, as it stands in the README."""
+def _unknown(key: str, options: Mapping[str, Option]) -> OptionError:
+    if key in CREATE_BY_KEY:
+        hint = "it is given when the table is created (`lakeindex create -o ...`) and is part of the table then"
+    elif key in BY_KEY:
+        hint = "it belongs to a write (`lakeindex upsert -o ...`), not to the table"
+    else:
+        near = difflib.get_close_matches(key, list(options), n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else f"valid options: {', '.join(sorted(options))}"
+    return OptionError(f"unknown option {key!r}", culprit=key, hint=hint)
+
+
+def options_table(options: Iterable[Option] = OPTIONS) -> str:
+    """Options as a Markdown table, as they stand in the README: those of a write, or ``CREATE_OPTIONS``."""
     lines = ["| option | valid | default | meaning |", "|---|---|---|---|"]
-    for option in OPTIONS:
-        default = "" if option.default is None else str(option.default).lower() if isinstance(option.default, bool) else str(option.default)
+    for option in options:
+        default = _default_text(option.default)
         lines.append(f"| `{option.key}` | {option.valid.replace('|', '/')} | {default} | {option.text} |")
     return "\n".join(lines)
+
+
+def _default_text(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return default if isinstance(default, str) else str(default) if isinstance(default, (int, float)) else ""

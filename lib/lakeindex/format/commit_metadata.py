@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from lakeindex.errors import TableCorruptError
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 NO_PREVIOUS: Final = "null"
 """``prevCommit`` of a new file group: the text, not JSON's null."""

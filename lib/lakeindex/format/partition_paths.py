@@ -12,7 +12,7 @@ from typing import Final
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a null or empty partition value."""
 
-ESCAPED: Final = frozenset('"#%\'*/:=?\\[]^{') | {chr(code) for code in range(1, 0x20)} | {"\x7f"}
+ESCAPED: Final = frozenset("\"#%'*/:=?\\[]^{") | {chr(code) for code in range(1, 0x20)} | {"\x7f"}
 
 MAX_LEVEL_BYTES: Final = 255
 """Longest name that local file systems take for one folder."""

@@ -1,4 +1,4 @@
-"""Text of ``java.util.Properties``: ``hoodie.properties``, ``.hoodie_partition_metadata``, ``MARKERS.type``.
+r"""Text of ``java.util.Properties``: ``hoodie.properties``, ``.hoodie_partition_metadata``, ``MARKERS.type``.
 
 Grammar (Java SE, ``Properties.load``), over ISO-8859-1 text::
 
@@ -7,7 +7,7 @@ Grammar (Java SE, ``Properties.load``), over ISO-8859-1 text::
                    leading white space (space, tab, FF) of each is dropped
     comment      = first non-blank character "#" or "!" (a comment line is never continued)
     entry        = key [ white-space ] [ "=" / ":" ] [ white-space ] value
-    escape       = "\\" ( "t" / "n" / "r" / "f" / "u" 4hex / any other character: itself )
+    escape       = "\" ( "t" / "n" / "r" / "f" / "u" 4hex / any other character: itself )
 
 Values are written with as few escapes as Java needs (``:`` and ``=`` stay bare in a value), because readers other
 than Java split at the first ``=`` and do not unescape.
@@ -29,14 +29,14 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 def parse_properties(data: bytes, source: str = "properties") -> dict[str, str]:
-    """Entries of a properties file; of two entries with one key the later counts.
+    r"""Entries of a properties file; of two entries with one key the later counts.
 
     Args:
         data: the file's bytes.
         source: its path, for the error message.
 
     Raises:
-        TableCorruptError: a malformed ``\\uXXXX`` escape, as in Java.
+        TableCorruptError: a malformed ``\uXXXX`` escape, as in Java.
     """
     entries: dict[str, str] = {}
     for line in _logical_lines(data.decode("latin-1")):

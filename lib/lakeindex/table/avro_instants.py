@@ -302,7 +302,7 @@ def _parse(data: bytes, source: str, build: Callable[[Record], _T]) -> _T:
     try:
         first = next(iter(fastavro.reader(io.BytesIO(data))))
         if not isinstance(first, dict):
-            raise ValueError("not a record")
+            raise TypeError("not a record")
         return build(first)
     except _DECODE_ERRORS as error:
         reason = "it is empty" if not data else f"{type(error).__name__}: {error}"

@@ -208,4 +208,6 @@ def _without_nested_tables(objects: Iterable[ObjectMeta]) -> dict[str, list[Obje
         else:
             by_folder[folder].append(one)
     roots = tuple(nested)
-    return {path: found for path, found in by_folder.items() if not f"{path}/".startswith(roots)} if roots else by_folder
+    return (
+        {path: found for path, found in by_folder.items() if not f"{path}/".startswith(roots)} if roots else by_folder
+    )

@@ -10,69 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from lakeindex.config import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.storage.protocol import Storage
+from lakeindex.table import property_keys as keys
+from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 
-PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
-PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
-
-COPY_ON_WRITE: Final = "COPY_ON_WRITE"
-LAYOUT_1: Final = 1
-LAYOUT_2: Final = 2
-
-DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
-EVENT_TIME_PAYLOAD: Final = "org.apache.hudi.common.model.EventTimeAvroPayload"
-OVERWRITE_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-EVENT_TIME_STRATEGY: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-COMMIT_TIME_STRATEGY: Final = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
-
-# Keys of each property, the newest spelling first.
-TABLE_NAME: Final = ("hoodie.table.name",)
-TABLE_TYPE: Final = ("hoodie.table.type",)
-TABLE_VERSION: Final = ("hoodie.table.version",)
-LAYOUT_VERSION: Final = ("hoodie.timeline.layout.version",)
-DATABASE_NAME: Final = ("hoodie.database.name",)
-CHECKSUM: Final = ("hoodie.table.checksum",)
-RECORD_KEY_FIELDS: Final = ("hoodie.table.recordkey.fields",)
-PARTITION_FIELDS: Final = ("hoodie.table.partition.fields",)
-ORDERING_FIELDS: Final = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
-KEY_GENERATOR_TYPE: Final = ("hoodie.table.keygenerator.type",)
-KEY_GENERATOR_CLASS: Final = ("hoodie.table.keygenerator.class",)
-ARCHIVE_FOLDER: Final = ("hoodie.archivelog.folder",)
-TIMELINE_PATH: Final = ("hoodie.timeline.path",)
-HISTORY_PATH: Final = ("hoodie.timeline.history.path",)
-TIMEZONE: Final = ("hoodie.table.timeline.timezone",)
-BASE_FILE_FORMAT: Final = ("hoodie.table.base.file.format", "hoodie.table.ro.file.format")
-HIVE_STYLE: Final = ("hoodie.datasource.write.hive_style_partitioning",)
-URL_ENCODE: Final = ("hoodie.datasource.write.partitionpath.urlencode",)
-DROP_PARTITION_COLUMNS: Final = ("hoodie.datasource.write.drop.partition.columns",)
-POPULATE_META_FIELDS: Final = ("hoodie.populate.meta.fields",)
-CDC_ENABLED: Final = ("hoodie.table.cdc.enabled",)
-METADATA_PARTITIONS: Final = ("hoodie.table.metadata.partitions",)
-METADATA_PARTITIONS_INFLIGHT: Final = ("hoodie.table.metadata.partitions.inflight",)
-METAFILE_USES_BASE_FORMAT: Final = ("hoodie.partition.metafile.use.base.format",)
-BOOTSTRAP_BASE_PATH: Final = ("hoodie.bootstrap.base.path",)
-MERGE_MODE: Final = ("hoodie.record.merge.mode",)
-PAYLOAD_CLASS: Final = ("hoodie.compaction.payload.class",)
-MERGE_STRATEGY: Final = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
-CREATE_SCHEMA: Final = ("hoodie.table.create.schema",)
-PARTIAL_UPDATE_MODE: Final = ("hoodie.table.partial.update.mode",)
-
-TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
-_OLD_TIMEBASED_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."
-
-
-_GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
-    "SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
-    "ComplexKeyGenerator": KeyGeneratorType.COMPLEX,
-    "NonpartitionedKeyGenerator": KeyGeneratorType.NON_PARTITION,
-    "TimestampBasedKeyGenerator": KeyGeneratorType.TIMESTAMP,
-    "CustomKeyGenerator": KeyGeneratorType.CUSTOM,
-}
-_CLASS_OF: Final = {kind: name for name, kind in _GENERATOR_CLASSES.items()}
-_GENERATOR_PACKAGE: Final = "org.apache.hudi.keygen."
+_CLASS_OF: Final = {kind: name for name, kind in KEY_GENERATOR_CLASSES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +50,9 @@ class TableProperties:
 
     name: str
     database: str = ""
-    table_type: str = COPY_ON_WRITE
+    table_type: str = keys.COPY_ON_WRITE
     version: int = 6
-    layout: int = LAYOUT_1
+    layout: int = keys.LAYOUT_1
     key_fields: tuple[str, ...] = ()
     partition_fields: tuple[str, ...] = ()
     partition_types: tuple[str, ...] | None = None
@@ -147,7 +93,7 @@ class TableProperties:
     @property
     def timeline_folder(self) -> str:
         """Folder of the active timeline, relative to the table's."""
-        return f".hoodie/{self.timeline_path}" if self.layout == LAYOUT_2 else ".hoodie"
+        return f".hoodie/{self.timeline_path}" if self.layout == keys.LAYOUT_2 else ".hoodie"
 
     @property
     def declared_merge_mode(self) -> MergeMode | None:
@@ -172,19 +118,19 @@ class TableProperties:
 
 
 _MODE_OF_PAYLOAD: Final[dict[str, MergeMode]] = {
-    DEFAULT_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
-    EVENT_TIME_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
-    OVERWRITE_PAYLOAD: MergeMode.COMMIT_TIME_ORDERING,
+    keys.DEFAULT_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
+    keys.EVENT_TIME_PAYLOAD: MergeMode.EVENT_TIME_ORDERING,
+    keys.OVERWRITE_PAYLOAD: MergeMode.COMMIT_TIME_ORDERING,
 }
 _MODE_OF_STRATEGY: Final[dict[str, MergeMode]] = {
-    EVENT_TIME_STRATEGY: MergeMode.EVENT_TIME_ORDERING,
-    COMMIT_TIME_STRATEGY: MergeMode.COMMIT_TIME_ORDERING,
+    keys.EVENT_TIME_STRATEGY: MergeMode.EVENT_TIME_ORDERING,
+    keys.COMMIT_TIME_STRATEGY: MergeMode.COMMIT_TIME_ORDERING,
 }
 
 
 def generator_class(kind: KeyGeneratorType) -> str:
     """Java class of a key generator, as 0.15 names it in the properties."""
-    return _GENERATOR_PACKAGE + _CLASS_OF[kind]
+    return _CLASS_OF[kind]
 
 
 def load_table_properties(storage: Storage) -> TableProperties:
@@ -221,52 +167,52 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         TableCorruptError: the name is missing, a number or flag is none, or the checksum is another table's.
     """
     read = _Reader(entries, source)
-    name = read.text(TABLE_NAME)
+    name = read.text(keys.TABLE_NAME)
     if name is None:
-        raise TableCorruptError(f"{source} names no table ({TABLE_NAME[0]})", culprit=source)
-    database = read.text(DATABASE_NAME) or ""
-    checksum = read.number(CHECKSUM, None)
+        raise TableCorruptError(f"{source} names no table ({keys.TABLE_NAME[0]})", culprit=source)
+    database = read.text(keys.DATABASE_NAME) or ""
+    checksum = read.number(keys.CHECKSUM, None)
     if checksum is not None and checksum != table_checksum(database, name):
         raise TableCorruptError(
-            f"{source}: {CHECKSUM[0]}={checksum} does not fit the table {database}.{name}",
+            f"{source}: {keys.CHECKSUM[0]}={checksum} does not fit the table {database}.{name}",
             culprit=source,
             hint=f"the file is damaged or edited; for this name it is {table_checksum(database, name)}",
         )
-    version = read.number(TABLE_VERSION, 0) or 0
-    layout = read.number(LAYOUT_VERSION, LAYOUT_2 if version >= 8 else LAYOUT_1) or LAYOUT_1
-    keys, fields = read.names(RECORD_KEY_FIELDS), read.names(PARTITION_FIELDS)
-    generator_name = read.text(KEY_GENERATOR_TYPE) or read.text(KEY_GENERATOR_CLASS) or ""
+    version = read.number(keys.TABLE_VERSION, 0) or 0
+    layout = read.number(keys.LAYOUT_VERSION, keys.LAYOUT_2 if version >= 8 else keys.LAYOUT_1) or keys.LAYOUT_1
+    key_fields, fields = read.names(keys.RECORD_KEY_FIELDS), read.names(keys.PARTITION_FIELDS)
+    generator_name = read.text(keys.KEY_GENERATOR_TYPE) or read.text(keys.KEY_GENERATOR_CLASS) or ""
     return TableProperties(
         name=name,
         database=database,
-        table_type=(read.text(TABLE_TYPE) or COPY_ON_WRITE).upper(),
+        table_type=(read.text(keys.TABLE_TYPE) or keys.COPY_ON_WRITE).upper(),
         version=version,
         layout=layout,
-        key_fields=keys,
+        key_fields=key_fields,
         partition_fields=tuple(one.partition(":")[0] for one in fields),
         partition_types=_partition_types(fields),
-        ordering_fields=read.names(ORDERING_FIELDS),
-        key_generator=_key_generator(generator_name, keys, fields),
+        ordering_fields=read.names(keys.ORDERING_FIELDS),
+        key_generator=_key_generator(generator_name, key_fields, fields),
         key_generator_name=generator_name,
-        hive_style=read.flag(HIVE_STYLE, default=False),
-        url_encode=read.flag(URL_ENCODE, default=False),
+        hive_style=read.flag(keys.HIVE_STYLE, default=False),
+        url_encode=read.flag(keys.URL_ENCODE, default=False),
         timebased=_timebased(entries),
-        timeline_path=read.folder(TIMELINE_PATH, "timeline"),
-        archive_folder=read.folder(ARCHIVE_FOLDER, "archived"),
-        timezone=(read.text(TIMEZONE) or "LOCAL").upper(),
-        base_file_format=(read.text(BASE_FILE_FORMAT) or "PARQUET").upper(),
-        populate_meta_fields=read.flag(POPULATE_META_FIELDS, default=True),
-        drop_partition_columns=read.flag(DROP_PARTITION_COLUMNS, default=False),
-        cdc_enabled=read.flag(CDC_ENABLED, default=False),
-        bootstrap_base_path=read.text(BOOTSTRAP_BASE_PATH),
-        partial_update_mode=read.text(PARTIAL_UPDATE_MODE),
-        metafile_uses_base_format=read.flag(METAFILE_USES_BASE_FORMAT, default=False),
-        metadata_partitions=read.names(METADATA_PARTITIONS),
-        metadata_partitions_inflight=read.names(METADATA_PARTITIONS_INFLIGHT),
-        merge_mode_text=read.text(MERGE_MODE),
-        payload_class=read.text(PAYLOAD_CLASS),
-        merge_strategy=read.text(MERGE_STRATEGY),
-        create_schema=read.text(CREATE_SCHEMA),
+        timeline_path=read.folder(keys.TIMELINE_PATH, "timeline"),
+        archive_folder=read.folder(keys.ARCHIVE_FOLDER, "archived"),
+        timezone=(read.text(keys.TIMEZONE) or "LOCAL").upper(),
+        base_file_format=(read.text(keys.BASE_FILE_FORMAT) or "PARQUET").upper(),
+        populate_meta_fields=read.flag(keys.POPULATE_META_FIELDS, default=True),
+        drop_partition_columns=read.flag(keys.DROP_PARTITION_COLUMNS, default=False),
+        cdc_enabled=read.flag(keys.CDC_ENABLED, default=False),
+        bootstrap_base_path=read.text(keys.BOOTSTRAP_BASE_PATH),
+        partial_update_mode=read.text(keys.PARTIAL_UPDATE_MODE),
+        metafile_uses_base_format=read.flag(keys.METAFILE_USES_BASE_FORMAT, default=False),
+        metadata_partitions=read.names(keys.METADATA_PARTITIONS),
+        metadata_partitions_inflight=read.names(keys.METADATA_PARTITIONS_INFLIGHT),
+        merge_mode_text=read.text(keys.MERGE_MODE),
+        payload_class=read.text(keys.PAYLOAD_CLASS),
+        merge_strategy=read.text(keys.MERGE_STRATEGY),
+        create_schema=read.text(keys.CREATE_SCHEMA),
         entries=dict(entries),
     )
 
@@ -278,58 +224,56 @@ class _Reader:
         self._entries = entries
         self._source = source
 
-    def text(self, keys: tuple[str, ...]) -> str | None:
-        for key in keys:
+    def text(self, spellings: tuple[str, ...]) -> str | None:
+        for key in spellings:
             value = self._entries.get(key, "").strip()
             if value:
                 return value
         return None
 
-    def names(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for part in (self.text(keys) or "").split(",") if (name := part.strip()))
+    def names(self, spellings: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for part in (self.text(spellings) or "").split(",") if (name := part.strip()))
 
-    def number(self, keys: tuple[str, ...], default: int | None) -> int | None:
-        text = self.text(keys)
+    def number(self, spellings: tuple[str, ...], default: int | None) -> int | None:
+        text = self.text(spellings)
         if text is None:
             return default
         try:
             return int(text)
         except ValueError:
-            raise self._invalid(keys, text, "a whole number") from None
+            raise self._invalid(spellings, text, "a whole number") from None
 
-    def flag(self, keys: tuple[str, ...], *, default: bool) -> bool:
-        text = self.text(keys)
+    def flag(self, spellings: tuple[str, ...], *, default: bool) -> bool:
+        text = self.text(spellings)
         if text is None:
             return default
         if text.lower() not in ("true", "false"):
-            raise self._invalid(keys, text, "true or false")
+            raise self._invalid(spellings, text, "true or false")
         return text.lower() == "true"
 
-    def folder(self, keys: tuple[str, ...], default: str) -> str:
-        text = self.text(keys) or default
+    def folder(self, spellings: tuple[str, ...], default: str) -> str:
+        text = self.text(spellings) or default
         if text.startswith("/") or any(level in ("", ".", "..") for level in text.split("/")):
-            raise self._invalid(keys, text, "a relative folder")
+            raise self._invalid(spellings, text, "a relative folder")
         return text
 
-    def _invalid(self, keys: tuple[str, ...], text: str, expected: str) -> TableCorruptError:
+    def _invalid(self, spellings: tuple[str, ...], text: str, expected: str) -> TableCorruptError:
         return TableCorruptError(
-            f"{self._source}: {keys[0]} cannot be {text!r}", culprit=self._source, hint=f"it must be {expected}"
+            f"{self._source}: {spellings[0]} cannot be {text!r}", culprit=self._source, hint=f"it must be {expected}"
         )
 
 
-def _key_generator(name: str, keys: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType | None:
+def _key_generator(name: str, key_fields: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType | None:
     """The generator by type or class name; where none is named, the one Hudi infers; ``None`` for any other."""
     if not name:
         if not partitions:
             return KeyGeneratorType.NON_PARTITION
-        return KeyGeneratorType.SIMPLE if (len(keys), len(partitions)) == (1, 1) else KeyGeneratorType.COMPLEX
+        return KeyGeneratorType.SIMPLE if (len(key_fields), len(partitions)) == (1, 1) else KeyGeneratorType.COMPLEX
     by_type = {kind.value: kind for kind in KeyGeneratorType}
     upper = name.upper().removesuffix("_AVRO")
     if upper in by_type:
         return by_type[upper]
-    package, _, simple_name = name.rpartition(".")
-    known = _GENERATOR_CLASSES.get(simple_name.replace("AvroKeyGenerator", "KeyGenerator"))
-    return known if f"{package}." == _GENERATOR_PACKAGE else None
+    return KEY_GENERATOR_CLASSES.get(name.replace("AvroKeyGenerator", "KeyGenerator"))
 
 
 def _partition_types(fields: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -339,7 +283,7 @@ def _partition_types(fields: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def _timebased(entries: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for prefix in (_OLD_TIMEBASED_PREFIX, TIMEBASED_PREFIX):
+    for prefix in (keys.OLD_TIMEBASED_PREFIX, TIMEBASED_PREFIX):
         for key, value in entries.items():
             if key.startswith(prefix):
                 found[key.removeprefix(prefix)] = value

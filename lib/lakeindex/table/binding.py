@@ -1,0 +1,216 @@
+"""What is bound to a table for good, and could not be read off it: ``.hoodie/.lakeindex/table.json``.
+
+Hudi keeps the index type, the encoding of one-field complex keys and the types of a custom key generator's
+partition fields in job options, not in the table; two writers that disagree on one of them double keys. A table of
+ours has them from its creation: as one property of ``hoodie.properties``, so that they appear together with the table
+or not at all, and in ``table.json``, which counts once it is there. Another writer's table is bound at our first
+write to it. ``table.json`` is created once and never changed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, Final
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OptionError,
+    TableCorruptError,
+    TableUnsupportedError,
+    UnknownOutcomeError,
+)
+from lakeindex.model import IndexType, MergeMode
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.properties import TableProperties
+
+BINDING_PATH: Final = ".hoodie/.lakeindex/table.json"
+BINDING_PROPERTY: Final = "lakeindex.table.binding"
+BINDING_FORMAT: Final = 1
+
+INDEX_OPTION: Final = "hoodie.index.type"
+MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
+ENCODING_OPTION: Final = "hoodie.write.complex.keygen.new.encoding"
+
+
+@dataclass(frozen=True, slots=True)
+class TableBinding:
+    """Values that every writer of the table must share.
+
+    Attributes:
+        index_type: index that finds keys.
+        merge_mode: which version of a record wins.
+        complex_key_new_encoding: how a complex key of one field is stored: ``True`` ``value``, ``False``
+            ``field:value``, ``None`` as the stored keys show.
+        partition_types: with the custom key generator, ``SIMPLE`` or ``TIMESTAMP`` per partition field.
+        created_by: release that wrote the binding.
+    """
+
+    index_type: IndexType
+    merge_mode: MergeMode
+    complex_key_new_encoding: bool | None = None
+    partition_types: tuple[str, ...] | None = None
+    created_by: str = ""
+
+
+def this_release() -> str:
+    """Name and version of this library, for ``created_by``."""
+    return f"lakeindex {metadata.version('lakeindex')}"
+
+
+def format_binding(binding: TableBinding) -> bytes:
+    """JSON text of a binding; one line."""
+    return json.dumps(
+        {
+            "format": BINDING_FORMAT,
+            "index_type": binding.index_type,
+            "merge_mode": binding.merge_mode,
+            "complex_key_new_encoding": binding.complex_key_new_encoding,
+            "partition_types": None if binding.partition_types is None else list(binding.partition_types),
+            "created_by": binding.created_by,
+        },
+        separators=(",", ":"),
+    ).encode()
+
+
+def parse_binding(data: bytes, source: str) -> TableBinding:
+    """Read a binding.
+
+    Raises:
+        TableCorruptError: it is damaged.
+        TableUnsupportedError: a newer release wrote it.
+    """
+    try:
+        loaded = json.loads(data)
+        written_as = int(loaded["format"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(source, error) from None
+    if written_as > BINDING_FORMAT:
+        raise TableUnsupportedError(
+            f"{source} has format {written_as}, this release knows {BINDING_FORMAT}",
+            culprit=source,
+            hint="use the release that wrote it, or a newer one",
+        )
+    try:
+        return _from_json(loaded)
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(source, error) from None
+
+
+def _from_json(loaded: dict[str, Any]) -> TableBinding:
+    encoding, types = loaded["complex_key_new_encoding"], loaded["partition_types"]
+    if not (encoding is None or isinstance(encoding, bool)):
+        raise TypeError("complex_key_new_encoding")
+    return TableBinding(
+        IndexType(loaded["index_type"]),
+        MergeMode(loaded["merge_mode"]),
+        encoding,
+        None if types is None else tuple(str(one) for one in types),
+        str(loaded["created_by"]),
+    )
+
+
+def _damaged(source: str, error: Exception) -> TableCorruptError:
+    return TableCorruptError(
+        f"{source} is damaged: {error}", culprit=source, hint="restore it from a backup of the table"
+    )
+
+
+def load_binding(storage: Storage, properties: TableProperties) -> TableBinding | None:
+    """The table's binding, or ``None`` if nothing is bound yet (another writer's table)."""
+    try:
+        return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
+    except ObjectNotFoundError:
+        text = properties.entries.get(BINDING_PROPERTY)
+    return None if text is None else parse_binding(text.encode(), BINDING_PROPERTY)
+
+
+def store_binding(storage: Storage, binding: TableBinding) -> TableBinding:
+    """Create ``table.json``.
+
+    Returns:
+        The binding that counts: ours, or that of a writer who was first.
+    """
+    try:
+        storage.create(BINDING_PATH, format_binding(binding))
+    except (ObjectExistsError, UnknownOutcomeError):
+        # Whoever was first: what is stored counts.
+        return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
+    return binding
+
+
+def resolve_binding(properties: TableProperties, bound: TableBinding | None, config: WriteConfig) -> TableBinding:
+    """The binding a write with these options has to use.
+
+    Args:
+        properties: the table's properties.
+        bound: what is bound already, if anything.
+        config: the write's options.
+
+    Raises:
+        OptionError: an option differs from what is bound or stated, or the table needs a merge mode.
+        TableUnsupportedError: the properties state a merge mode that is not ours, or another than the bound one.
+    """
+    merge_mode = _merge_mode(properties, bound, config.merge_mode)
+    if bound is not None:
+        _same(INDEX_OPTION, config.index_type, bound.index_type)
+        if bound.complex_key_new_encoding is not None:
+            _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
+        return bound
+    return TableBinding(
+        index_type=config.index_type or IndexType.BLOOM,
+        merge_mode=merge_mode,
+        complex_key_new_encoding=config.complex_key_new_encoding,
+        partition_types=properties.partition_types,
+        created_by=this_release(),
+    )
+
+
+def _merge_mode(properties: TableProperties, bound: TableBinding | None, asked: MergeMode | None) -> MergeMode:
+    stated = properties.declared_merge_mode
+    if stated is None and not properties.undeclared_merge:
+        says = properties.merge_mode_text or properties.payload_class or properties.merge_strategy
+        raise TableUnsupportedError(
+            f"table {properties.name} merges records by {says}",
+            culprit=says,
+            hint="only event-time and commit-time ordering are written; write to it with Hudi",
+        )
+    mode = bound.merge_mode if bound is not None else stated or asked
+    if mode is None:
+        raise OptionError(
+            f"table {properties.name} does not say which version of a record wins",
+            culprit=MERGE_OPTION,
+            hint=f"say it once: -o {MERGE_OPTION}={MergeMode.EVENT_TIME_ORDERING} (the greater "
+            f"{'/'.join(properties.ordering_fields)} wins, also against stored rows) or -o {MERGE_OPTION}="
+            f"{MergeMode.COMMIT_TIME_ORDERING} (the incoming row wins, as with Hudi 0.15's default payload)",
+        )
+    if stated is not None and stated is not mode:
+        raise TableUnsupportedError(
+            f"table {properties.name} is bound to {mode}, but its properties now say {stated}",
+            culprit=BINDING_PATH,
+            hint="another writer changed how the table merges; agree on one before writing",
+        )
+    _same(MERGE_OPTION, asked, mode)
+    if mode is MergeMode.EVENT_TIME_ORDERING and not properties.ordering_fields:
+        raise OptionError(
+            f"table {properties.name} has no ordering field, so event time cannot order its records",
+            culprit=MERGE_OPTION,
+            hint=f"use {MergeMode.COMMIT_TIME_ORDERING}",
+        )
+    return mode
+
+
+def _same(option: str, asked: object, bound: object) -> None:
+    if asked is not None and asked != bound:
+        raise OptionError(
+            f"option {option} cannot be {_text(asked)}: the table is bound to {_text(bound)}",
+            culprit=option,
+            hint="leave the option out; a bound value cannot change",
+        )
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,161 @@
+"""Making a table: one file, ``hoodie.properties``, put create-if-absent.
+
+Both spellings of every pair are written, so that Hudi 0.15, Hudi 1.2 and hudi-rs find the same keys, ordering and
+merge behaviour. Properties of version 8 and later (``hoodie.record.merge.mode``, ...) stay out: Hudi itself drops
+them from version-6 tables.
+"""
+
+from __future__ import annotations
+
+from lakeindex.config import TIMEBASED_PREFIX
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, TableExistsError, UnknownOutcomeError
+from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
+from lakeindex.format.instants import parse_instant
+from lakeindex.format.properties import format_properties, table_checksum
+from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import property_keys as keys
+from lakeindex.table.binding import (
+    BINDING_PROPERTY,
+    ENCODING_OPTION,
+    MERGE_OPTION,
+    TableBinding,
+    format_binding,
+    store_binding,
+    this_release,
+)
+from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
+from lakeindex.table.handle import Table
+from lakeindex.table.properties import generator_class
+
+__all__ = ["CreateSpec", "create_table", "table_entries", "table_name_of"]
+
+
+def create_table(storage: Storage, spec: CreateSpec) -> Table:
+    """Make an empty table of version 6.
+
+    Args:
+        storage: its folder; made if it is not there.
+        spec: what to make.
+
+    Raises:
+        OptionError: a field is missing, or the choices do not fit together.
+        TableExistsError: there is a table, or what is left of one.
+    """
+    binding = _binding(spec)
+    entries = table_entries(spec, binding)
+    _check_vacant(storage)
+    data = format_properties(entries, comments=(f"Properties of a table created by {this_release()}",))
+    try:
+        storage.create(keys.PROPERTIES_PATH, data)
+    except ObjectExistsError:
+        raise _exists(storage) from None
+    except UnknownOutcomeError:
+        if not _stored(storage, data):
+            raise
+    storage.sync([keys.PROPERTIES_PATH])
+    store_binding(storage, binding)
+    return Table.open(storage)
+
+
+def table_entries(spec: CreateSpec, binding: TableBinding) -> dict[str, str]:
+    """Properties of a new table, in the order they are written."""
+    config = spec.config
+    generator = generator_of(spec)
+    entries = {
+        keys.TABLE_NAME[0]: spec.name,
+        keys.TABLE_TYPE[0]: keys.COPY_ON_WRITE,
+        keys.TABLE_VERSION[0]: "6",
+        keys.LAYOUT_VERSION[0]: str(keys.LAYOUT_1),
+        keys.BASE_FILE_FORMAT[0]: "PARQUET",
+        keys.ARCHIVE_FOLDER[0]: "archived",
+        keys.DATABASE_NAME[0]: config.database,
+        keys.RECORD_KEY_FIELDS[0]: ",".join(spec.key_fields),
+        keys.KEY_GENERATOR_TYPE[0]: generator.value,
+        keys.KEY_GENERATOR_CLASS[0]: generator_class(generator),
+        keys.HIVE_STYLE[0]: _flag(config.hive_style),
+        keys.URL_ENCODE[0]: _flag(config.url_encode),
+        keys.POPULATE_META_FIELDS[0]: "true",
+        keys.CDC_ENABLED[0]: "false",
+        keys.DROP_PARTITION_COLUMNS[0]: "false",
+        keys.METAFILE_USES_BASE_FORMAT[0]: "false",
+        keys.TIMEZONE[0]: "UTC",
+    }
+    if spec.partition_fields:
+        # Version 6 keeps bare names here; the types of a custom key generator are bound beside it.
+        entries[keys.PARTITION_FIELDS[0]] = ",".join(name for name, _ in partition_fields_of(spec))
+    if spec.ordering_field is not None:
+        entries.update(dict.fromkeys(keys.ORDERING_FIELDS, spec.ordering_field))
+    event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    entries[keys.PAYLOAD_CLASS[0]] = keys.DEFAULT_PAYLOAD if event_time else keys.OVERWRITE_PAYLOAD
+    entries[keys.MERGE_STRATEGY[0]] = keys.EVENT_TIME_STRATEGY if event_time else keys.COMMIT_TIME_STRATEGY
+    entries.update({TIMEBASED_PREFIX + name: value for name, value in config.timebased.items()})
+    if spec.schema_text is not None:
+        entries[keys.CREATE_SCHEMA[0]] = spec.schema_text
+    entries[BINDING_PROPERTY] = format_binding(binding).decode()
+    entries[keys.CHECKSUM[0]] = str(table_checksum(config.database, spec.name))
+    return entries
+
+
+def _binding(spec: CreateSpec) -> TableBinding:
+    check_spec(spec)
+    config = spec.config
+    mode = config.merge_mode
+    if mode is None:
+        mode = MergeMode.EVENT_TIME_ORDERING if spec.ordering_field else MergeMode.COMMIT_TIME_ORDERING
+    if mode is MergeMode.EVENT_TIME_ORDERING and spec.ordering_field is None:
+        raise OptionError(
+            f"option {MERGE_OPTION} cannot be {mode} without an ordering field",
+            culprit=MERGE_OPTION,
+            hint="name one with --ordering",
+        )
+    one_field_complex = generator_of(spec) is KeyGeneratorType.COMPLEX and len(spec.key_fields) == 1
+    if config.complex_key_new_encoding is not None and not one_field_complex:
+        raise OptionError(
+            f"option {ENCODING_OPTION} has no meaning for this table",
+            culprit=ENCODING_OPTION,
+            hint="it is about complex keys of one field only",
+        )
+    types = tuple(kind for _, kind in partition_fields_of(spec) if kind)
+    return TableBinding(
+        index_type=config.index_type or IndexType.BLOOM,
+        merge_mode=mode,
+        complex_key_new_encoding=bool(config.complex_key_new_encoding) if one_field_complex else None,
+        partition_types=types or None,
+        created_by=this_release(),
+    )
+
+
+def _check_vacant(storage: Storage) -> None:
+    """Refuse a folder with a table, or with files that a new table there would take for its own."""
+    top = storage.list_folder(METADATA_FOLDER)
+    names = {one.path.rpartition("/")[2] for one in top.objects}
+    if {keys.PROPERTIES_PATH.rpartition("/")[2], keys.PROPERTIES_BACKUP_PATH.rpartition("/")[2]} & names:
+        raise _exists(storage)
+    leftover = next((name for name in sorted(names) if parse_instant(name) is not None), None)
+    if leftover is None:
+        found = (one.path for one in storage.list("") if parse_base_path(one.path) is not None)
+        leftover = next((path for path in found if not path.startswith(METADATA_FOLDER)), None)
+    if leftover is not None:
+        raise TableExistsError(
+            f"{storage.uri} has no {keys.PROPERTIES_PATH}, but files of a table: {leftover}",
+            culprit=leftover,
+            hint="restore the table's properties, or remove its files before making another",
+        )
+
+
+def _exists(storage: Storage) -> TableExistsError:
+    return TableExistsError(
+        f"there is a table at {storage.uri}", culprit=storage.uri, hint="choose another folder, or write to this table"
+    )
+
+
+def _stored(storage: Storage, data: bytes) -> bool:
+    try:
+        return storage.read(keys.PROPERTIES_PATH) == data
+    except ObjectNotFoundError:
+        return False
+
+
+def _flag(value: object) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,257 @@
+"""Footers of base files: row groups, key range and filter, read with one or two range requests.
+
+Nothing in a Parquet file protects its footer, so nothing in it is believed unchecked:
+
+* sizes it claims are checked against the bytes that are there before they are read or allocated;
+* a footer that cannot be read makes the file unreadable: TableCorruptError;
+* a range or filter that is missing or damaged is left out and named in ``problem``: the file then stays a candidate
+  for every key. A range is widened to what the key column's statistics say; our own files carry a checksum
+  (:mod:`lakeindex.bloom.marks`); a filter of another writer must have as many bits set as its rows explain.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.bloom import marks
+from lakeindex.bloom.codec import FilterProblem, parse_filter
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.model import BaseFile
+from lakeindex.storage.protocol import Storage
+
+RECORD_KEY: Final = "_hoodie_record_key"
+
+_MAGIC: Final = b"PAR1"
+_ENCRYPTED: Final = b"PARE"
+_END_BYTES: Final = 8
+_TAIL_BYTES: Final = 65_536
+_MOST_LIST_ENTRIES: Final = 100_000
+_NO_ENTRIES: Final[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a base file's footer says, as far as it can be believed.
+
+    Attributes:
+        rows: rows of the file.
+        row_group_rows: rows of each row group.
+        min_key: least record key in Java's order; None if there is no range that can be trusted.
+        max_key: greatest record key; None exactly if ``min_key`` is.
+        filter_text: base64 text of the filter; None if there is none that can be trusted, or it was not asked for.
+        filter_type: ``hoodie_bloom_filter_type_code``; None means SIMPLE.
+        problem: what is wrong with range or filter; None if nothing is.
+        arrow_schema: the file's columns; None for a footer that comes from the cache.
+        key_value: the footer's entries that are text, without filter; empty for one from the cache.
+    """
+
+    rows: int
+    row_group_rows: tuple[int, ...]
+    min_key: str | None = None
+    max_key: str | None = None
+    filter_text: bytes | None = field(default=None, repr=False)
+    filter_type: str | None = None
+    problem: str | None = None
+    arrow_schema: pa.Schema | None = field(default=None, repr=False, compare=False)
+    key_value: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+
+def read_footer(storage: Storage, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
+    """The footer of a base file.
+
+    Args:
+        storage: the table's storage.
+        base_file: which file; its listed size must be right.
+        want_filter: False leaves the filter out (it is still checked).
+
+    Raises:
+        TableCorruptError: the file is missing, or its footer cannot be read.
+    """
+    try:
+        raw = read_footer_bytes(storage, base_file)
+    except ObjectNotFoundError:
+        raise TableCorruptError(
+            f"base file {base_file.path} is missing",
+            culprit=base_file.path,
+            hint="restore the file, or roll back the commit that wrote it",
+        ) from None
+    return parse_footer(raw, base_file, want_filter=want_filter)
+
+
+def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
+    """The thrift bytes of the footer: the file's tail, and what is missing of a long one.
+
+    Raises:
+        TableCorruptError: the file has no footer, or one that claims to be longer than the file.
+        ObjectNotFoundError: there is no such file.
+    """
+    size = base_file.size_bytes
+    if size < len(_MAGIC) + _END_BYTES:
+        raise _corrupt(base_file, f"it has {size} bytes, too few for a Parquet file")
+    start = max(0, size - _TAIL_BYTES)
+    tail = storage.read_range(base_file.path, start, size - start)
+    if len(tail) != size - start:
+        raise _corrupt(base_file, f"it is listed with {size} bytes but ends at {start + len(tail)}")
+    if tail[-4:] != _MAGIC:
+        what = "it is encrypted" if tail[-4:] == _ENCRYPTED else "it does not end as a Parquet file does"
+        raise _corrupt(base_file, what)
+    (length,) = struct.unpack("<I", tail[-_END_BYTES:-4])
+    if length == 0 or length > size - _END_BYTES - len(_MAGIC):
+        raise _corrupt(base_file, f"its footer claims {length} bytes, the file has {size}")
+    if length + _END_BYTES <= len(tail):
+        return tail[-_END_BYTES - length : -_END_BYTES]
+    first = size - _END_BYTES - length
+    head = storage.read_range(base_file.path, first, start - first)
+    if len(head) != start - first:
+        raise _corrupt(base_file, f"reading its footer gave {len(head)} bytes instead of {start - first}")
+    return head + tail[:-_END_BYTES]
+
+
+def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
+    """The footer in its thrift bytes.
+
+    Raises:
+        TableCorruptError: the bytes cannot be read, or contradict the file.
+    """
+    metadata, schema = _metadata(raw, base_file)
+    row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
+        raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
+    statistics = _key_statistics(metadata, base_file, len(raw))
+    entries, not_text = _text_entries(metadata.metadata)
+    problems = list(not_text)
+    filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
+    entries.pop(marks.OLD_FILTER, None)
+    ends = _range(entries, statistics, problems)
+    text = _checked_filter(filter_text, entries, metadata.num_rows, problems)
+    if not _checksum_agrees(filter_text, entries):
+        problems.append("key range or bloom filter is damaged: their checksum does not agree")
+        ends, text = None, None
+    return Footer(
+        rows=metadata.num_rows,
+        row_group_rows=row_group_rows,
+        min_key=ends[0] if ends else None,
+        max_key=ends[1] if ends else None,
+        filter_text=text if want_filter else None,
+        filter_type=entries.get(marks.FILTER_TYPE),
+        problem="; ".join(problems) or None,
+        arrow_schema=schema,
+        key_value=entries,
+    )
+
+
+def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema]:
+    """Parsed metadata and schema. What thrift may allocate is bounded by the bytes that are there."""
+    whole = pa.BufferReader(_MAGIC + raw + struct.pack("<I", len(raw)) + _MAGIC)
+    try:
+        parsed = pq.ParquetFile(
+            whole,
+            thrift_string_size_limit=len(raw) + 1,
+            thrift_container_size_limit=min(len(raw) // 4 + 16, _MOST_LIST_ENTRIES),
+        )
+        return parsed.metadata, parsed.schema_arrow
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError) as error:
+        raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
+
+
+def _key_statistics(
+    metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes: int
+) -> tuple[bytes, bytes] | None:
+    """Least and greatest key by the column's statistics (UTF-8 bytes order); None if a row group has none.
+
+    Raises:
+        TableCorruptError: there is no key column, or its data lies outside the file.
+    """
+    data_end = base_file.size_bytes - footer_bytes - _END_BYTES
+    column_names = metadata.schema.names
+    try:
+        place = column_names.index(RECORD_KEY)
+    except ValueError:
+        raise _corrupt(
+            base_file,
+            f"it has no column {RECORD_KEY}",
+            "tables without Hudi's meta columns (hoodie.populate.meta.fields=false) cannot be upserted into",
+        ) from None
+    ends: list[tuple[bytes, bytes] | None] = []
+    for group in range(metadata.num_row_groups):
+        chunk = metadata.row_group(group).column(place)
+        first = chunk.dictionary_page_offset or chunk.data_page_offset
+        if first < len(_MAGIC) or chunk.total_compressed_size < 0 or first + chunk.total_compressed_size > data_end:
+            raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
+        ends.append(_chunk_ends(chunk))
+    known = [pair for pair in ends if pair is not None]
+    if not known or len(known) < len(ends):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _chunk_ends(chunk: pq.ColumnChunkMetaData) -> tuple[bytes, bytes] | None:
+    if not chunk.is_stats_set:
+        return None
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max or statistics.physical_type != "BYTE_ARRAY":
+        return None
+    return bytes(statistics.min_raw), bytes(statistics.max_raw)
+
+
+def _text_entries(entries: dict[bytes, bytes] | None) -> tuple[dict[str, str], Iterator[str]]:
+    """Entries that are UTF-8 text, and complaints about those of ours that are not."""
+    found: dict[str, str] = {}
+    bad: list[str] = []
+    for key, value in (entries or {}).items():
+        try:
+            found[key.decode()] = value.decode()
+        except UnicodeDecodeError:
+            name = key.decode("utf-8", "replace")
+            if name in (marks.FILTER, marks.OLD_FILTER, marks.MIN_KEY, marks.MAX_KEY, marks.FILTER_TYPE, marks.MARK):
+                bad.append(f"footer entry {name} is not text")
+    return found, iter(bad)
+
+
+def _range(
+    entries: dict[str, str], statistics: tuple[bytes, bytes] | None, problems: list[str]
+) -> tuple[str, str] | None:
+    """The key range, widened to the statistics of the key column."""
+    low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
+    if low is None or high is None:
+        problems.append("footer has no key range")
+        return None
+    return (low, high)
+
+
+def _checked_filter(
+    text: str | None, entries: dict[str, str], rows: int, problems: list[str]
+) -> bytes | None:
+    if text is None:
+        problems.append("footer has no bloom filter")
+        return None
+    parsed = parse_filter(text, entries.get(marks.FILTER_TYPE), rows)
+    if isinstance(parsed, FilterProblem):
+        problems.append(parsed.reason)
+        return None
+    return text.encode("ascii")
+
+
+def _checksum_agrees(filter_text: str | None, entries: dict[str, str]) -> bool:
+    """False if the footer carries our mark and does not agree with it. Footers of others carry none."""
+    if marks.MARK not in entries:
+        return True
+    mark = marks.parse_mark(entries[marks.MARK])
+    low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
+    if mark is None or filter_text is None or low is None or high is None:
+        return False
+    return mark.crc32 == marks.keys_checksum(filter_text.encode("utf-8", "replace"), low, high)
+
+
+def _corrupt(base_file: BaseFile, what: str, hint: str | None = None) -> TableCorruptError:
+    return TableCorruptError(
+        f"base file {base_file.path} is damaged: {what}",
+        culprit=base_file.path,
+        hint=hint or "restore the file from a copy, or roll back the commit that wrote it",
+    )

@@ -1,0 +1,232 @@
+"""A table: where it is, what its properties say, what is bound to it, and whether we may read or write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lakeindex.config import MetadataTablePolicy, WriteConfig
+from lakeindex.errors import MetadataTableError, TableUnsupportedError
+from lakeindex.model import KeyGeneratorType
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import property_keys as keys
+from lakeindex.table.binding import TableBinding, load_binding, resolve_binding, store_binding
+from lakeindex.table.file_system_view import Snapshot, snapshot
+from lakeindex.table.properties import TableProperties, load_table_properties
+from lakeindex.table.timeline import Timeline
+
+WRITTEN_VERSION: Final = 6
+READ_VERSIONS: Final = frozenset({6, 8, 9})
+
+_VERSION_HINT: Final = (
+    "keep tables at version 6 with hoodie.write.table.version=6 or hoodie.write.auto.upgrade=false in every Hudi 1.x "
+    "writer, or take this one back with Hudi's command line: `downgrade table --toVersion 6`"
+)
+_METADATA_LOSS: Final[dict[str, str]] = {
+    "files": "file listing",
+    "column_stats": "data skipping by column statistics",
+    "partition_stats": "partition pruning by statistics",
+    "bloom_filters": "bloom filters in the metadata table",
+    "record_index": "the record index",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A copy-on-write table.
+
+    Attributes:
+        storage: the table's folder.
+        properties: ``hoodie.properties``; the partition types come from the binding where the file has none.
+        binding: values bound for every writer; ``None`` on another writer's table that we have not written to.
+    """
+
+    storage: Storage = field(repr=False)
+    properties: TableProperties
+    binding: TableBinding | None = None
+
+    @staticmethod
+    def open(storage: Storage) -> Table:
+        """Open a table for reading.
+
+        Raises:
+            TableNotFoundError: there is none.
+            TableCorruptError: its properties or its binding are damaged.
+            TableUnsupportedError: a type, version or feature that is not read.
+        """
+        properties = load_table_properties(storage)
+        check_readable(properties)
+        binding = load_binding(storage, properties)
+        if binding is not None and properties.partition_types is None:
+            properties = replace(properties, partition_types=binding.partition_types)
+        return Table(storage, properties, binding)
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self.storage.uri
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.properties.name
+
+    def reload(self) -> Table:
+        """The table as its files say now: another writer may have changed its version or its metadata table."""
+        return Table.open(self.storage)
+
+    def load_timeline(self) -> Timeline:
+        """List the timeline."""
+        return Timeline.load(self.storage, self.properties)
+
+    def snapshot(self, as_of: str | None = None) -> Snapshot:
+        """The live files now, or as of an instant (inclusive)."""
+        return snapshot(self.storage, self.load_timeline(), as_of)
+
+    def check_writable(self, policy: MetadataTablePolicy = MetadataTablePolicy.REFUSE) -> None:
+        """Refuse a table that we must not write to.
+
+        Raises:
+            TableUnsupportedError: version or feature that is not written, by name.
+            MetadataTableError: it has a metadata table, and the policy is to refuse.
+        """
+        check_writable(self.properties)
+        if policy is MetadataTablePolicy.REFUSE:
+            check_no_metadata_table(self.properties)
+
+    def bound_for(self, config: WriteConfig) -> TableBinding:
+        """The binding that a write with these options uses; nothing is stored. Raises: OptionError."""
+        return resolve_binding(self.properties, self.binding, config)
+
+    def bind(self, config: WriteConfig, *, complex_key_new_encoding: bool | None = None) -> Table:
+        """The table bound for a write with these options; the first such write stores the binding.
+
+        Args:
+            config: the write's options.
+            complex_key_new_encoding: what the stored keys show, where the options do not say.
+
+        Raises:
+            OptionError: an option differs from what is bound.
+            TableUnsupportedError: the table merges in a way that is not ours.
+        """
+        wanted = self.bound_for(config)
+        if self.binding is None and wanted.complex_key_new_encoding is None:
+            wanted = replace(wanted, complex_key_new_encoding=complex_key_new_encoding)
+        stored = store_binding(self.storage, wanted)
+        return replace(self, binding=resolve_binding(self.properties, stored, config))
+
+
+def check_readable(properties: TableProperties) -> None:
+    """Refuse tables whose rows we would read wrongly. Raises: TableUnsupportedError."""
+    _refuse_first(properties, _read_refusals(properties))
+
+
+def check_writable(properties: TableProperties) -> None:
+    """Refuse tables that we must not write to, the metadata table apart. Raises: TableUnsupportedError."""
+    check_readable(properties)
+    _refuse_first(properties, _write_refusals(properties))
+
+
+def check_no_metadata_table(properties: TableProperties) -> None:
+    """Refuse a table with a metadata table: readers that list from it would not see our commits.
+
+    Raises:
+        MetadataTableError: naming what dropping it would lose.
+    """
+    partitions = dict.fromkeys((*properties.metadata_partitions, *properties.metadata_partitions_inflight))
+    if not partitions:
+        return
+    lost = ", ".join(f"{name} ({_METADATA_LOSS.get(name, 'an index')})" for name in partitions)
+    raise MetadataTableError(
+        f"table {properties.name} has a metadata table, which our commits would leave stale: {lost}",
+        culprit=keys.METADATA_PARTITIONS[0],
+        hint="-o lakeindex.metadata.table=drop deletes it before writing (readers then list folders, and a Hudi writer "
+        "with hoodie.metadata.enable=true builds it anew)",
+    )
+
+
+Refusal = tuple[str, str, str]
+"""What is the case, the property to blame, and what to do."""
+
+
+def _refuse_first(properties: TableProperties, refusals: Iterator[Refusal]) -> None:
+    for message, culprit, hint in refusals:
+        raise TableUnsupportedError(f"table {properties.name} {message}", culprit=culprit, hint=hint)
+
+
+def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
+    if table.table_type != keys.COPY_ON_WRITE:
+        yield f"is {table.table_type}", keys.TABLE_TYPE[0], "only COPY_ON_WRITE tables are read and written"
+    if table.version not in READ_VERSIONS:
+        known = ", ".join(str(version) for version in sorted(READ_VERSIONS))
+        yield f"has version {table.version}", keys.TABLE_VERSION[0], f"versions {known} are read, version 6 is written"
+    if table.layout != (keys.LAYOUT_1 if table.version == WRITTEN_VERSION else keys.LAYOUT_2):
+        yield (
+            f"has version {table.version} with timeline layout {table.layout}",
+            keys.LAYOUT_VERSION[0],
+            "finish the upgrade or downgrade with Hudi's command line",
+        )
+    if table.base_file_format != "PARQUET":
+        yield f"has {table.base_file_format} base files", keys.BASE_FILE_FORMAT[0], "only PARQUET is read and written"
+    if not table.populate_meta_fields:
+        yield (
+            "has no meta columns (hoodie.populate.meta.fields=false)",
+            keys.POPULATE_META_FIELDS[0],
+            "such a table is append-only: use Hudi, or copy its rows into a new table",
+        )
+    if table.bootstrap_base_path is not None:
+        yield (
+            f"is bootstrapped from {table.bootstrap_base_path}",
+            keys.BOOTSTRAP_BASE_PATH[0],
+            "its rows are spread over two files each: read it with Hudi, or bootstrap it in full",
+        )
+
+
+def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
+    if table.version != WRITTEN_VERSION:
+        yield f"has version {table.version}, only version 6 is written", keys.TABLE_VERSION[0], _VERSION_HINT
+    if table.drop_partition_columns:
+        yield (
+            "drops its partition columns (hoodie.datasource.write.drop.partition.columns=true)",
+            keys.DROP_PARTITION_COLUMNS[0],
+            "write to it with Hudi",
+        )
+    if table.cdc_enabled:
+        yield (
+            "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",
+            keys.CDC_ENABLED[0],
+            "switch CDC off, or write to it with Hudi",
+        )
+    if table.partial_update_mode not in (None, "NONE"):
+        yield (
+            f"merges parts of rows ({table.partial_update_mode})",
+            keys.PARTIAL_UPDATE_MODE[0],
+            "write to it with Hudi",
+        )
+    yield from _key_refusals(table)
+
+
+def _key_refusals(table: TableProperties) -> Iterator[Refusal]:
+    generator = table.key_generator
+    if not table.key_fields:
+        yield (
+            "has no record key fields",
+            keys.RECORD_KEY_FIELDS[0],
+            "rows without a key of their own cannot be upserted",
+        )
+    if generator is None:
+        known = ", ".join(kind.value for kind in KeyGeneratorType)
+        yield f"has the key generator {table.key_generator_name}", keys.KEY_GENERATOR_CLASS[0], f"known ones: {known}"
+    if len(table.ordering_fields) > 1:
+        yield (
+            f"has {len(table.ordering_fields)} ordering fields ({', '.join(table.ordering_fields)})",
+            keys.ORDERING_FIELDS[0],
+            "one is supported for writing",
+        )
+    if generator is KeyGeneratorType.CUSTOM and table.partition_fields and table.partition_types is None:
+        yield (
+            "has a custom key generator and does not say the types of its partition fields",
+            keys.PARTITION_FIELDS[0],
+            "version 6 does not store them; only tables created here have them bound",
+        )
