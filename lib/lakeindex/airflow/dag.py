@@ -1,0 +1,258 @@
+"""DAGs of the pipeline: one to start by hand for any table, and one for each table that has a schedule.
+
+``check_input`` -> the five stages -> ``summary``. All five stages are there; one that the index does not need is skipped
+when it is its turn. Whatever follows it has the trigger rule ``none_failed_min_one_success`` and also hangs on the stage
+before it, so that it runs past a skipped stage, and is skipped itself when there was no input at all.
+
+Parsing this loads Airflow and the standard library, no data library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import DAG, Asset, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lakeindex.airflow.funnel import fates, funnel_text
+from lakeindex.airflow.operator import PLAN_TASK, StageOperator
+from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, make_plan
+from lakeindex.airflow.tables import TableConf
+from lakeindex.errors import UsageError
+from lakeindex.model import IndexType, Operation
+from lakeindex.pipeline import STAGE_TITLES, Stage
+
+TABLES_ALIAS: Final = "lakeindex-tables"
+MANUAL_DAG: Final = "upsert_table"
+_SPARK_CONF: Final = {"spark.ui.enabled": "false", "spark.log.level": "WARN", "spark.sql.shuffle.partitions": "2"}
+_RETRIES: Final = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=10),
+}
+
+_FLOW_MD: Final = "\n".join(f"| `{stage}` | {title.split(': ', 1)[1]} |" for stage, title in STAGE_TITLES.items())
+_DOC: Final = f"""\
+Finds where every incoming key lives now, in five stages anyone can watch, and rewrites only what has to change.
+
+| task | does |
+|---|---|
+| `{PLAN_TASK}` | works out table and input; no data yet skips a scheduled run |
+{_FLOW_MD}
+| `summary` | prints the funnel, emits an event of the table's asset with the counts |
+
+Each stage is a spark-submit job of its own and leaves its checkpoint, so a retry goes on where the last attempt
+stopped. Wrong data, a refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried
+again. A run is committed once, however often its tasks run.
+"""
+
+
+def manual_dag(tables: Mapping[str, TableConf], root: Path) -> DAG:
+    """The DAG to start by hand: the trigger form asks for the table and the input."""
+    names = sorted(tables)
+    form = {
+        "table": Param(
+            names[0],
+            type="string",
+            enum=names,
+            values_display={name: tables[name].title for name in names},
+            title="Table",
+            description="A table of conf/tables",
+        ),
+        **_form(None),
+    }
+    with DAG(
+        dag_id=MANUAL_DAG,
+        schedule=None,
+        params=form,
+        doc_md=f"### Upsert a batch into a table\n\n{_DOC}",
+        **_common(),
+    ) as dag:
+        _wire(tables, root)
+    return dag
+
+
+def table_dag(table: TableConf, root: Path) -> DAG:
+    """The DAG of a table with a schedule: a run takes the input of its data interval."""
+    if table.schedule is None:
+        raise UsageError(
+            f"table {table.name} has no schedule", culprit="schedule", hint="only scheduled tables get a DAG"
+        )
+    with DAG(
+        dag_id=f"upsert_{table.name}",
+        # data intervals, which Airflow 3 no longer gives a bare cron text
+        schedule=CronDataIntervalTimetable(table.schedule, timezone="UTC"),
+        start_date=table.start_date,
+        end_date=table.end_date,
+        catchup=table.catchup,
+        params=_form(table),
+        doc_md=f"### Upsert into {table.title}\n\n{_DOC}",
+        **_common(),
+    ) as dag:
+        _wire({table.name: table}, root)
+    return dag
+
+
+def _common() -> dict[str, Any]:
+    return {
+        "max_active_runs": 1,  # commits of one table follow each other
+        "default_args": {"owner": "lakeindex", **_RETRIES},
+        "tags": ["lakeindex", "hudi"],
+        "render_template_as_native_obj": False,
+    }
+
+
+def _form(table: TableConf | None) -> dict[str, Param]:
+    """Everyday params without a section (shown open), the rest in a section (folded)."""
+    return {
+        "input": Param(
+            "\n".join(table.inputs) if table else None,
+            type=["null", "string"],
+            format="multiline",
+            title="Input",
+            description_md="Files, folders or `*` patterns, one a line; may hold templates such as "
+            "`{{ data_interval_start | ds }}`. Empty: the input of the table's yaml.",
+        ),
+        "index_type": Param(
+            AS_THE_TABLE_SAYS,
+            type="string",
+            enum=[AS_THE_TABLE_SAYS, *(str(kind) for kind in IndexType)],
+            title="Index type",
+            description="Bound when a table is created; another one is refused",
+        ),
+        "max_quarantined": Param(
+            table.max_quarantined if table else None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Bad rows tolerated",
+            description="More than these fail the run; they are in the quarantine file either way",
+        ),
+        "operation": Param(
+            str(Operation.UPSERT),
+            type="string",
+            enum=[str(operation) for operation in Operation],
+            title="Operation",
+            description="DELETE: the input holds keys of rows to delete",
+            section="Advanced",
+        ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Commit a used batch id again; roll back other writers' unfinished instants whatever their age",
+            section="Advanced",
+        ),
+        "options": Param(
+            None,
+            type=["null", "object"],
+            title="Options",
+            description='hoodie.* and lakeindex.* options, over those of the yaml: {"hoodie.index.bloom.fpp": "1e-4"}',
+            section="Advanced",
+        ),
+    }
+
+
+def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
+    """Tasks and their order, inside the DAG that is being made."""
+    first = _check_input_task(tables)
+    only = next(iter(tables.values())) if len(tables) == 1 else None
+    before, previous = None, first
+    stages = []
+    for stage in Stage:
+        job = _stage_task(stage, root, only)
+        previous >> job
+        if before is not None and job.trigger_rule != TriggerRule.ALL_SUCCESS:
+            before >> job
+        before, previous = previous, job
+        stages.append(job.task_id)
+    previous >> _summary_task(stages)
+
+
+def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOperator:
+    follows_optional = stage is Stage.VERIFY_KEYS
+    spark = table.spark if table else None
+    return StageOperator(
+        stage=stage,
+        application=str(root / "jobs" / f"{stage}.py"),
+        conf={**_SPARK_CONF, **(spark.conf if spark else {})},
+        driver_memory=(spark.driver_memory if spark else None) or "1g",
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if follows_optional else TriggerRule.ALL_SUCCESS,
+    )
+
+
+def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
+    @task(task_id=PLAN_TASK, multiple_outputs=False, retries=0)
+    def check_input(**context: Any) -> dict[str, Any]:
+        """Work out the run's plan; skip a scheduled run without data, fail one by hand."""
+        return plan_run(tables, context).to_xcom()
+
+    return check_input()
+
+
+def plan_run(tables: Mapping[str, TableConf], context: Mapping[str, Any]) -> RunPlan:
+    """The plan of the running DAG run, its input looked up.
+
+    Raises:
+        AirflowSkipException: the interval's data is not there yet.
+        AirflowFailException: input that a person named is not there, or no input was named.
+    """
+    from lakeindex.airflow import files
+
+    params, run = context["params"], context["dag_run"]
+    table = tables[params["table"]] if "table" in params else next(iter(tables.values()))
+    given = params.get("input")
+    try:
+        plan = make_plan(
+            table,
+            params,
+            _rendered(given.splitlines() if given else list(table.inputs), context),
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            map_index=context["ti"].map_index if context["ti"].map_index is not None else -1,
+        )
+    except UsageError as error:
+        raise AirflowFailException(str(error)) from error
+    missing = [place for place in plan.inputs if not files.is_there(place)]
+    if missing and table.schedule and "table" not in params:
+        raise AirflowSkipException(f"no data yet: {', '.join(missing)}")
+    if missing:
+        raise AirflowFailException(f"no input at {', '.join(missing)}")
+    return plan
+
+
+def _rendered(templates: list[str], context: Mapping[str, Any]) -> list[str]:
+    """Input templates over the run. One by hand may have no data interval: a template that needs it says so."""
+    texts = [text.strip() for text in templates if text.strip()]
+    needs_interval = [text for text in texts if "data_interval" in text and context.get("data_interval_start") is None]
+    if needs_interval:
+        raise UsageError(
+            f"the input {needs_interval[0]!r} needs a data interval, and this run has none",
+            culprit="input",
+            hint="trigger the run with a logical date, or name the input in the form",
+        )
+    return [str(context["task"].render_template(text, dict(context))) for text in texts]
+
+
+def _summary_task(stage_tasks: list[str]) -> Any:
+    alias = AssetAlias(TABLES_ALIAS)
+
+    @task(task_id="summary", outlets=[alias], multiple_outputs=False)
+    def summary(**context: Any) -> dict[str, Any]:
+        """Print the funnel; say to the asset what was committed."""
+        ti = context["ti"]
+        plan = RunPlan.from_xcom(ti.xcom_pull(task_ids=PLAN_TASK))
+        stages = [found for found in ti.xcom_pull(task_ids=stage_tasks) if found]
+        instant = stages[-1]["facts"].get("instant")
+        counts = fates(stages)
+        print(f"{plan.table}: {plan.uri}\n{funnel_text(stages)}")  # noqa: T201 - Airflow's task log is stdout
+        print(f"instant {instant}: {counts}" if instant else f"nothing to commit: {counts}")  # noqa: T201 - as above
+        if instant:
+            asset = Asset(name=plan.table, uri=plan.uri if "://" in plan.uri else f"file://{plan.uri}")
+            context["outlet_events"][alias].add(asset, extra={"instant": instant, "batch_id": plan.batch_id, **counts})
+        return {"table": plan.table, "instant": instant, "counts": counts, "stages": stages}
+
+    return summary()

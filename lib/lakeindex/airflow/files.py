@@ -1,0 +1,38 @@
+"""The few files a DAG's tasks look at: is the input there, what did a job leave behind.
+
+The only module here that touches storage, and so the only one that loads a data library. Tasks import it when they
+run; parsing a DAG file never does.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import posixpath
+from typing import Any
+
+from lakeindex.errors import ObjectNotFoundError
+from lakeindex.storage import open_storage
+
+
+def is_there(place: str) -> bool:
+    """Whether a file, a folder with files, or a ``*`` pattern that matches is there."""
+    parent, name = posixpath.split(place.rstrip("/"))
+    listing = open_storage(parent or "/").list_folder()
+    if any(fnmatch.fnmatchcase(item.path, name) for item in listing.objects):
+        return True
+    return bool(name) and name in listing.folders and bool(open_storage(place).list())
+
+
+def read_json(root: str, path: str) -> dict[str, Any] | None:
+    """A JSON object below ``root``; None if there is no such file, or no JSON object in it."""
+    try:
+        value = json.loads(open_storage(root).read(path))
+    except (ObjectNotFoundError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def delete(root: str, path: str) -> None:
+    """Remove a file below ``root``, if it is there."""
+    open_storage(root).delete(path)

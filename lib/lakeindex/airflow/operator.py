@@ -1,0 +1,74 @@
+"""The operator of one stage: submit the job, understand what it left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from lakeindex.airflow.plan import RunPlan
+from lakeindex.model import IndexType
+from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
+
+PLAN_TASK: Final = "check_input"
+#: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
+NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
+
+
+class StageOperator(SparkSubmitOperator):
+    """Submits ``jobs/<stage>.py`` and returns the stage's counters.
+
+    The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped. A
+    job that says that its data or its table is wrong fails the task for good; any other failure is retried, which the
+    stages allow: a checkpoint counts when its manifest is there, and a batch is committed once.
+    """
+
+    def __init__(self, *, stage: Stage, **kwargs: Any) -> None:
+        kwargs.setdefault("task_id", str(stage))
+        kwargs.setdefault("doc_md", STAGE_TITLES[stage])
+        super().__init__(**kwargs)
+        self.stage = stage
+
+    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
+        """Run the stage; the return value is its manifest's counters and facts."""
+        from lakeindex.airflow import files
+
+        plan = RunPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
+        self._skip_if_not_needed(plan)
+        error_file = f"{plan.run_id}/{self.stage}.error.json"
+        files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
+        self.application_args = plan.arguments()
+        self.name = f"lakeindex {self.stage} {plan.table}"
+        try:
+            super().execute(context)
+        except AirflowException as failure:
+            error = files.read_json(plan.checkpoints, error_file)
+            if error is None:
+                raise
+            message = describe(error)
+            if error.get("exit_code") in NOT_RETRIED:
+                raise AirflowFailException(message) from failure
+            raise AirflowException(message) from failure
+        manifest = files.read_json(plan.checkpoints, f"{plan.run_id}/{self.stage}.json")
+        if manifest is None:
+            raise AirflowException(f"{self.stage} ended well but left no {self.stage}.json in {plan.checkpoints}")
+        return {"stage": str(self.stage), **manifest.get("counters", {}), "facts": manifest.get("facts", {})}
+
+    def _skip_if_not_needed(self, plan: RunPlan) -> None:
+        """Skip a stage that the index type, known since the first stage, does without."""
+        from lakeindex.airflow import files
+
+        first = files.read_json(plan.checkpoints, f"{plan.run_id}/{Stage.STAGE_INPUT}.json")
+        known = (first or {}).get("facts", {}).get("index_type")
+        if self.stage is not Stage.STAGE_INPUT and known and self.stage not in stages_for(IndexType(known)):
+            raise AirflowSkipException(f"index type {known} needs no {self.stage}")
+
+
+def describe(error: Mapping[str, Any]) -> str:
+    """A job's error as one line: class, message, culprit, cure."""
+    text = f"{error.get('error', 'error')}: {error.get('message', 'no message')}"
+    if error.get("culprit"):
+        text += f" [{error['culprit']}]"
+    return f"{text} ({error['hint']})" if error.get("hint") else text

@@ -1,0 +1,106 @@
+"""What one DAG run asks of the jobs: worked out once, by the first task, and handed to the others by XCom.
+
+Plain values in, plain values out: no Airflow in here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from lakeindex.airflow.tables import TableConf
+from lakeindex.errors import UsageError
+
+AS_THE_TABLE_SAYS: Final = "as the table says"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One run: which table, which input, and the arguments that every job of the run gets."""
+
+    table: str
+    uri: str
+    checkpoints: str
+    run_id: str
+    batch_id: str
+    inputs: tuple[str, ...]
+    operation: str = "UPSERT"
+    options: tuple[tuple[str, str], ...] = ()
+    max_quarantined: int = 0
+    force: bool = False
+
+    def arguments(self) -> list[str]:
+        """Command line arguments; the same for every stage."""
+        words = ["--table", self.uri, "--run-id", self.run_id, "--checkpoints", self.checkpoints]
+        words += ["--batch-id", self.batch_id, "--operation", self.operation]
+        words += ["--max-quarantined", str(self.max_quarantined)]
+        for place in self.inputs:
+            words += ["--input", place]
+        for key, value in self.options:
+            words += ["-o", f"{key}={value}"]
+        return [*words, "--force"] if self.force else words
+
+    def to_xcom(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            **asdict(self),
+            "inputs": list(self.inputs),
+            "options": [list(pair) for pair in self.options],
+        }
+
+    @classmethod
+    def from_xcom(cls, value: Mapping[str, Any]) -> RunPlan:
+        """Inverse of :meth:`to_xcom`."""
+        options = tuple((str(key), str(text)) for key, text in value["options"])
+        return cls(**{**value, "inputs": tuple(value["inputs"]), "options": options})
+
+
+def safe_run_id(dag_id: str, run_id: str, map_index: int = -1) -> str:
+    """A folder name for a run: the ids with everything but letters, digits and ``._-`` replaced, and a digest.
+
+    Airflow's run ids hold ``:`` and ``+``. The digest keeps apart what looks alike after replacing.
+    """
+    whole = f"{dag_id}/{run_id}/{map_index}"
+    text = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{dag_id}-{run_id}" + (f"-{map_index}" if map_index >= 0 else ""))
+    return f"{text[:150]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def make_plan(
+    table: TableConf,
+    params: Mapping[str, Any],
+    inputs: Sequence[str],
+    *,
+    dag_id: str,
+    run_id: str,
+    map_index: int = -1,
+) -> RunPlan:
+    """The plan of one run from the table's file and what the trigger form says.
+
+    Raises:
+        UsageError: no input was named.
+    """
+    if not inputs:
+        raise UsageError(
+            f"table {table.name} was given no input",
+            culprit="input",
+            hint="fill in Input in the trigger form, or give the table's yaml an input",
+        )
+    options = {**table.options, **{str(k): str(v) for k, v in (params.get("options") or {}).items()}}
+    if params.get("index_type", AS_THE_TABLE_SAYS) != AS_THE_TABLE_SAYS:
+        options["hoodie.index.type"] = str(params["index_type"])
+    quarantined = params.get("max_quarantined")
+    return RunPlan(
+        table=table.name,
+        uri=table.uri,
+        checkpoints=table.checkpoints,
+        run_id=safe_run_id(dag_id, run_id, map_index),
+        batch_id=f"{dag_id}/{run_id}/{map_index}",
+        inputs=tuple(inputs),
+        operation=str(params.get("operation", "UPSERT")),
+        options=tuple(sorted(options.items())),
+        max_quarantined=table.max_quarantined if quarantined is None else int(quarantined),
+        force=bool(params.get("force", False)),
+    )

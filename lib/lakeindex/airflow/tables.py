@@ -1,0 +1,259 @@
+"""Tables that DAGs know by name: one YAML file each in ``conf/tables``.
+
+::
+
+    title: Flights from New York, 2013        # shown in the trigger form; default: the name
+    uri: ${LAKE:-.demo/lake}/flights          # path or URL; ${NAME} and ${NAME:-default} from the environment
+    checkpoints: s3://bucket/runs             # default: a folder beside the table
+    create:                                   # what `lakeindex create` is told; the DAGs do not need it
+      key: [time_hour, carrier, flight]
+      partition: [month]
+      ordering: event_ms
+    options: {hoodie.index.bloom.fpp: 1e-4}   # as -o
+    max_quarantined: 0
+    spark: {driver_memory: 1g, conf: {spark.executor.memory: 2g}}
+    schedule: "@daily"                        # with it the table gets a DAG of its own, upsert_<name>
+    start_date: 2013-12-01
+    end_date: 2014-01-01
+    catchup: false
+    input: feed/{{ data_interval_start | ds }}.parquet   # Jinja over the run; a list for several
+
+The name is the file's. Relative paths are relative to the project's folder. Read when a DAG file is parsed: standard
+library and PyYAML only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from lakeindex.config import parse_options
+from lakeindex.errors import OptionError, UsageError
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+_VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConf:
+    """How the table is created: arguments of ``lakeindex create``."""
+
+    key: tuple[str, ...]
+    partition: tuple[str, ...] = ()
+    ordering: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SparkConf:
+    """What spark-submit is told for this table, over the DAG's own settings."""
+
+    driver_memory: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableConf:
+    """One table, as its YAML file says. ``uri`` and ``checkpoints`` are absolute; ``inputs`` are Jinja templates."""
+
+    name: str
+    title: str
+    uri: str
+    checkpoints: str
+    create: CreateConf | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    max_quarantined: int = 0
+    spark: SparkConf = field(default_factory=SparkConf)
+    schedule: str | None = None
+    start_date: datetime | None = None
+    end_date: datetime | None = None
+    catchup: bool = False
+    inputs: tuple[str, ...] = ()
+
+
+class _Fields:
+    """Takes typed values out of a mapping; what is wrong is said with file and key."""
+
+    def __init__(self, raw: Any, where: str, known: frozenset[str]) -> None:
+        self._where = where
+        if not isinstance(raw, dict):
+            raise UsageError(f"{where} is not a mapping", culprit=where, hint=f"keys: {', '.join(sorted(known))}")
+        self._raw: dict[str, Any] = raw
+        unknown = sorted(str(key) for key in raw if key not in known)
+        if unknown:
+            raise self.wrong(unknown[0], "is unknown", f"known keys: {', '.join(sorted(known))}")
+
+    def wrong(self, key: str, problem: str, hint: str) -> UsageError:
+        """The error for one key."""
+        return UsageError(f"{self._where}: {key} {problem}", culprit=f"{self._where}: {key}", hint=hint)
+
+    def raw(self, key: str) -> Any:
+        """The value as YAML gave it."""
+        return self._raw.get(key)
+
+    def text(self, key: str) -> str | None:
+        """Text, None if absent."""
+        value = self._raw.get(key)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise self.wrong(key, f"cannot be {value!r}", "give text")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """One text or a list of texts."""
+        value = self._raw.get(key)
+        items = [] if value is None else value if isinstance(value, list) else [value]
+        if not all(isinstance(item, str) and item for item in items):
+            raise self.wrong(key, f"cannot be {value!r}", "give text, or a list of texts")
+        return tuple(items)
+
+    def whole(self, key: str) -> int:
+        """A number, 0 if absent."""
+        value = self._raw.get(key, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.wrong(key, f"cannot be {value!r}", "give a whole number, 0 or more")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """True or false, false if absent."""
+        value = self._raw.get(key, False)
+        if not isinstance(value, bool):
+            raise self.wrong(key, f"cannot be {value!r}", "give true or false")
+        return value
+
+    def day(self, key: str) -> datetime | None:
+        """A date or time; UTC if it says no zone."""
+        value = self._raw.get(key)
+        if value is None:
+            return None
+        if isinstance(value, datetime):
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, date):
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        raise self.wrong(key, f"cannot be {value!r}", "give a date such as 2026-01-31")
+
+    def pairs(self, key: str) -> dict[str, str]:
+        """A mapping of names to scalar values, as text."""
+        value = self._raw.get(key) or {}
+        if not isinstance(value, dict) or any(isinstance(item, dict | list) or item is None for item in value.values()):
+            raise self.wrong(key, f"cannot be {value!r}", "give name: value pairs")
+        return {str(name): str(item).lower() if isinstance(item, bool) else str(item) for name, item in value.items()}
+
+
+_TABLE_KEYS: Final = frozenset(
+    {"title", "uri", "checkpoints", "create", "options", "max_quarantined", "spark", "schedule", "start_date",
+     "end_date", "catchup", "input"}
+)  # fmt: skip
+
+
+def load_tables(folder: Path, root: Path, environ: Mapping[str, str] | None = None) -> dict[str, TableConf]:
+    """All tables of a folder by name, sorted.
+
+    Args:
+        folder: where the ``*.yaml`` files are.
+        root: what relative paths in them are relative to.
+        environ: where ``${NAME}`` is looked up; default: this process's environment.
+
+    Raises:
+        UsageError: a file is not valid; names the file and the key, and says what is.
+    """
+    env = os.environ if environ is None else environ
+    files = sorted(folder.glob("*.yaml"))
+    if not files:
+        raise UsageError(f"no table in {folder}", culprit=str(folder), hint="add a file NAME.yaml with a uri")
+    return {file.stem: load_table(file, root, env) for file in files}
+
+
+def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
+    """One table; see :func:`load_tables`."""
+    where = f"{file.parent.name}/{file.name}"
+    if not _NAME.match(file.stem):
+        raise UsageError(f"{where}: a table cannot be called {file.stem!r}", culprit=where, hint="letters, digits, _.-")
+    try:
+        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UsageError(f"{where} is not YAML: {error}", culprit=where, hint="mend the file") from error
+    fields = _Fields(raw, where, _TABLE_KEYS)
+
+    def place(text: str) -> str:
+        return _absolute(_expand(text, environ, fields), root)
+
+    uri = fields.text("uri")
+    if uri is None:
+        raise fields.wrong("uri", "is missing", "give the table's folder, a path or a URL")
+    uri = place(uri).rstrip("/")
+    checkpoints = fields.text("checkpoints")
+    return TableConf(
+        name=file.stem,
+        title=fields.text("title") or file.stem,
+        uri=uri,
+        checkpoints=place(checkpoints) if checkpoints else _beside(uri),
+        create=_create(fields, where),
+        options=_options(fields),
+        max_quarantined=fields.whole("max_quarantined"),
+        spark=_spark(fields, where),
+        **_schedule(fields, place),
+    )
+
+
+def _create(fields: _Fields, where: str) -> CreateConf | None:
+    if fields.raw("create") is None:
+        return None
+    inner = _Fields(fields.raw("create"), f"{where}: create", frozenset({"key", "partition", "ordering"}))
+    if not inner.texts("key"):
+        raise inner.wrong("key", "is missing", "name the column or columns of the record key")
+    return CreateConf(inner.texts("key"), inner.texts("partition"), inner.text("ordering"))
+
+
+def _options(fields: _Fields) -> dict[str, str]:
+    options = fields.pairs("options")
+    try:
+        parse_options(options)
+    except OptionError as error:
+        raise fields.wrong("options", f"are not valid: {error.message}", error.hint or "see the README") from error
+    return options
+
+
+def _spark(fields: _Fields, where: str) -> SparkConf:
+    if fields.raw("spark") is None:
+        return SparkConf()
+    inner = _Fields(fields.raw("spark"), f"{where}: spark", frozenset({"driver_memory", "conf"}))
+    return SparkConf(inner.text("driver_memory"), inner.pairs("conf"))
+
+
+def _schedule(fields: _Fields, place: Callable[[str], str]) -> dict[str, Any]:
+    schedule, start, inputs = fields.text("schedule"), fields.day("start_date"), fields.texts("input")
+    if schedule is not None and not (start and inputs):
+        missing = "input" if start else "start_date"
+        raise fields.wrong(missing, "is missing", "a table with a schedule needs a start_date and an input")
+    return {
+        "schedule": schedule,
+        "start_date": start,
+        "end_date": fields.day("end_date"),
+        "catchup": fields.flag("catchup"),
+        "inputs": tuple(place(text) for text in inputs),
+    }
+
+
+def _expand(text: str, environ: Mapping[str, str], fields: _Fields) -> str:
+    def value(found: re.Match[str]) -> str:
+        name, default = found.group(1), found.group(2)
+        if not environ.get(name) and default is None:
+            raise fields.wrong(text, f"needs the environment variable {name}", f"set it, or write ${{{name}:-default}}")
+        return environ.get(name) or str(default)
+
+    return _VARIABLE.sub(value, text)
+
+
+def _absolute(text: str, root: Path) -> str:
+    return text if "://" in text or text.startswith("/") else f"{root}/{text}"
+
+
+def _beside(uri: str) -> str:
+    parent, _, name = uri.rpartition("/")
+    return f"{parent}/.{name}.runs"
