@@ -12,7 +12,6 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 from lakeindex.bloom import marks
 from lakeindex.bloom.codec import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
 
@@ -32,7 +32,6 @@ _ENCRYPTED: Final = b"PARE"
 _END_BYTES: Final = 8
 _TAIL_BYTES: Final = 65_536
 _MOST_LIST_ENTRIES: Final = 100_000
-_NO_ENTRIES: Final[dict[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +123,7 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
     statistics = _key_statistics(metadata, base_file, len(raw))
-    entries, not_text = _text_entries(metadata.metadata)
-    problems = list(not_text)
+    entries, problems = _text_entries(metadata.metadata)
     filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
     entries.pop(marks.OLD_FILTER, None)
     ends = _range(entries, statistics, problems)
@@ -160,9 +158,7 @@ def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Sche
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
 
 
-def _key_statistics(
-    metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes: int
-) -> tuple[bytes, bytes] | None:
+def _key_statistics(metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes: int) -> tuple[bytes, bytes] | None:
     """Least and greatest key by the column's statistics (UTF-8 bytes order); None if a row group has none.
 
     Raises:
@@ -200,7 +196,7 @@ def _chunk_ends(chunk: pq.ColumnChunkMetaData) -> tuple[bytes, bytes] | None:
     return bytes(statistics.min_raw), bytes(statistics.max_raw)
 
 
-def _text_entries(entries: dict[bytes, bytes] | None) -> tuple[dict[str, str], Iterator[str]]:
+def _text_entries(entries: dict[bytes, bytes] | None) -> tuple[dict[str, str], list[str]]:
     """Entries that are UTF-8 text, and complaints about those of ours that are not."""
     found: dict[str, str] = {}
     bad: list[str] = []
@@ -211,7 +207,7 @@ def _text_entries(entries: dict[bytes, bytes] | None) -> tuple[dict[str, str], I
             name = key.decode("utf-8", "replace")
             if name in (marks.FILTER, marks.OLD_FILTER, marks.MIN_KEY, marks.MAX_KEY, marks.FILTER_TYPE, marks.MARK):
                 bad.append(f"footer entry {name} is not text")
-    return found, iter(bad)
+    return found, bad
 
 
 def _range(
@@ -222,12 +218,23 @@ def _range(
     if low is None or high is None:
         problems.append("footer has no key range")
         return None
-    return (low, high)
+    if java_order_key(low) > java_order_key(high):
+        problems.append(f"key range is reversed: {low!r} to {high!r}")
+        return None
+    if statistics is None:
+        return low, high
+    try:
+        least, greatest = statistics[0].decode(), statistics[1].decode()
+    except UnicodeDecodeError:
+        problems.append("statistics of the key column are not text")
+        return None
+    wide = min(low, least, key=java_order_key), max(high, greatest, key=java_order_key)
+    if wide != (low, high) and not any(map(orders_may_differ, (low, high, least, greatest))):
+        problems.append(f"key range {low!r} to {high!r} is narrower than the key column's statistics; widened")
+    return wide
 
 
-def _checked_filter(
-    text: str | None, entries: dict[str, str], rows: int, problems: list[str]
-) -> bytes | None:
+def _checked_filter(text: str | None, entries: dict[str, str], rows: int, problems: list[str]) -> bytes | None:
     if text is None:
         problems.append("footer has no bloom filter")
         return None

@@ -1,0 +1,169 @@
+"""Range pruning: which slice of a chunk's sorted keys can live in which file.
+
+A chunk's keys are sorted by UTF-8 bytes, so those inside a file's ``[min, max]`` are one slice, found by two binary
+searches; keys x files is never exploded. Three pruners give the same answer:
+
+* ``SLICES`` searches both ends of every file, all at once in compiled code;
+* ``TREE`` asks an interval tree for the files that meet the chunk, and searches only for those
+  (``hoodie.bloom.index.use.treebased.filter=true``);
+* ``LIST`` compares every key with every range (``=false``), with no use of the order.
+
+Ranges written by Hudi are in Java's order, which differs from ours only for characters from U+E000 up: a range with
+one in an end counts as unbounded. If no end has one, both orders agree on every key. A file without a range keeps
+the whole chunk.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.hashing.arrow import StringArray, StringBuffers, plain_strings, string_buffers
+from lakeindex.hashing.java_order import orders_may_differ
+from lakeindex.index.interval_tree import IntervalTree
+
+# below this many searches, loading the compiled one takes longer than searching
+_FEW_SEARCHES: Final = 2_000
+
+Rows = npt.NDArray[np.int64]
+
+
+class Pruner(StrEnum):
+    """How files are pruned; the answer is the same."""
+
+    SLICES = "slices"
+    TREE = "tree"
+    LIST = "list"
+
+
+def pruner_for(treebased_filter: bool | None) -> Pruner:  # noqa: FBT001 - a tri-state option's value
+    """The pruner that ``hoodie.bloom.index.use.treebased.filter`` asks for; unset means sorted slices."""
+    if treebased_filter is None:
+        return Pruner.SLICES
+    return Pruner.TREE if treebased_filter else Pruner.LIST
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Range of a file's record keys as its footer says it; None where it says none."""
+
+    min_key: str | None
+    max_key: str | None
+
+    def bounds(self) -> tuple[bytes, bytes] | None:
+        """Both ends as UTF-8 bytes; None if the range excludes nothing for sure (in our order, or being reversed)."""
+        if self.min_key is None or self.max_key is None:
+            return None
+        low, high = self.min_key.encode("utf-8", "surrogatepass"), self.max_key.encode("utf-8", "surrogatepass")
+        if orders_may_differ(low) or orders_may_differ(high) or low > high:
+            return None
+        return low, high
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSlices:
+    """For each file, the rows of the chunk that it may hold.
+
+    Attributes:
+        from_row: int64 [files], inclusive.
+        to_row: int64 [files], exclusive; equal to ``from_row`` where the file can hold none.
+    """
+
+    from_row: Rows
+    to_row: Rows
+
+    @property
+    def pairs(self) -> int:
+        """Keys x files that are left."""
+        return int((self.to_row - self.from_row).sum())
+
+    def kept(self) -> Rows:
+        """Ordinals of the files that may hold a key."""
+        return np.flatnonzero(self.to_row > self.from_row)
+
+
+def prune(keys: StringArray, ranges: Sequence[KeyRange], pruner: Pruner = Pruner.SLICES) -> RowSlices:
+    """Rows of the chunk that each file may hold.
+
+    Args:
+        keys: the chunk's keys, sorted by UTF-8 bytes (ascending, duplicates allowed), none null.
+        ranges: one a file.
+        pruner: how; the answer does not depend on it.
+    """
+    rows = len(keys)
+    slices = RowSlices(np.zeros(len(ranges), dtype=np.int64), np.full(len(ranges), rows, dtype=np.int64))
+    if rows == 0:
+        return slices
+    bounds = [key_range.bounds() for key_range in ranges]
+    bounded = [(place, pair) for place, pair in enumerate(bounds) if pair is not None]
+    if pruner is Pruner.LIST:
+        _by_list(plain_strings(keys), bounded, slices)
+        return slices
+    buffers = string_buffers(keys)
+    if pruner is Pruner.TREE:
+        bounded = _meeting(buffers, bounded, slices)
+    _by_search(buffers, bounded, slices)
+    return slices
+
+
+_Bounded = list[tuple[int, tuple[bytes, bytes]]]
+
+
+def _by_search(buffers: StringBuffers, bounded: _Bounded, slices: RowSlices) -> None:
+    places = [place for place, _ in bounded]
+    slices.from_row[places] = search_sorted(buffers, [low for _, (low, _) in bounded], right=False)
+    slices.to_row[places] = search_sorted(buffers, [high for _, (_, high) in bounded], right=True)
+    _close_empty(slices)
+
+
+def _meeting(buffers: StringBuffers, bounded: _Bounded, slices: RowSlices) -> _Bounded:
+    """The files whose range meets the chunk's; the others' slices are closed."""
+    tree = IntervalTree([(low, high, place) for place, (low, high) in bounded])
+    met = set(tree.meeting(buffers.value(0), buffers.value(len(buffers) - 1)))
+    for place, _ in bounded:
+        if place not in met:
+            slices.to_row[place] = 0
+    return [(place, pair) for place, pair in bounded if place in met]
+
+
+def _by_list(keys: pa.Array, bounded: _Bounded, slices: RowSlices) -> None:
+    raw = keys.cast(pa.large_binary() if pa.types.is_large_string(keys.type) else pa.binary())
+    for place, (low, high) in bounded:
+        inside = pc.and_(pc.greater_equal(raw, pa.scalar(low, raw.type)), pc.less_equal(raw, pa.scalar(high, raw.type)))
+        rows = np.flatnonzero(inside.to_numpy(zero_copy_only=False))
+        slices.from_row[place], slices.to_row[place] = (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
+
+
+def _close_empty(slices: RowSlices) -> None:
+    """A file between two keys has an empty slice; all empty ones look alike."""
+    empty = slices.to_row <= slices.from_row
+    slices.from_row[empty] = 0
+    slices.to_row[empty] = 0
+
+
+def search_sorted(buffers: StringBuffers, ends: Sequence[bytes], *, right: bool) -> Rows:
+    """Where each of ``ends`` would be put into the sorted strings, int64 [len(ends)].
+
+    Args:
+        buffers: strings sorted by their bytes.
+        ends: byte strings, in any order.
+        right: behind equal strings (True) or before them.
+    """
+    if len(ends) < _FEW_SEARCHES:
+        find = bisect.bisect_right if right else bisect.bisect_left
+        rows = range(len(buffers))
+        return np.fromiter((find(rows, end, key=buffers.value) for end in ends), dtype=np.int64, count=len(ends))
+    from lakeindex.index import search_kernels
+
+    asked = string_buffers(pa.array(ends, pa.large_binary()).cast(pa.large_string(), safe=False))
+    out = np.empty(len(ends), dtype=np.int64)
+    search_kernels.search_sorted(buffers.data, buffers.offsets, asked.data, asked.offsets, right, out)
+    return out
