@@ -161,15 +161,13 @@ def _wire(tables: Mapping[str, TableConf], root: Path) -> None:
     first = _check_input_task(tables)
     only = next(iter(tables.values())) if len(tables) == 1 else None
     before, previous = None, first
-    stages = []
     for stage in Stage:
         job = _stage_task(stage, root, only)
         previous >> job
         if before is not None and job.trigger_rule != TriggerRule.ALL_SUCCESS:
             before >> job
         before, previous = previous, job
-        stages.append(job.task_id)
-    previous >> _summary_task(stages)
+    previous >> _summary_task()
 
 
 def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOperator:
@@ -237,7 +235,7 @@ def _rendered(templates: list[str], context: Mapping[str, Any]) -> list[str]:
     return [str(context["task"].render_template(text, dict(context))) for text in texts]
 
 
-def _summary_task(stage_tasks: list[str]) -> Any:
+def _summary_task() -> Any:
     alias = AssetAlias(TABLES_ALIAS)
 
     @task(task_id="summary", outlets=[alias], multiple_outputs=False)
@@ -245,14 +243,14 @@ def _summary_task(stage_tasks: list[str]) -> Any:
         """Print the funnel; say to the asset what was committed."""
         ti = context["ti"]
         plan = RunPlan.from_xcom(ti.xcom_pull(task_ids=PLAN_TASK))
-        stages = [found for found in ti.xcom_pull(task_ids=stage_tasks) if found]
-        instant = stages[-1]["facts"].get("instant")
-        counts = fates(stages)
-        print(f"{plan.table}: {plan.uri}\n{funnel_text(stages)}")  # noqa: T201 - Airflow's task log is stdout
-        print(f"instant {instant}: {counts}" if instant else f"nothing to commit: {counts}")  # noqa: T201 - as above
-        if instant:
+        run = ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE))
+        counts = fates(run)
+        print(f"{plan.table}: {plan.uri}\n{funnel_text(run['stages'])}")  # noqa: T201 - Airflow's task log is stdout
+        print(f"{counts}\ncommitted: {run['instant'] or 'nothing'}")  # noqa: T201 - as above
+        if run["instant"]:
             asset = Asset(name=plan.table, uri=plan.uri if "://" in plan.uri else f"file://{plan.uri}")
-            context["outlet_events"][alias].add(asset, extra={"instant": instant, "batch_id": plan.batch_id, **counts})
-        return {"table": plan.table, "instant": instant, "counts": counts, "stages": stages}
+            extra = {"instant": run["instant"], "batch_id": plan.batch_id, **counts}
+            context["outlet_events"][alias].add(asset, extra=extra)
+        return {"table": plan.table, "instant": run["instant"], **counts}
 
     return summary()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _COLUMNS: Final = ("rows_in", "rows_out", "pairs_in", "pairs_out", "bytes_read", "requests", "seconds")
-#: What happened to the rows: counters of the merge and of staging, in the order they are reported.
+#: What came in, and what can happen to a row; names of the run's summary.
 FATES: Final = ("rows_in", "combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
 
 
@@ -15,7 +15,7 @@ def funnel_text(stages: Sequence[Mapping[str, Any]]) -> str:
     lines = [["stage", *_COLUMNS, "pairs dropped"]]
     for stage in stages:
         cells = [_number(stage.get(column)) for column in _COLUMNS]
-        lines.append([str(stage["stage"]), *cells, _dropped(stage)])
+        lines.append([str(stage["name"]), *cells, _dropped(stage)])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
@@ -25,15 +25,9 @@ def funnel_text(stages: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def fates(stages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What happened to the incoming rows, over all stages of a run.
-
-    ``rows_in``, ``combined`` and ``quarantined`` are counted by the first stage, the rest by the last.
-    """
-    counts: dict[str, int] = {}
-    for stage in stages:
-        counts.update({name: int(stage[name]) for name in FATES if name in stage and name not in counts})
-    return counts
+def fates(summary: Mapping[str, Any]) -> dict[str, int]:
+    """What happened to the incoming rows, out of a run's summary."""
+    return {name: int(summary.get(name, 0)) for name in FATES}
 
 
 def _number(value: Any) -> str:

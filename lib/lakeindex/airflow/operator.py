@@ -13,6 +13,10 @@ from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 
 PLAN_TASK: Final = "check_input"
+#: Left by the last job in the run's folder: the JSON of ``lakeindex upsert``.
+RUN_SUMMARY: Final = "summary.json"
+#: Options bound to a table, the index type among them; relative to the table.
+TABLE_BINDING: Final = ".hoodie/.lakeindex/table.json"
 #: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
 NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
 
@@ -32,7 +36,7 @@ class StageOperator(SparkSubmitOperator):
         self.stage = stage
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
-        """Run the stage; the return value is its manifest's counters and facts."""
+        """Run the stage; the return value is what it counted."""
         from lakeindex.airflow import files
 
         plan = RunPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
@@ -51,19 +55,27 @@ class StageOperator(SparkSubmitOperator):
             if error.get("exit_code") in NOT_RETRIED:
                 raise AirflowFailException(message) from failure
             raise AirflowException(message) from failure
-        manifest = files.read_json(plan.checkpoints, f"{plan.run_id}/{self.stage}.json")
-        if manifest is None:
-            raise AirflowException(f"{self.stage} ended well but left no {self.stage}.json in {plan.checkpoints}")
-        return {"stage": str(self.stage), **manifest.get("counters", {}), "facts": manifest.get("facts", {})}
+        return self._left_behind(plan)
 
-    def _skip_if_not_needed(self, plan: RunPlan) -> None:
-        """Skip a stage that the index type, known since the first stage, does without."""
+    def _left_behind(self, plan: RunPlan) -> dict[str, Any]:
+        """Counters and costs of the stage; the last stage leaves the summary of the whole run."""
         from lakeindex.airflow import files
 
-        first = files.read_json(plan.checkpoints, f"{plan.run_id}/{Stage.STAGE_INPUT}.json")
-        known = (first or {}).get("facts", {}).get("index_type")
-        if self.stage is not Stage.STAGE_INPUT and known and self.stage not in stages_for(IndexType(known)):
-            raise AirflowSkipException(f"index type {known} needs no {self.stage}")
+        name = RUN_SUMMARY if self.stage is Stage.MERGE_WRITE else f"{self.stage}.json"
+        found = files.read_json(plan.checkpoints, f"{plan.run_id}/{name}")
+        if found is None:
+            raise AirflowException(f"{self.stage} ended well but left no {name} in {plan.checkpoints}/{plan.run_id}")
+        if self.stage is Stage.MERGE_WRITE:
+            return found
+        return {"name": str(self.stage), **found.get("counters", {}), **found.get("costs", {})}
+
+    def _skip_if_not_needed(self, plan: RunPlan) -> None:
+        """Skip a stage that the table's index does without; the first stage has bound the index type by then."""
+        from lakeindex.airflow import files
+
+        kind = (files.read_json(plan.uri, TABLE_BINDING) or {}).get("index_type")
+        if kind in set(IndexType) and self.stage not in stages_for(IndexType(kind)):
+            raise AirflowSkipException(f"index type {kind} needs no {self.stage}")
 
 
 def describe(error: Mapping[str, Any]) -> str:

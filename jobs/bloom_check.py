@@ -1,0 +1,14 @@
+"""Stage 3: probe each file's filter with the keys inside its range.
+
+``spark-submit jobs/bloom_check.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``; ``--help`` says the
+rest. The last line on stdout is one JSON object; the exit code is the error's (README, exit codes).
+"""
+
+from lakeindex.pipeline import Stage
+from lakeindex.runners.job_arguments import stage_command
+from lakeindex.runners.jobs import run_stage_job
+
+main = stage_command(Stage.BLOOM_CHECK, run_stage_job)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""Command line of the jobs: every stage takes the same arguments, so a DAG works them out once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import click
+
+from lakeindex.model import Operation
+from lakeindex.pipeline import Stage
+from lakeindex.stages.context import RunSpec
+
+#: Runs one stage (None: all of them) and returns the exit code.
+StageRun: TypeAlias = Callable[[Stage | None, RunSpec], int]
+
+_OPTIONS = (
+    click.option("--table", "table_uri", required=True, metavar="URI", help="The table's folder."),
+    click.option("--checkpoints", "checkpoints_uri", required=True, metavar="URI", help="Root of the run folders."),
+    click.option("--run-id", required=True, metavar="ID", help="Names the run's folder; a retry gives the same."),
+    click.option("--batch-id", required=True, metavar="ID", help="Names the batch; it is committed once."),
+    click.option("--input", "inputs", required=True, multiple=True, metavar="URI", help="File, folder or * pattern."),
+    click.option("--operation", type=click.Choice([str(o) for o in Operation]), default="UPSERT", show_default=True),
+    click.option(
+        "--max-quarantined", type=click.IntRange(min=0), default=0, show_default=True, help="Bad rows allowed."
+    ),
+    click.option("--force", is_flag=True, help="Commit a used batch id again; roll back foreign pending instants."),
+    click.option("-o", "options", multiple=True, metavar="KEY=VALUE", help="An option of the README's table."),
+)
+
+
+def stage_command(stage: Stage | None, run: StageRun) -> click.Command:
+    """The command of a job.
+
+    Args:
+        stage: the stage, or None for all of them in one application.
+        run: does it; its return value is the exit code.
+    """
+
+    @click.command(name=str(stage or "upsert"))
+    def command(**given: Any) -> None:
+        sys.exit(run(stage, run_spec(**given)))
+
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def run_spec(*, inputs: tuple[str, ...], operation: str, options: tuple[str, ...], **rest: Any) -> RunSpec:
+    """The run as the arguments describe it.
+
+    Raises:
+        click.BadParameter: an option that is not KEY=VALUE.
+    """
+    return RunSpec(
+        inputs=tuple(inputs),
+        operation=Operation(operation),
+        options=tuple(sorted(_pair(text) for text in options)),
+        **rest,
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="-o")
+    return key, value
