@@ -19,7 +19,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from lakeindex.errors import OptionError
+from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.model import Instant, InstantState
 
 COMMIT: Final = "commit"
@@ -128,16 +128,22 @@ def next_instant_time(after: str | None, now_ms: int) -> str:
 
     Returns:
         17 digits, strictly greater than ``after`` in timeline order.
+
+    Raises:
+        TableCorruptError: ``after`` is the greatest there can be.
     """
     now = instant_time_of(now_ms)
     if after is None or now > comparable(after):
         return now
-    head = comparable(after)[:TIME_DIGITS]
+    head = comparable(after)[:TIME_DIGITS].ljust(TIME_DIGITS, "0")
     try:
         return instant_time_of(instant_time_to_ms(head) + 1)
     except (ValueError, OverflowError):
         # Not a date (a foreign writer's counter): the next number still orders right.
-        return f"{int(head) + 1:0{TIME_DIGITS}d}"
+        following = f"{int(head) + 1:0{TIME_DIGITS}d}"
+    if len(following) > TIME_DIGITS:
+        raise TableCorruptError(f"no instant can follow {after}", culprit=after, hint="its digits are no time")
+    return following
 
 
 def parse_point_in_time(text: str, option: str = "--as-of") -> str:

@@ -1,0 +1,37 @@
+"""Tables that real Hudi wrote (tests/vectors/tables), unpacked for a test."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+VECTORS = Path(__file__).parent / "vectors"
+TABLES = VECTORS / "tables"
+
+
+@cache
+def table_names() -> tuple[str, ...]:
+    """All packed tables."""
+    return tuple(sorted(path.name.removesuffix(".tar.gz") for path in TABLES.glob("*.tar.gz")))
+
+
+def unpack_table(name: str, folder: Path) -> Path:
+    """The table's own folder, unpacked below ``folder``; the caller may change it."""
+    with tarfile.open(TABLES / f"{name}.tar.gz") as tar:
+        tar.extractall(folder, filter="data")
+    return folder / name
+
+
+def expected_rows(table: Path) -> list[dict[str, Any]]:
+    """Rows of an unpacked table as Hudi read them, meta columns included; nulls are left out."""
+    lines = table.with_name(f"{table.name}.expected.json").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def commit_instants(table: Path) -> list[str]:
+    """The commits of an unpacked ``py_*`` table."""
+    loaded: list[str] = json.loads(table.with_name(f"{table.name}.instants.json").read_text(encoding="utf-8"))
+    return loaded
