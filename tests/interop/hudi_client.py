@@ -53,9 +53,11 @@ class HudiServer:
     Args:
         version: a key of ``interop_env.BUNDLES``.
         scratch: folder for exchanged files and the log.
+        memory: heap of the JVM.
+        quick: compile lightly; jobs on a few rows take half the time, big ones longer.
     """
 
-    def __init__(self, version: str, scratch: Path, memory: str = "1500m") -> None:
+    def __init__(self, version: str, scratch: Path, memory: str = "1500m", *, quick: bool = True) -> None:
         self.version = version
         self.log = scratch / "server.log"
         self._scratch = scratch
@@ -63,7 +65,9 @@ class HudiServer:
         self._up = False
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
-        command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch), memory]
+        java_options = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else ""
+        command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch)]
+        command += [memory, java_options]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
@@ -96,7 +100,7 @@ class HudiServer:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def call(self, op: str, timeout: float = 240.0, **request: object) -> dict[str, Any]:
+    def call(self, op: str, timeout: float = 240.0, /, **request: object) -> dict[str, Any]:
         """Send one request and wait for its answer.
 
         Raises:

@@ -25,13 +25,13 @@ from pyspark.sql import DataFrame, SparkSession
 Request = dict[str, Any]
 
 
-def start_session(jar: str, scratch: str, memory: str) -> SparkSession:
+def start_session(jar: str, scratch: str, memory: str, java_options: str) -> SparkSession:
     """A local session with two cores and one Hudi bundle, as Hudi's documentation asks for it."""
     conf = {
         "spark.jars": jar,
         "spark.driver.extraClassPath": jar,
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {java_options}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -121,12 +121,12 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
 
 
 def main() -> None:
-    """``hudi_server.py JAR SCRATCH MEMORY``; the first line on standard output says that the session is up."""
-    jar, scratch, memory = sys.argv[1:4]
+    """``hudi_server.py JAR SCRATCH MEMORY JAVA_OPTIONS``; the first line on standard output says that the session is up."""
+    jar, scratch, memory, java_options = sys.argv[1:5]
     # The JVM inherits descriptor 1 and may print there: keep the answers on a descriptor of their own.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    server = Server(start_session(jar, scratch, memory))
+    server = Server(start_session(jar, scratch, memory, java_options))
     answers.write(json.dumps({"ok": True, "result": server.ping({})}) + "\n")
     answers.flush()
     serve(server, sys.stdin, answers)

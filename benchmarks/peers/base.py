@@ -1,0 +1,56 @@
+"""What every peer of the benchmark can do, and what they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.workloads import Totals, Workload
+
+
+class Peer(Protocol):
+    """One engine in a process of its own. Everything slow to start is started by the constructor."""
+
+    def load(self, workload: Workload, table: Path) -> None:
+        """Make the base table in a folder that does not exist yet."""
+
+    def upsert(self, workload: Workload, table: Path) -> None:
+        """Upsert the workload's batch: the step that is timed."""
+
+    def totals(self, table: Path) -> Totals:
+        """Judge the table after the upsert."""
+
+    def close(self) -> None:
+        """End whatever the constructor started."""
+
+
+def totals_of(rows: pa.Table) -> Totals:
+    """Totals of the columns id, ts and n1."""
+    return Totals(
+        count=rows.num_rows,
+        distinct=pc.count_distinct(rows["id"]).as_py(),
+        sum_ts=pc.sum(rows["ts"]).as_py(),
+        sum_n1=pc.sum(rows["n1"]).as_py(),
+    )
+
+
+def totals_of_files(files: list[Path]) -> Totals:
+    """Totals over Parquet files."""
+    columns = ["id", "ts", "n1"]
+    tables = [pq.read_table(path, columns=columns, partitioning=None).cast(_PLAIN) for path in files]
+    return totals_of(pa.concat_tables(tables))
+
+
+_PLAIN = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("n1", pa.int64())])
+
+
+def hudi_totals(table: Path) -> Totals:
+    """Totals of a Hudi table as hudi-rs sees it: a reader that is neither ours nor Hudi's own."""
+    from hudi import HudiTableBuilder
+
+    slices = HudiTableBuilder.from_base_uri(str(table)).build().get_file_slices()
+    return totals_of_files([table / file_slice.base_file_relative_path() for file_slice in slices])

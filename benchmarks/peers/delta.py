@@ -1,0 +1,46 @@
+"""delta-rs: MERGE of the ``deltalake`` package, the fastest peer without a JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, WriterProperties, write_deltalake
+
+from benchmarks.peers.base import totals_of
+from benchmarks.workloads import FILES_PER_PARTITION, Totals, Workload
+
+_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3)
+
+
+class DeltaRs:
+    """Merge by key and partition, with the touched partitions as literals: what its documentation advises."""
+
+    def load(self, workload: Workload, table: Path) -> None:
+        """Two appends, so that each day has two files as everywhere."""
+        for part in range(FILES_PER_PARTITION):
+            rows = pa.concat_tables([pq.read_table(path) for path in workload.base_files[part::FILES_PER_PARTITION]])
+            write_deltalake(table, rows, partition_by=["day"], mode="append", writer_properties=_WRITER)
+
+    def upsert(self, workload: Workload, table: Path) -> None:
+        """One MERGE."""
+        batch = pq.read_table(workload.batch)
+        days = ",".join(f"'{day}'" for day in sorted(pc.unique(batch["day"]).to_pylist()))
+        merge = DeltaTable(table).merge(
+            source=batch,
+            predicate=f"t.id = s.id AND t.day = s.day AND t.day IN ({days})",
+            source_alias="s",
+            target_alias="t",
+            writer_properties=_WRITER,
+        )
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def totals(self, table: Path) -> Totals:
+        """Through its own reader."""
+        return totals_of(DeltaTable(table).to_pyarrow_table(columns=["id", "ts", "n1"]))
+
+    def close(self) -> None:
+        """Nothing runs on."""

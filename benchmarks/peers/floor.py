@@ -1,0 +1,120 @@
+"""The floor: what rewriting a Hudi table's files costs when nothing has to be found.
+
+Two processes, one pyarrow thread each; a map made beforehand says which file holds each key, so there is no index, no
+filter in the footers, no timeline and no commit. The meta columns of a Hudi table are read, kept up and written.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.peers.base import totals_of_files
+from benchmarks.workloads import DAYS, FILES_PER_PARTITION, Totals, Workload
+
+_INSTANTS: Final = ("20261001000000000", "20261101000000000")
+_CONSTANT: Final = ("day", "status", "_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
+
+
+def _repeat(value: str, rows: int) -> pa.Array:
+    return pa.array([value]).take(pa.array(np.zeros(rows, np.int64)))
+
+
+def _with_meta(rows: pa.Table, instant: str, partition: str, file_name: str) -> pa.Table:
+    count = rows.num_rows
+    numbers = pc.cast(pa.array(np.arange(count)), pa.string())
+    meta = {
+        "_hoodie_commit_time": _repeat(instant, count),
+        "_hoodie_commit_seqno": pc.binary_join_element_wise(f"{instant}_0", numbers, "_"),
+        "_hoodie_record_key": rows["id"],
+        "_hoodie_partition_path": _repeat(partition, count),
+        "_hoodie_file_name": _repeat(file_name, count),
+    }
+    return pa.table({**meta, **{name: rows[name] for name in rows.column_names}})
+
+
+def _write(rows: pa.Table, path: Path) -> None:
+    dictionary = [name for name in _CONSTANT if name in rows.column_names]
+    pq.write_table(rows, path, compression="zstd", use_dictionary=dictionary, row_group_size=1 << 20)
+
+
+@dataclass(frozen=True)
+class _Job:
+    source: Path
+    updates: pa.Table
+    inserts: pa.Table
+
+
+def _rewrite(job: _Job) -> None:
+    partition = job.source.parent.name
+    target = job.source.with_name(f"{job.source.stem.split('_')[0]}_{_INSTANTS[1]}.parquet")
+    old = pq.read_table(job.source, use_threads=False, partitioning=None)
+    position = pc.index_in(old["id"], value_set=job.updates["id"].combine_chunks()).combine_chunks()
+    stay = np.arange(old.num_rows, dtype=np.int64)
+    found = position.is_valid().to_numpy(zero_copy_only=False)
+    moved = position.fill_null(0).to_numpy(zero_copy_only=False) + old.num_rows
+    new = pa.concat_tables([job.updates, job.inserts])
+    first_insert = old.num_rows + job.updates.num_rows
+    order = np.concatenate([np.where(found, moved, stay), np.arange(first_insert, old.num_rows + new.num_rows)])
+    added = _with_meta(new, _INSTANTS[1], partition, target.name).cast(old.schema)
+    rows = pa.concat_tables([old, added]).combine_chunks().take(pa.array(order))
+    name = rows.schema.get_field_index("_hoodie_file_name")
+    rows = rows.set_column(name, "_hoodie_file_name", _repeat(target.name, rows.num_rows))
+    _write(rows, target)
+    job.source.unlink()
+
+
+def _single_thread() -> None:
+    pa.set_cpu_count(1)
+
+
+class Floor:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._pool = multiprocessing.get_context("spawn").Pool(2, _single_thread)
+        self._pool.map(len, ["up", "up"])
+
+    def load(self, workload: Workload, table: Path) -> None:
+        """The generated files with meta columns, one folder a day."""
+        for index, source in enumerate(workload.base_files):
+            day = DAYS[index // FILES_PER_PARTITION]
+            target = table / f"day={day}" / f"{index:03d}_{_INSTANTS[0]}.parquet"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _write(_with_meta(pq.read_table(source), _INSTANTS[0], target.parent.name, target.name), target)
+
+    def upsert(self, workload: Workload, table: Path) -> None:
+        """Rewrite the files that the map names; inserts join the last file of their day."""
+        files = sorted(table.rglob("*.parquet"), key=lambda path: path.name)
+        batch = pq.read_table(workload.batch)
+        owners = workload.owners()
+        order = np.argsort(owners, kind="stable")
+        ordered, owner_of = batch.take(pa.array(order)), owners[order]
+        cuts: Sequence[int] = np.searchsorted(owner_of, np.arange(len(files) + 1)).tolist()
+        inserts = ordered.slice(0, cuts[0])
+        jobs = []
+        for index, source in enumerate(files):
+            updates = ordered.slice(cuts[index], cuts[index + 1] - cuts[index])
+            last = index % FILES_PER_PARTITION == FILES_PER_PARTITION - 1
+            day = DAYS[index // FILES_PER_PARTITION]
+            new = inserts.filter(pc.equal(inserts["day"], day)) if last else inserts.slice(0, 0)
+            if updates.num_rows or new.num_rows:
+                jobs.append(_Job(source, updates.combine_chunks(), new.combine_chunks()))
+        self._pool.map(_rewrite, jobs, chunksize=1)
+
+    def totals(self, table: Path) -> Totals:
+        """All files."""
+        return totals_of_files(list(table.rglob("*.parquet")))
+
+    def close(self) -> None:
+        """End the two processes."""
+        self._pool.terminate()
+        self._pool.join()

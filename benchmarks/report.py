@@ -1,0 +1,132 @@
+"""Results on disk, and the tables in ``README.md`` that are made from them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).resolve().parent
+RESULTS: Final = HERE / "results"
+README: Final = HERE / "README.md"
+BEGIN: Final = "<!-- results: made by make bench -->"
+END: Final = "<!-- end of results -->"
+#: Others' CPU, as a part of the peer's own, from which a figure is marked as noisy.
+_NOISE: Final = 0.05
+
+
+@dataclass
+class PeerResult:
+    """All runs of one peer on one workload.
+
+    Attributes:
+        failed: why there is no result, else None.
+        correct: whether row count, distinct keys and both sums were right after every run.
+    """
+
+    peer: str
+    title: str
+    failed: str | None = None
+    correct: bool = False
+    load_seconds: float = 0.0
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    others_cpu_seconds: list[float] = field(default_factory=list)
+    peak_bytes: int = 0
+    base_files: int = 0
+    data_files: int = 0
+    data_bytes: int = 0
+    other_bytes: int = 0
+
+    @property
+    def median(self) -> float:
+        """Median of the wall times."""
+        return statistics.median(self.seconds)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether something else used the machine meanwhile."""
+        pairs = zip(self.others_cpu_seconds, self.cpu_seconds, strict=True)
+        return any(others > _NOISE * own for others, own in pairs)
+
+
+@dataclass
+class WorkloadResult:
+    """All peers on one workload, in one run."""
+
+    workload: str
+    base_rows: int
+    batch_rows: int
+    touched_files: int
+    machine: str
+    started: str
+    commit: str
+    peers: list[PeerResult] = field(default_factory=list)
+
+
+def save(result: WorkloadResult) -> Path:
+    """The raw figures, one file a workload; the newest run replaces the one before."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{result.workload}.json"
+    path.write_text(json.dumps(asdict(result), indent=1) + "\n")
+    return path
+
+
+def load_all() -> list[WorkloadResult]:
+    """Every saved workload."""
+    return [_parse(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_*.json"))]
+
+
+def _parse(facts: dict[str, Any]) -> WorkloadResult:
+    peers = [PeerResult(**peer) for peer in facts.pop("peers")]
+    return WorkloadResult(**facts, peers=peers)
+
+
+def _line(peer: PeerResult, reference: PeerResult | None) -> str:
+    if peer.failed is not None:
+        return f"| {peer.title} | failed | | | | | | |"
+    ratio = f"{peer.median / reference.median:.2f}" if reference is not None else ""
+    cells = [
+        peer.title,
+        f"{'~' if peer.noisy else ''}{peer.median:.2f}",
+        f"{min(peer.seconds):.2f} - {max(peer.seconds):.2f}",
+        ratio,
+        f"{statistics.median(peer.cpu_seconds):.1f}",
+        f"{peer.peak_bytes / 2**20:.0f}",
+        f"{peer.data_files} / {(peer.data_bytes + peer.other_bytes) / 1e6:.1f}",
+        "yes" if peer.correct else "**NO**",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def table(result: WorkloadResult) -> str:
+    """One workload as Markdown: medians, spread, and ratios to the first peer that has a result."""
+    reference = next((peer for peer in result.peers if peer.failed is None), None)
+    runs = max((len(peer.seconds) for peer in result.peers), default=0)
+    head = (
+        f"**{result.workload}**: {result.batch_rows:,} rows into {result.base_rows:,} "
+        f"({result.touched_files} of 40 files hold updated keys), {runs} runs each after one that does not count. "
+        f"{result.machine}. {result.started}, commit {result.commit}."
+    )
+    lines = [
+        "| engine | median s | spread s | x floor | CPU s | peak MB | files / MB written | right |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_line(peer, reference) for peer in result.peers),
+    ]
+    return head + "\n\n" + "\n".join(lines)
+
+
+def update_readme(sections: list[str]) -> None:
+    """Put the sections between the markers of the README.
+
+    Raises:
+        ValueError: the markers are not there.
+    """
+    text = README.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{README} has no lines {BEGIN!r} and {END!r}")
+    README.write_text(before + BEGIN + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)

@@ -1,0 +1,150 @@
+"""Run the benchmark: ``python -m benchmarks.run [--workload S_mono ...] [--peer floor ...] [--runs 5]``.
+
+All peers of a workload take turns in one run: round by round each gets a fresh copy of its base table, and the order
+rotates, so that a slow moment of the machine hits all alike. A first round per peer warms it and does not count. Every
+result, of every round, is checked against what the workload must leave behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import pruning, report
+from benchmarks.measuring import listing, machine_line, measured, restore, written
+from benchmarks.peers import PEERS
+from benchmarks.report import PeerResult, WorkloadResult
+from benchmarks.worker import PeerError, PeerProcess
+from benchmarks.workloads import DATA, Workload, names, workload
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=report.HERE
+    )
+    return done.stdout.strip() or "unknown"
+
+
+class Contestant:
+    """One peer on one workload: its process, its base table, its result so far."""
+
+    def __init__(self, name: str, wanted: Workload, folder: Path) -> None:
+        self.result = PeerResult(peer=name, title=PEERS[name].title)
+        self._workload = wanted
+        self._base = folder / f"{name}-base" / "orders"
+        self._work = folder / f"{name}-work" / "orders"
+        self._process: PeerProcess | None = None
+
+    def _fail(self, error: PeerError) -> None:
+        self.result.failed = str(error).strip().splitlines()[-1][:300]
+        print(f"{self.result.peer} failed:\n{error}", file=sys.stderr, flush=True)
+        self.close()
+
+    def start(self) -> None:
+        """Start the process, load the base table."""
+        try:
+            self._process = PeerProcess(self.result.peer)
+            shutil.rmtree(self._base.parent, ignore_errors=True)
+            self._base.parent.mkdir(parents=True)
+            start = time.perf_counter()
+            self._process.load(self._workload, self._base)
+        except PeerError as error:
+            self._fail(error)
+            return
+        self.result.load_seconds = time.perf_counter() - start
+        self.result.base_files = len([path for path in listing(self._base) if path.endswith(".parquet")])
+        self.result.correct = True
+
+    def turn(self, *, counts: bool) -> None:
+        """One upsert into a fresh copy."""
+        if self._process is None:
+            return
+        restore(self._base.parent, self._work.parent)
+        before = listing(self._work)
+        try:
+            with measured(self._process.pid) as usage:
+                self._process.upsert(self._workload, self._work)
+            totals = self._process.totals(self._work)
+        except PeerError as error:
+            self._fail(error)
+            return
+        result, new = self.result, written(before, listing(self._work))
+        if totals != self._workload.truth:
+            result.correct = False
+            print(f"{result.peer}: {totals}, expected {self._workload.truth}", file=sys.stderr, flush=True)
+        print(f"  {result.peer:18} {usage.seconds:8.2f} s{'' if counts else '  (warm-up)'}", flush=True)
+        if counts:
+            result.seconds.append(round(usage.seconds, 3))
+            result.cpu_seconds.append(round(usage.cpu_seconds, 2))
+            result.others_cpu_seconds.append(round(usage.others_cpu_seconds, 2))
+            result.peak_bytes = max(result.peak_bytes, usage.peak_bytes)
+            result.data_files, result.data_bytes = new.data_files, new.data_bytes
+            result.other_bytes = new.other_bytes
+
+    def close(self) -> None:
+        """End the process, remove the tables."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+        for folder in (self._base.parent, self._work.parent):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def compare(name: str, peers: list[str], runs: int) -> WorkloadResult:
+    """All peers on one workload."""
+    print(f"{name}: generating", flush=True)
+    wanted = workload(name)
+    result = WorkloadResult(
+        workload=name,
+        base_rows=wanted.base_rows,
+        batch_rows=wanted.batch_rows,
+        touched_files=wanted.touched_files,
+        machine=machine_line(),
+        started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        commit=_commit(),
+    )
+    contestants = [Contestant(peer, wanted, DATA / "tables" / name) for peer in peers]
+    try:
+        for contestant in contestants:
+            print(f"{name}: loading {contestant.result.peer}", flush=True)
+            contestant.start()
+        for turn in range(runs + 1):
+            print(f"{name}: round {turn} of {runs}", flush=True)
+            first = turn % len(contestants)
+            for contestant in contestants[first:] + contestants[:first]:
+                contestant.turn(counts=turn > 0)
+    finally:
+        for contestant in contestants:
+            contestant.close()
+    result.peers = [contestant.result for contestant in contestants]
+    return result
+
+
+def main() -> int:
+    """Entry point; 1 if a peer failed or a result was wrong."""
+    parser = argparse.ArgumentParser(prog="benchmarks.run", description="lakeindex beside its peers, in one run")
+    parser.add_argument("--workload", action="append", choices=names(), help="repeatable; default: the S and M ones")
+    parser.add_argument("--peer", action="append", choices=list(PEERS), help="repeatable; default: all")
+    parser.add_argument("--runs", type=int, default=5, help="runs that count, per peer (default 5)")
+    parser.add_argument("--dry", action="store_true", help="print the tables, change neither results nor README")
+    arguments = parser.parse_args()
+    results = []
+    for name in arguments.workload or [name for name in names() if not name.startswith("T")]:
+        results.append(compare(name, arguments.peer or list(PEERS), arguments.runs))
+        if not arguments.dry:
+            report.save(results[-1])
+        print("\n" + report.table(results[-1]) + "\n", flush=True)
+    micro = pruning.section(pruning.measure(quick=arguments.dry))
+    print(micro)
+    if not arguments.dry:
+        report.update_readme([*(report.table(result) for result in report.load_all()), micro])
+    return 0 if all(peer.correct and peer.failed is None for result in results for peer in result.peers) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

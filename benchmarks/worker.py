@@ -1,0 +1,89 @@
+"""A peer in a process of its own, so that its memory, CPU and threads are its own."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import open_peer
+from benchmarks.workloads import Totals, Workload
+
+
+class PeerError(Exception):
+    """The peer failed; the message is its traceback."""
+
+
+def _host(name: str, pipe: Connection) -> None:
+    try:
+        peer = open_peer(name)
+        pipe.send((True, None))
+        while (request := pipe.recv()) is not None:
+            method, arguments = request
+            pipe.send((True, getattr(peer, method)(*arguments)))
+        peer.close()
+    except EOFError:
+        peer.close()
+    except Exception:  # noqa: BLE001 - the boundary of the process: the other end raises it again
+        pipe.send((False, traceback.format_exc()))
+
+
+class PeerProcess:
+    """Client of one peer's process; ready (imported, session up) when the constructor returns.
+
+    Raises:
+        PeerError: from any method, when the peer failed; the process has ended then.
+    """
+
+    def __init__(self, name: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_host, args=(name, other))
+        self._process.start()
+        other.close()
+        self._receive()
+
+    @property
+    def pid(self) -> int:
+        """Root of the process tree that does the work."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def _receive(self) -> Any:
+        try:
+            fine, result = self._pipe.recv()
+        except EOFError:
+            raise PeerError("the peer's process died") from None
+        if not fine:
+            raise PeerError(result)
+        return result
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        self._pipe.send((method, arguments))
+        return self._receive()
+
+    def load(self, workload: Workload, table: Path) -> None:
+        """Make the base table."""
+        self._call("load", workload, table)
+
+    def upsert(self, workload: Workload, table: Path) -> None:
+        """Upsert the batch."""
+        self._call("upsert", workload, table)
+
+    def totals(self, table: Path) -> Totals:
+        """Judge the table."""
+        totals: Totals = self._call("totals", table)
+        return totals
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process.is_alive():
+            with contextlib.suppress(BrokenPipeError):
+                self._pipe.send(None)
+        self._process.join(60)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join()
