@@ -19,7 +19,6 @@ from lakeindex.bloom.codec import FilterProblem, parse_filter
 from lakeindex.bloom.filter import BloomFilter, build_sized, extend_filter
 from lakeindex.bloom.sizing import size_for
 from lakeindex.config import FilterSizing, FilterType, WriteConfig
-from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_order import java_min_max, java_order_key
 
@@ -69,16 +68,17 @@ def keys_checksum(filter_text: bytes, min_key: str, max_key: str) -> int:
 
 
 def footer_of_keys(keys: StringArray, config: WriteConfig) -> dict[str, str]:
-    """Footer entries of a new base file that holds exactly these keys.
+    """Footer entries of a new base file that holds exactly these keys; one without keys has no range, as Hudi's.
 
     Raises:
-        InvariantError: there are no keys, or one is null or empty.
+        InvariantError: a key is null or empty.
     """
     ends = java_min_max(keys)
-    if ends is None:
-        raise InvariantError("a base file without rows has no key range", hint="do not write empty base files")
     size = size_for(len(keys), config)
-    return _entries(build_sized(keys, size), ends, size.entries, len(keys), size.fpp)
+    built = build_sized(keys, size)
+    if ends is None:
+        return _filter_entries(built, built.to_text())
+    return _entries(built, ends, size.entries, len(keys), size.fpp)
 
 
 def footer_with_added(old: Mapping[str, str], added: StringArray, config: WriteConfig) -> dict[str, str] | None:
@@ -129,9 +129,14 @@ def _fits(mark: KeysMark, old: Mapping[str, str], added: int, config: WriteConfi
 
 def _entries(bloom_filter: BloomFilter, ends: tuple[str, str], capacity: int, keys: int, fpp: float) -> dict[str, str]:
     text = bloom_filter.to_text()
+    entries = _filter_entries(bloom_filter, text)
+    entries[MIN_KEY], entries[MAX_KEY] = ends
+    entries[MARK] = KeysMark(capacity, keys, fpp, keys_checksum(text, *ends)).to_text()
+    return entries
+
+
+def _filter_entries(bloom_filter: BloomFilter, text: bytes) -> dict[str, str]:
     entries = {FILTER: text.decode("ascii")}
     if bloom_filter.filter_type is not FilterType.SIMPLE:
         entries[FILTER_TYPE] = bloom_filter.filter_type.value
-    entries[MIN_KEY], entries[MAX_KEY] = ends
-    entries[MARK] = KeysMark(capacity, keys, fpp, keys_checksum(text, *ends)).to_text()
     return entries

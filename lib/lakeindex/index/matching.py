@@ -20,71 +20,52 @@ Ints = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicateKey:
-    """A key that a file holds more than once: no upsert can be right then.
-
-    Attributes:
-        key: the record key.
-        places: (row group, row in it) of each copy.
-    """
-
-    key: str
-    places: tuple[tuple[int, int], ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """Where candidate keys were found, sorted by chunk row.
+    """Candidate keys that were found, in the candidates' order.
 
     Attributes:
-        row: int64 [found], row number in the chunk.
+        candidate: int64 [found], ordinal among the candidates.
         row_group: int32 [found], row group in the file.
         row_in_group: int32 [found], row in the row group.
         rows_read: keys of the file that were looked at.
-        duplicates: candidate keys that the file holds more than once; ``row`` has their first place.
+        duplicates: candidate keys that the file holds more than once, sorted; no upsert can be right then. Their first
+            place is in the arrays above.
     """
 
-    row: Rows
+    candidate: Rows
     row_group: Ints
     row_in_group: Ints
     rows_read: int
-    duplicates: tuple[DuplicateKey, ...]
+    duplicates: tuple[str, ...]
 
 
-def match_keys(candidates: StringArray, candidate_rows: Rows, row_groups: Iterable[StringArray]) -> Matches:
+def match_keys(candidates: StringArray, row_groups: Iterable[StringArray]) -> Matches:
     """Find candidate keys in a file.
 
     Args:
-        candidates: distinct keys of a chunk.
-        candidate_rows: int64 [len(candidates)], their row numbers in the chunk.
+        candidates: distinct keys, in any order.
         row_groups: the file's ``_hoodie_record_key`` column, one array a row group, in file order.
 
     Raises:
-        InvariantError: a candidate occurs twice (chunks hold each key once).
+        InvariantError: a candidate occurs twice (batches hold each key once).
     """
     asked = plain_strings(candidates)
-    if len(asked) != len(candidate_rows):
-        raise InvariantError(f"{len(asked)} candidate keys have {len(candidate_rows)} row numbers")
     groups = [plain_strings(group).cast(asked.type) for group in row_groups]
-    sizes = np.array([len(group) for group in groups], dtype=np.int64)
-    stored = pa.chunked_array(groups, type=asked.type)
-    places, found = _places_found(asked, stored)
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    group_of = np.searchsorted(starts, places, side="right") - 1
+    starts = np.concatenate(([0], np.cumsum([len(group) for group in groups], dtype=np.int64)))
+    places, found = _places_found(asked, pa.chunked_array(groups, type=asked.type))
     order = np.lexsort((places, found))
-    places, found, group_of = places[order], found[order], group_of[order]
-    in_group = places - starts[group_of]
-    first = np.ones(len(found), dtype=np.bool_)
-    first[1:] = found[1:] != found[:-1]
-    rows = candidate_rows[found[first]]
-    by_row = np.argsort(rows, kind="stable")
+    places, found = places[order], found[order]
+    again = np.zeros(len(found), dtype=np.bool_)
+    again[1:] = found[1:] == found[:-1]
+    first = places[~again]
+    group_of = np.searchsorted(starts, first, side="right") - 1
     return Matches(
-        row=rows[by_row].astype(np.int64, copy=False),
-        row_group=group_of[first][by_row].astype(np.int32),
-        row_in_group=in_group[first][by_row].astype(np.int32),
-        rows_read=int(sizes.sum()),
-        duplicates=_duplicates(asked, found, group_of, in_group, first),
+        candidate=found[~again],
+        row_group=group_of.astype(np.int32),
+        row_in_group=(first - starts[group_of]).astype(np.int32),
+        rows_read=int(starts[-1]),
+        duplicates=tuple(sorted(asked.take(pa.array(np.unique(found[again]))).to_pylist())),
     )
 
 
@@ -94,21 +75,7 @@ def _places_found(asked: pa.Array, stored: pa.ChunkedArray) -> tuple[Rows, Rows]
     if len(asked) == 0 or len(stored) == 0:
         return nothing, nothing
     if len(asked.unique()) != len(asked):
-        raise InvariantError("a chunk holds a key twice", hint="combine duplicate keys before looking them up")
+        raise InvariantError("a key is looked up twice", hint="combine duplicate keys before looking them up")
     ordinals = pc.index_in(stored, value_set=asked, skip_nulls=True)
-    hits = ordinals.is_valid()
-    return (
-        np.flatnonzero(hits.to_numpy()),
-        ordinals.drop_null().to_numpy().astype(np.int64, copy=False),
-    )
-
-
-def _duplicates(
-    asked: pa.Array, found: Rows, group_of: Rows, in_group: Rows, first: npt.NDArray[np.bool_]
-) -> tuple[DuplicateKey, ...]:
-    reports = []
-    for ordinal in np.unique(found[~first]):
-        same = slice(*np.searchsorted(found, [ordinal, ordinal + 1]))
-        places = zip(group_of[same].tolist(), in_group[same].tolist(), strict=True)
-        reports.append(DuplicateKey(asked[int(ordinal)].as_py(), tuple(places)))
-    return tuple(reports)
+    hits = ordinals.is_valid().to_numpy()
+    return np.flatnonzero(hits), ordinals.drop_null().to_numpy().astype(np.int64, copy=False)

@@ -21,6 +21,9 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
+import numpy as np
+import numpy.typing as npt
+
 from lakeindex.errors import InvariantError
 from lakeindex.model import MergeMode, Operation
 
@@ -84,3 +87,38 @@ def fate_of(
     if deletes:
         return Fate.DELETE
     return Fate.UPDATE if same_partition or not update_partition_path else Fate.MOVED
+
+
+def fates_of_found(
+    *,
+    is_delete: npt.NDArray[np.bool_],
+    other_partition: npt.NDArray[np.bool_],
+    is_older: npt.NDArray[np.bool_],
+    is_global: bool,
+    update_partition_path: bool,
+) -> npt.NDArray[np.int8]:
+    """Fates of rows whose key is stored, int8 [n]: :func:`fate_of` for each row, by table.
+
+    Args:
+        is_delete: bool [n], the row asks for a delete.
+        other_partition: bool [n], the key is stored in another partition than the row names.
+        is_older: bool [n], event time decides and the incoming row is older than the stored one.
+        is_global: keys are unique in the whole table.
+        update_partition_path: rows move to the partition they arrive with.
+
+    Raises:
+        InvariantError: an index that is not global found a key in another partition.
+    """
+    case = is_delete + 2 * other_partition.astype(np.int8) + 4 * is_older.astype(np.int8)
+    table = np.full(8, -1, dtype=np.int8)
+    for number in np.unique(case):
+        table[number] = fate_of(
+            Operation.DELETE if number & 1 else Operation.UPSERT,
+            found=True,
+            same_partition=not number & 2,
+            is_global=is_global,
+            update_partition_path=update_partition_path,
+            ordering=Ordering.OLDER if number & 4 else Ordering.NEWER,
+            merge_mode=MergeMode.EVENT_TIME_ORDERING,
+        )
+    return table[case]

@@ -12,7 +12,7 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -59,6 +59,14 @@ class Footer:
     problem: str | None = None
     arrow_schema: pa.Schema | None = field(default=None, repr=False, compare=False)
     key_value: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def without_filter(self) -> Footer:
+        """The same without the filter's text and the schema: small enough to send to the driver."""
+        return replace(self, filter_text=None, arrow_schema=None, key_value={})
+
+    def with_filter(self, filter_text: bytes) -> Footer:
+        """The same with the filter's text."""
+        return replace(self, filter_text=filter_text)
 
 
 def read_footer(storage: Storage, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
@@ -126,7 +134,7 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     entries, problems = _text_entries(metadata.metadata)
     filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
     entries.pop(marks.OLD_FILTER, None)
-    ends = _range(entries, statistics, problems)
+    ends = _range(entries, statistics, problems) if metadata.num_rows else None
     text = _checked_filter(filter_text, entries, metadata.num_rows, problems)
     if not _checksum_agrees(filter_text, entries):
         problems.append("key range or bloom filter is damaged: their checksum does not agree")

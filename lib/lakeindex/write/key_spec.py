@@ -8,17 +8,8 @@ from enum import StrEnum
 from typing import Final
 
 from lakeindex.errors import OptionError, TableUnsupportedError
+from lakeindex.model import KeyGeneratorType
 from lakeindex.write.time_partitions import TimeOptions
-
-
-class KeyGeneratorKind(StrEnum):
-    """Key generators, spelled as ``hoodie.table.keygenerator.type``."""
-
-    SIMPLE = "SIMPLE"
-    COMPLEX = "COMPLEX"
-    NON_PARTITION = "NON_PARTITION"
-    TIMESTAMP = "TIMESTAMP"
-    CUSTOM = "CUSTOM"
 
 
 class PartitionKind(StrEnum):
@@ -28,12 +19,12 @@ class PartitionKind(StrEnum):
     TIMESTAMP = "TIMESTAMP"
 
 
-_CLASSES: Final[dict[str, KeyGeneratorKind]] = {
-    "Simple": KeyGeneratorKind.SIMPLE,
-    "Complex": KeyGeneratorKind.COMPLEX,
-    "Nonpartitioned": KeyGeneratorKind.NON_PARTITION,
-    "TimestampBased": KeyGeneratorKind.TIMESTAMP,
-    "Custom": KeyGeneratorKind.CUSTOM,
+_CLASSES: Final[dict[str, KeyGeneratorType]] = {
+    "Simple": KeyGeneratorType.SIMPLE,
+    "Complex": KeyGeneratorType.COMPLEX,
+    "Nonpartitioned": KeyGeneratorType.NON_PARTITION,
+    "TimestampBased": KeyGeneratorType.TIMESTAMP,
+    "Custom": KeyGeneratorType.CUSTOM,
 }
 _KEY_FIELDS: Final = ("hoodie.table.recordkey.fields", "hoodie.datasource.write.recordkey.field")
 _PARTITION_FIELDS: Final = ("hoodie.datasource.write.partitionpath.field", "hoodie.table.partition.fields")
@@ -67,7 +58,7 @@ class KeySpec:
 
     record_key_fields: tuple[str, ...]
     partition_fields: tuple[tuple[str, PartitionKind], ...] = ()
-    generator: KeyGeneratorKind = KeyGeneratorKind.SIMPLE
+    generator: KeyGeneratorType = KeyGeneratorType.SIMPLE
     hive_style: bool = False
     url_encode: bool = False
     time_options: TimeOptions | None = None
@@ -97,12 +88,12 @@ class KeySpec:
         """Whether record keys are ``field:value`` parts rather than one bare value."""
         if len(self.record_key_fields) > 1:
             return True
-        return self.generator is KeyGeneratorKind.COMPLEX and not self.complex_new_encoding
+        return self.generator is KeyGeneratorType.COMPLEX and not self.complex_new_encoding
 
     @property
     def encoding_is_open(self) -> bool:
         """Whether stored keys must be looked at to know the encoding: one field, complex generator."""
-        return self.generator is KeyGeneratorKind.COMPLEX and len(self.record_key_fields) == 1
+        return self.generator is KeyGeneratorType.COMPLEX and len(self.record_key_fields) == 1
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -160,7 +151,7 @@ def _fields(properties: Mapping[str, str], keys: tuple[str, ...]) -> tuple[str, 
 
 def _generator(
     properties: Mapping[str, str], key_fields: tuple[str, ...], partitions: tuple[str, ...]
-) -> KeyGeneratorKind:
+) -> KeyGeneratorType:
     """The generator a table names, by class or by type; else Hudi's inference from the number of fields."""
     class_name = _first(properties, _CLASS)
     if class_name:
@@ -171,32 +162,32 @@ def _generator(
         return found
     type_name = _first(properties, _TYPE).upper().removesuffix("_AVRO")
     if type_name:
-        if type_name not in set(KeyGeneratorKind):
+        if type_name not in set(KeyGeneratorType):
             raise _unknown(type_name)
-        return KeyGeneratorKind(type_name)
+        return KeyGeneratorType(type_name)
     if not partitions:
-        return KeyGeneratorKind.NON_PARTITION
+        return KeyGeneratorType.NON_PARTITION
     if ":" in partitions[0]:
-        return KeyGeneratorKind.CUSTOM
-    return KeyGeneratorKind.SIMPLE if len(partitions) == len(key_fields) == 1 else KeyGeneratorKind.COMPLEX
+        return KeyGeneratorType.CUSTOM
+    return KeyGeneratorType.SIMPLE if len(partitions) == len(key_fields) == 1 else KeyGeneratorType.COMPLEX
 
 
 def _unknown(name: str) -> TableUnsupportedError:
     return TableUnsupportedError(
         f"key generator {name!r} is not supported",
         culprit=name,
-        hint=f"supported: {', '.join(KeyGeneratorKind)}",
+        hint=f"supported: {', '.join(KeyGeneratorType)}",
     )
 
 
 def _partition_fields(
-    generator: KeyGeneratorKind, texts: tuple[str, ...], properties: Mapping[str, str]
+    generator: KeyGeneratorType, texts: tuple[str, ...], properties: Mapping[str, str]
 ) -> tuple[tuple[str, PartitionKind], ...]:
-    if generator is KeyGeneratorKind.NON_PARTITION:
+    if generator is KeyGeneratorType.NON_PARTITION:
         return ()
-    if generator is KeyGeneratorKind.CUSTOM:
+    if generator is KeyGeneratorType.CUSTOM:
         return tuple(_custom_field(text, properties) for text in texts)
-    kind = PartitionKind.TIMESTAMP if generator is KeyGeneratorKind.TIMESTAMP else PartitionKind.SIMPLE
+    kind = PartitionKind.TIMESTAMP if generator is KeyGeneratorType.TIMESTAMP else PartitionKind.SIMPLE
     return tuple((text.split(":")[0], kind) for text in texts)
 
 

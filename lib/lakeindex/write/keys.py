@@ -22,7 +22,7 @@ from lakeindex.errors import SchemaMismatchError, TableCorruptError
 from lakeindex.format.partition_paths import DEFAULT_PARTITION, escape_partition_value, partition_path_problem
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.write.java_text import java_text
-from lakeindex.write.key_spec import KeyGeneratorKind, KeySpec, PartitionKind
+from lakeindex.write.key_spec import KeySpec, PartitionKind
 from lakeindex.write.time_partitions import TimePartitioner
 
 NULL_PART: Final = "__null__"
@@ -205,4 +205,4 @@ def detect_complex_encoding(stored_keys: pa.Array | pa.ChunkedArray, field: str)
     )
 
 
-__all__ = ["KeyGenerator", "KeyGeneratorKind", "KeySpec", "KeyedColumns", "PartitionKind", "detect_complex_encoding"]
+__all__ = ["KeyGenerator", "KeySpec", "KeyedColumns", "PartitionKind", "detect_complex_encoding"]
