@@ -1,0 +1,19 @@
+"""Row-level upserts into Apache Hudi copy-on-write tables, from plain Python and PySpark, without a Hudi jar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lakeindex.api import LakeTable, open_table
+
+__all__ = ["LakeTable", "open_table"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public names when they are asked for: a DAG file that imports this package loads no data library."""
+    if name in __all__:
+        from lakeindex import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'lakeindex' has no attribute {name!r}")

@@ -74,7 +74,7 @@ FILES: Final[dict[str, str]] = {
     "problem": "string",
 }
 RANGES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "from_row": "int64", "to_row": "int64"}
-CANDIDATES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "rows": "binary"}
+CANDIDATES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "pairs": "int64", "rows": "binary"}
 LOCATIONS: Final[dict[str, str]] = {
     "chunk": "int32",
     "row": "int32",
@@ -82,4 +82,15 @@ LOCATIONS: Final[dict[str, str]] = {
     "row_group": "int32",
     "row_in_group": "int32",
     "fate": "int8",
+}
+INSERTS: Final[dict[str, str]] = {"chunk": "int32", "partition": "string", "count": "int64", "rows": "binary"}
+FOUND: Final[dict[str, str]] = {
+    "file": "int32",
+    "part": "int32",
+    "chunk": "int32",
+    "found": "int64",
+    "updates": "int64",
+    "deletes": "int64",
+    "moves": "int64",
+    "ignored": "int64",
 }

@@ -1,0 +1,246 @@
+"""The Python door: ``open_table(uri)`` and what it can do. Heavy libraries load when they are needed."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lakeindex.config import parse_options
+from lakeindex.errors import InputError, OptionError, UsageError
+from lakeindex.model import Operation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakeindex.runners.progress import Progress
+    from lakeindex.services.checking import CheckReport
+    from lakeindex.services.history import HistoryEntry
+    from lakeindex.stages.context import RunSpec
+    from lakeindex.stages.scheduling import Runner
+    from lakeindex.stages.summary import RunSummary
+
+BatchData: TypeAlias = Any
+"""An Arrow table or record batches, a pandas or Polars frame, a Spark DataFrame, or a path or paths of files."""
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """A Hudi copy-on-write table that can be upserted into.
+
+    Attributes:
+        uri: the table's folder, a path or URL.
+        storage_options: settings of the store that are no secrets (endpoint, region); credentials come from the
+            environment.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    def upsert(self, data: BatchData, **arguments: Any) -> RunSummary:
+        """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
+
+        Args:
+            data: an Arrow table, a pandas or Polars frame, a Spark DataFrame, or paths of files.
+            **arguments: as :func:`run`.
+
+        Returns:
+            What happened to every row.
+        """
+        return run(self.uri, data, Operation.UPSERT, **arguments)
+
+    def delete(self, data: BatchData, **arguments: Any) -> RunSummary:
+        """Delete the keys of ``data`` (key and partition columns); keys that are not there are counted as ignored."""
+        return run(self.uri, data, Operation.DELETE, **arguments)
+
+    def read(self, *, as_of: str | None = None, since: str | None = None) -> pa.Table:
+        """The table's rows, meta columns first.
+
+        Args:
+            as_of: an instant or ISO time, inclusive: rows as they were then.
+            since: an instant or ISO time, exclusive: only rows written after it.
+        """
+        from lakeindex.services.reading import read_rows
+
+        return read_rows(self.uri, as_of=as_of, since=since)
+
+    def history(self) -> tuple[HistoryEntry, ...]:
+        """All instants of the active timeline, newest first."""
+        from lakeindex.services.history import table_history
+
+        return table_history(self.uri)
+
+    def check(self) -> CheckReport:
+        """Check every invariant of the table."""
+        from lakeindex.services.checking import check_table
+
+        return check_table(self.uri)
+
+
+def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> LakeTable:
+    """Open a table.
+
+    Args:
+        uri: a path, or a URL such as ``s3://bucket/table``.
+        storage_options: endpoint, region and the like, set as environment variables of this process before the store is
+            opened; credentials belong in the environment.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        TableUnsupportedError: a kind of table that is not read.
+    """
+    from lakeindex.storage import open_storage
+    from lakeindex.table.handle import Table
+
+    for name, value in (storage_options or {}).items():
+        os.environ[name.upper()] = value
+    Table.open(open_storage(uri))
+    return LakeTable(uri, dict(storage_options or {}))
+
+
+def run(
+    uri: str,
+    data: BatchData,
+    operation: Operation,
+    *,
+    options: Mapping[str, str] | None = None,
+    batch_id: str | None = None,
+    run_id: str | None = None,
+    checkpoints: str | None = None,
+    max_quarantined: int = 0,
+    force: bool = False,
+    runner: Runner | str = "local",
+    master: str | None = None,
+    progress: Progress | None = None,
+) -> RunSummary:
+    """One batch, all stages.
+
+    Args:
+        uri: the table.
+        data: the batch.
+        operation: upsert or delete.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+        batch_id: names the batch for good: the same id is committed once.
+        run_id: names the checkpoint folder; made from the batch id, or new.
+        checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
+        max_quarantined: bad rows that are tolerated.
+        force: commit a used batch id again; roll back foreign pending instants whatever their age.
+        runner: ``local``, ``spark``, or a runner.
+        master: Spark master, if a session has to be made.
+        progress: told about the steps.
+
+    Raises:
+        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+    """
+    from lakeindex.stages.context import RunSpec
+    from lakeindex.stages.retention import drop_old_runs
+    from lakeindex.stages.upserting import run_batch
+
+    pairs = tuple(sorted((options or {}).items()))
+    config = parse_options(pairs)
+    run_id = run_id or run_id_of(batch_id)
+    root = checkpoints or default_checkpoints(uri)
+    chosen = _runner(runner, config.parallelism, master, progress)
+    spec = RunSpec(
+        table_uri=_absolute(uri),
+        checkpoints_uri=_absolute(root),
+        run_id=run_id,
+        batch_id=batch_id or run_id,
+        operation=operation,
+        inputs=(),
+        options=pairs,
+        max_quarantined=max_quarantined,
+        force=force,
+    )
+    summary = run_batch(_with_inputs(spec, data, chosen), chosen)
+    drop_old_runs(spec)
+    return summary
+
+
+def run_id_of(batch_id: str | None) -> str:
+    """Folder name of a run: of the batch id if there is one, so that a retry finds its checkpoints; else new."""
+    if batch_id is None:
+        return f"run-{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.=") else "-" for c in batch_id).strip(".")
+    tail = uuid.uuid5(uuid.NAMESPACE_URL, batch_id).hex[:8]
+    return f"batch-{safe[:80]}-{tail}"
+
+
+def default_checkpoints(uri: str) -> str:
+    """``<table>.lakeindex``, beside the table."""
+    return f"{uri.rstrip('/')}.lakeindex"
+
+
+def _absolute(uri: str) -> str:
+    return uri if "://" in uri else str(Path(uri).resolve())
+
+
+def _runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:
+    if not isinstance(runner, str):
+        return runner
+    if runner == "local":
+        from lakeindex.runners.local import LocalRunner
+
+        return LocalRunner(slots, progress)
+    if runner == "spark":
+        from lakeindex.runners.spark import SparkRunner
+        from lakeindex.runners.spark_session import spark_session
+
+        return SparkRunner(spark_session(master), slots, progress)
+    raise OptionError(f"no runner {runner!r}", culprit=runner, hint="valid: local | spark")
+
+
+def _with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
+    """The run with its inputs named; data in memory is written to the run folder first."""
+    from dataclasses import replace
+
+    if isinstance(data, (str, os.PathLike)):
+        return replace(spec, inputs=(_absolute(os.fspath(data)),))
+    if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
+        return replace(spec, inputs=tuple(_absolute(os.fspath(d)) for d in data))
+    folder = f"{spec.run_id}/input/{uuid.uuid4().hex[:12]}"
+    if type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow"):
+        from lakeindex.runners.spark import SparkRunner, write_pieces
+
+        if not isinstance(runner, SparkRunner):
+            raise UsageError("a Spark DataFrame needs the Spark runner", hint="pass runner='spark'")
+        paths = write_pieces(data, spec.checkpoints_uri, folder)
+        return replace(spec, inputs=tuple(posixpath.join(spec.checkpoints_uri, p) for p in paths))
+    return replace(spec, inputs=(_write_in_memory(spec, _arrow_table(data), f"{folder}/00000.arrow"),))
+
+
+def _arrow_table(data: BatchData) -> pa.Table:
+    import pyarrow as pa
+
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, (pa.RecordBatchReader,)):
+        return data.read_all()
+    if type(data).__module__.startswith("pandas."):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    raise InputError(
+        f"a batch cannot be a {type(data).__name__}",
+        culprit=type(data).__name__,
+        hint="give an Arrow table, a pandas, Polars or Spark frame, or paths of files",
+    )
+
+
+def _write_in_memory(spec: RunSpec, table: pa.Table, path: str) -> str:
+    import pyarrow as pa
+
+    from lakeindex.storage import open_storage
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    open_storage(spec.checkpoints_uri).write(path, sink.getvalue().to_pybytes())
+    return posixpath.join(spec.checkpoints_uri, path)

@@ -1,0 +1,71 @@
+"""What a spark-submit job does: one stage (or all) on the session it was given, one JSON object, one exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from dataclasses import asdict
+
+import click
+
+from lakeindex.errors import ConflictError, LakeIndexError, StorageError
+from lakeindex.pipeline import Stage
+from lakeindex.runners.spark import SparkRunner
+from lakeindex.runners.spark_session import spark_session
+from lakeindex.stages.context import RunSpec, storage_at
+from lakeindex.stages.upserting import run_batch, run_stage
+
+_TRANSIENT = (ConflictError, StorageError)
+
+
+def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
+    """Run a stage on Spark; print one JSON object as the last line of stdout.
+
+    On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job.
+
+    Args:
+        stage: the stage, or None for all of them in one application.
+        spec: the run.
+
+    Returns:
+        The exit code.
+    """
+    session = spark_session()
+    try:
+        runner = SparkRunner(session, spec.config.parallelism)
+        result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
+    except LakeIndexError as error:
+        _say(_described(error), spec, stage)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 - whatever it is, the DAG must hear of it by file and exit code
+        traceback.print_exc(file=sys.stderr)
+        _say(_described(error), spec, stage)
+        return 1
+    finally:
+        session.stop()
+    click.echo(json.dumps(asdict(result)))
+    return 0
+
+
+def _described(error: Exception) -> dict[str, object]:
+    is_ours = isinstance(error, LakeIndexError)
+    return {
+        "error": type(error).__name__,
+        "message": error.message if isinstance(error, LakeIndexError) else str(error),
+        "culprit": error.culprit if isinstance(error, LakeIndexError) else None,
+        "hint": error.hint if isinstance(error, LakeIndexError) else None,
+        "exit_code": error.exit_code if isinstance(error, LakeIndexError) else 1,
+        "transient": not is_ours or isinstance(error, _TRANSIENT),
+    }
+
+
+def _say(described: dict[str, object], spec: RunSpec, stage: Stage | None) -> None:
+    text = json.dumps(described)
+    click.echo(text)
+    sys.stdout.flush()
+    name = f"{spec.run_id}/{stage or 'upsert'}.error.json"
+    try:
+        storage_at(spec.checkpoints_uri).write(name, text.encode())
+    except (LakeIndexError, OSError) as error:
+        click.echo(f"could not write {name}: {error}", err=True)

@@ -1,0 +1,54 @@
+"""The in-process runner: tasks on threads. Arrow, Parquet and the filter kernels release the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from lakeindex.runners.progress import NoProgress, Progress
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LocalRunner:
+    """Runs tasks on threads of this process.
+
+    Args:
+        slots: tasks at once; 0 means one a core.
+        progress: told about every map and every finished task.
+    """
+
+    def __init__(self, slots: int = 0, progress: Progress | None = None) -> None:
+        self._slots = slots or usable_cores()
+        self._progress = progress if progress is not None else NoProgress()
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once."""
+        return self._slots
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        """See :class:`~lakeindex.stages.scheduling.Runner`."""
+        with self._progress.step(title, len(tasks)) as advance:
+            if len(tasks) == 1 or self._slots == 1:
+                results = []
+                for task in tasks:
+                    results.append(function(task))
+                    advance()
+                return results
+            with ThreadPoolExecutor(self._slots, thread_name_prefix="lakeindex") as pool:
+                futures = [pool.submit(function, task) for task in tasks]
+                try:
+                    results = []
+                    for future in futures:
+                        results.append(future.result())
+                        advance()
+                    return results
+                finally:
+                    for future in futures:
+                        future.cancel()

@@ -1,0 +1,103 @@
+"""The Spark runner: one Spark task a task, through ``mapInArrow``; the only place that imports pyspark.
+
+A map is one Spark job: a range of task numbers, one a partition, mapped by a module-level function that does the
+numbered task and gives back its pickled result. Rows never pass through Spark; tasks read and write them through the
+storage port. Errors of ours come back as values, so that the driver raises them as they were.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeindex.errors import LakeIndexError
+from lakeindex.runners.progress import NoProgress, Progress
+from lakeindex.storage import open_storage
+
+_RESULT = pa.schema([pa.field("task", pa.int64()), pa.field("result", pa.binary())])
+_PIECES = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
+
+
+class SparkRunner:
+    """Runs tasks on a Spark session.
+
+    Args:
+        session: a live session; it is not stopped here.
+        slots: tasks at once that work is packed for; 0 means Spark's default parallelism.
+        progress: told about every map.
+    """
+
+    def __init__(self, session: SparkSession, slots: int = 0, progress: Progress | None = None) -> None:
+        self._session = session
+        self._slots = slots or session.sparkContext.defaultParallelism
+        self._progress = progress if progress is not None else NoProgress()
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once."""
+        return self._slots
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        """See :class:`~lakeindex.stages.scheduling.Runner`."""
+        payloads = [pickle.dumps((function, task)) for task in tasks]
+        context = self._session.sparkContext
+        context.setJobDescription(title)
+        try:
+            with self._progress.step(title, 1) as advance:
+                numbers = self._session.range(0, len(tasks), 1, len(tasks))
+                frame = numbers.mapInArrow(partial(_do_numbered, payloads), "task bigint, result binary")
+                results = {row.task: pickle.loads(row.result) for row in frame.collect()}  # noqa: S301 - our own tasks' results
+                advance()
+        finally:
+            context.setJobDescription("")
+        for number in range(len(tasks)):
+            if isinstance(results[number], LakeIndexError):
+                raise results[number]
+        return [results[number] for number in range(len(tasks))]
+
+
+def _do_numbered(payloads: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            function, task = pickle.loads(payloads[number])  # noqa: S301 - made by our own driver
+            try:
+                result: object = function(task)
+            except LakeIndexError as error:
+                result = error
+            yield pa.record_batch([pa.array([number]), pa.array([pickle.dumps(result)], pa.binary())], schema=_RESULT)
+
+
+def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
+    """Write a DataFrame's rows as Arrow files below ``root/folder``, one a Spark partition; returns their paths.
+
+    Rows go from the executors to the store; the driver sees paths only. The order of the pieces is the partitions'.
+    """
+    context = frame.sparkSession.sparkContext
+    context.setJobDescription("stage input: write the DataFrame's rows")
+    try:
+        rows = frame.mapInArrow(partial(_write_piece, root, folder), "path string, rows bigint").collect()
+    finally:
+        context.setJobDescription("")
+    return sorted(row.path for row in rows)
+
+
+def _write_piece(root: str, folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    held = list(batches)
+    if not held:
+        return
+    path = f"{folder}/{task.partitionId() if task is not None else 0:05d}.arrow"
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, held[0].schema) as writer:
+        for batch in held:
+            writer.write_batch(batch)
+    open_storage(root).write(path, sink.getvalue().to_pybytes())
+    rows = sum(batch.num_rows for batch in held)
+    yield pa.record_batch([pa.array([path]), pa.array([rows], pa.int64())], schema=_PIECES)

@@ -1,0 +1,172 @@
+"""Stage 3: probe each file's filter with only the keys inside its range. BLOOM kinds alone need it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakeindex.bloom import BloomFilter, expected_fpp
+from lakeindex.hashing.arrow import string_buffers
+from lakeindex.index.bloom import filter_candidates, usable_filter
+from lakeindex.pipeline import CANDIDATES, RANGES, Stage
+from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
+from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of, pack_rows
+from lakeindex.stages.context import RunSpec, run_folder, storage_at
+from lakeindex.stages.index_lookup import LookupFile, read_files
+from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.table.footer_cache import FooterCache
+from lakeindex.table.footers import read_footer
+
+_FILTER_COST = 20_000.0
+"""Loading a filter costs about as much as probing this many keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Keys ``[from_row, to_row)`` of a chunk."""
+
+    chunk: int
+    from_row: int
+    to_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One file's filter and the slices to probe it with."""
+
+    file: LookupFile
+    slices: tuple[Slice, ...]
+
+    @property
+    def pairs(self) -> int:
+        """Keys to probe."""
+        return sum(s.to_row - s.from_row for s in self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTask:
+    """Some files' probes; ``chunks`` are those that the slices name, by number."""
+
+    spec: RunSpec
+    probes: tuple[Probe, ...]
+    chunks: dict[int, Chunk]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """Candidates of some files, and how many false ones to expect by the filters' own fill."""
+
+    part: Part
+    pairs_in: int
+    pairs_out: int
+    expected_false: float
+    without_filter: int
+    saturated: int
+
+
+def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runner) -> Manifest:
+    """Run the stage, or take over its checkpoint."""
+    folder = run_folder(spec)
+    basis = digest_of_text(lookup.digest)
+    done = folder.read_manifest(Stage.BLOOM_CHECK)
+    if done is not None and done.basis == basis and folder.is_whole(done):
+        return done
+    chunks = chunks_of(folder, staged)
+    files = read_files(folder, lookup.parts("files")[0])
+    probes = _probes(files, folder.read_all(lookup, "ranges", arrow_schema(RANGES)))
+    probes = [piece for probe in probes for piece in _split_hot(probe, probes, runner.slots)]
+    packs = pack([p.pairs + _FILTER_COST for p in probes], runner.slots * 3)
+    attempt = folder.new_attempt(Stage.BLOOM_CHECK)
+    tasks = []
+    for n, numbers in enumerate(packs):
+        mine = tuple(probes[i] for i in numbers)
+        used = {s.chunk: chunks[s.chunk] for p in mine for s in p.slices}
+        tasks.append(ProbeTask(spec, mine, used, f"{attempt}/candidates/{n:05d}.parquet"))
+    results = run_tasks(runner, probe_filters, tasks, "bloom check: probe filters").values
+    return Manifest(
+        stage=Stage.BLOOM_CHECK,
+        run_id=spec.run_id,
+        basis=basis,
+        tables={"candidates": tuple(r.part for r in results)},
+        counters={
+            "rows_in": sum(c.rows for c in chunks),
+            "rows_out": sum(c.rows for c in chunks),
+            "files": len({p.file.number for p in probes}),
+            "files_without_filter": sum(r.without_filter for r in results),
+            "filters_saturated": sum(r.saturated for r in results),
+            "pairs_in": sum(r.pairs_in for r in results),
+            "pairs_out": sum(r.pairs_out for r in results),
+            "expected_false_positives": round(sum(r.expected_false for r in results), 3),
+        },
+    )
+
+
+def _probes(files: Sequence[LookupFile], ranges: pa.Table) -> list[Probe]:
+    slices: dict[int, list[Slice]] = {}
+    columns = [ranges.column(n).to_pylist() for n in ("file", "chunk", "from_row", "to_row")]
+    for file, chunk, first, last in zip(*columns, strict=True):
+        slices.setdefault(file, []).append(Slice(chunk, first, last))
+    return [Probe(files[n], tuple(sorted(slices[n], key=lambda s: s.chunk))) for n in sorted(slices)]
+
+
+def _split_hot(probe: Probe, probes: Sequence[Probe], slots: int) -> list[Probe]:
+    """Cut a file that most of the batch falls into by chunk, so that one task does not carry it alone."""
+    share = sum(p.pairs for p in probes) / (slots * 2)
+    if probe.pairs <= max(share, 4 * _FILTER_COST) or len(probe.slices) == 1:
+        return [probe]
+    pieces: list[list[Slice]] = [[]]
+    load = 0
+    for piece in probe.slices:
+        if load > share:
+            pieces.append([])
+            load = 0
+        pieces[-1].append(piece)
+        load += piece.to_row - piece.from_row
+    return [Probe(probe.file, tuple(p)) for p in pieces]
+
+
+def probe_filters(task: ProbeTask) -> ProbeResult:
+    """Rows that each file's filter may hold."""
+    folder = run_folder(task.spec)
+    rows: list[tuple[int, int, int, bytes]] = []
+    pairs_in = without = saturated = 0
+    expected = 0.0
+    for probe in task.probes:
+        bloom = load_filter(task.spec, probe.file)
+        without += bloom is None
+        kept = 0
+        for piece in probe.slices:
+            keys = string_buffers(chunk_keys(folder, task.chunks[piece.chunk]))
+            hits = filter_candidates(bloom, keys, piece.from_row, piece.to_row)
+            kept += len(hits)
+            if len(hits):
+                rows.append((probe.file.number, piece.chunk, len(hits), pack_rows(hits)))
+        pairs_in += probe.pairs
+        if bloom is not None:
+            chance = expected_fpp(bloom)
+            saturated += chance > 0.01
+            expected += chance * (probe.pairs - kept)
+    schema = arrow_schema(CANDIDATES)
+    columns = columns_of(rows, len(schema))
+    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    return ProbeResult(
+        folder.write_table(task.path, table), pairs_in, sum(r[2] for r in rows), expected, without, saturated
+    )
+
+
+def load_filter(spec: RunSpec, file: LookupFile) -> BloomFilter | None:
+    """A file's filter, from the cache or the footer; None if it has none that can be trusted."""
+    store = storage_at(spec.table_uri)
+    text: bytes | None = None
+    kind: str | None = None
+    if file.filter_from != "footer":
+        cached = FooterCache(store).load_filter(file.filter_from, file.file)
+        if cached is not None:
+            text, kind = cached.filter_text, cached.filter_type
+    if text is None:
+        footer = read_footer(store, file.file)
+        text, kind = footer.filter_text, footer.filter_type
+    return usable_filter(text, kind, file.rows)

@@ -1,0 +1,96 @@
+"""What one run is told, and what every task of it needs to know about the table."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakeindex.config import WriteConfig, parse_options
+from lakeindex.model import IndexType, MergeMode, Operation
+from lakeindex.pipeline import is_global
+from lakeindex.stages.checkpoints import RunFolder
+from lakeindex.stages.metering import MeteredStorage
+from lakeindex.stages.scheduling import current_meter
+from lakeindex.storage import open_storage
+from lakeindex.storage.protocol import Storage
+from lakeindex.write.keys import KeySpec
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run, as the caller asked for it. Holds no credentials; travels to every task.
+
+    Attributes:
+        table_uri: the table's folder.
+        checkpoints_uri: root of the run folders.
+        run_id: names this run's folder; a retry of the run uses the same.
+        batch_id: names the batch for good: the same id is committed once.
+        operation: upsert or delete.
+        inputs: files or folders of the batch.
+        options: option names and texts, sorted.
+        max_quarantined: bad rows that are tolerated.
+        force: commit a used batch id again, and roll back foreign pending instants whatever their age.
+    """
+
+    table_uri: str
+    checkpoints_uri: str
+    run_id: str
+    batch_id: str
+    operation: Operation
+    inputs: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+    max_quarantined: int = 0
+    force: bool = False
+
+    @property
+    def config(self) -> WriteConfig:
+        """The options, typed."""
+        return parse_options(self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What tasks need to know about the table; frozen at the start of a stage.
+
+    Attributes:
+        name: table name, for Avro schemas.
+        schema: the table's columns, without meta columns.
+        keys: how record keys and partition paths are made.
+        ordering_field: column of ordering values, if the table has one.
+        merge_mode: which version of a record wins.
+        index_type: the index.
+    """
+
+    name: str
+    schema: pa.Schema
+    keys: KeySpec
+    ordering_field: str | None
+    merge_mode: MergeMode
+    index_type: IndexType
+
+    @property
+    def is_global(self) -> bool:
+        """Whether keys are unique in the whole table."""
+        return is_global(self.index_type)
+
+    @property
+    def event_time_field(self) -> str | None:
+        """The ordering field if it decides which version wins, else None."""
+        return self.ordering_field if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else None
+
+
+@functools.lru_cache(maxsize=64)
+def _opened(uri: str) -> Storage:
+    return open_storage(uri)
+
+
+def storage_at(uri: str) -> Storage:
+    """The store at a URI, opened once a process, counting into the running task's meter."""
+    return MeteredStorage(_opened(uri), current_meter())
+
+
+def run_folder(spec: RunSpec) -> RunFolder:
+    """The run's checkpoint folder."""
+    return RunFolder(storage_at(spec.checkpoints_uri), spec.run_id)

@@ -1,0 +1,75 @@
+"""Run stages in order: one at a time for the jobs of a DAG, or all of them in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from lakeindex.pipeline import Stage, stages_for
+from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.checkpoints import Manifest
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder
+from lakeindex.stages.index_lookup import index_lookup
+from lakeindex.stages.metering import IoCount
+from lakeindex.stages.scheduling import Runner, do_task
+from lakeindex.stages.stage_input import stage_input
+from lakeindex.stages.summary import StageSummary, stage_summary
+from lakeindex.stages.verify_keys import verify_keys
+from lakeindex.table.file_system_view import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A stage's manifest, and its line in the summary."""
+
+    manifest: Manifest
+    summary: StageSummary
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """The batch and where its keys are, as of one snapshot."""
+
+    staged: Manifest
+    lookup: Manifest
+    verified: Manifest
+    summaries: tuple[StageSummary, ...]
+
+
+def drive(spec: RunSpec, stage: Callable[[], Manifest]) -> Driven:
+    """Run a stage under a meter, write its manifest, and report what it cost; a whole checkpoint is taken over."""
+    outcome = do_task(lambda _: stage(), None)
+    manifest = outcome.value
+    reused = bool(manifest.costs)
+    if not reused:
+        io = outcome.io
+        costs = {"seconds": outcome.seconds, "requests": io.requests, "bytes_read": io.bytes_read}
+        manifest = replace(manifest, costs=costs)
+        run_folder(spec).write_manifest(manifest)
+    return Driven(manifest, summary_of(manifest, reused=reused))
+
+
+def summary_of(manifest: Manifest, *, reused: bool) -> StageSummary:
+    """A finished stage's line: what it cost when it was made."""
+    costs = manifest.costs
+    io = IoCount(int(costs["requests"]), int(costs["bytes_read"]))
+    return stage_summary(manifest.stage, float(costs["seconds"]), manifest.counters, io, reused=reused)
+
+
+def drive_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Driven:
+    """Stage 1."""
+    return drive(spec, lambda: stage_input(spec, facts, runner))
+
+
+def look_up(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: Driven, runner: Runner) -> LookedUp:
+    """Stages 2 to 4 against one snapshot; those whose checkpoints fit are taken over."""
+    lookup = drive(spec, lambda: index_lookup(spec, facts, snapshot, staged.manifest, runner))
+    candidates = lookup
+    summaries = [staged.summary, lookup.summary]
+    if Stage.BLOOM_CHECK in stages_for(facts.index_type):
+        candidates = drive(spec, lambda: bloom_check(spec, staged.manifest, lookup.manifest, runner))
+        summaries.append(candidates.summary)
+    verified = drive(
+        spec, lambda: verify_keys(spec, facts, staged.manifest, lookup.manifest, candidates.manifest, runner)
+    )
+    return LookedUp(staged.manifest, lookup.manifest, verified.manifest, (*summaries, verified.summary))

@@ -1,0 +1,201 @@
+"""Second part of stage 5: write one file slice a task, as the plan says; whole, under the planned name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.hashing.arrow import plain_strings
+from lakeindex.index.tagging import Fate
+from lakeindex.model import BaseFile
+from lakeindex.pipeline import STAGED_KEY
+from lakeindex.stages.checkpoints import Part, RunFolder
+from lakeindex.stages.chunks import Chunk, chunk_columns, take_rows, unpack_rows
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.write.avro_schema import META_COLUMNS
+from lakeindex.write.base_file import CarriedFooter, encode_base_file
+from lakeindex.write.merging import Changes, NewSlice, merge_slice
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """New rows ``[start, stop)`` of a chunk and partition, and the ``inserts`` file that lists them."""
+
+    part: Part
+    chunk: int
+    partition: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """One file slice to write.
+
+    Attributes:
+        number: numbers the task in its commit; part of sequence numbers.
+        old: the slice it replaces, or None for a new file group.
+        old_number: the old slice's number in the ``files`` checkpoint, or None.
+        new: the slice to write.
+        locations: files that list the found rows of the old slice.
+        placed: new rows that go in.
+        chunks: chunks that are named, by number.
+    """
+
+    spec: RunSpec
+    facts: TableFacts
+    number: int
+    old: BaseFile | None
+    old_number: int | None
+    new: BaseFile
+    locations: tuple[Part, ...]
+    placed: tuple[PlacedRows, ...]
+    chunks: dict[int, Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones."""
+
+    file: BaseFile
+    old: BaseFile | None
+    rows: int
+    rows_before: int
+    updates: int
+    removed: int
+    inserts: int
+
+
+def write_file(task: WriteTask) -> WrittenFile:
+    """Merge and write one file slice.
+
+    Raises:
+        TableCorruptError: the old slice cannot be read.
+        InvariantError: the merged rows are not what the plan says.
+    """
+    store = storage_at(task.spec.table_uri)
+    old = None if task.old is None else _read_slice(task, task.old)
+    changes = _changes(task, None if old is None else old.row_group_starts)
+    new = NewSlice(task.new.partition_path, task.new.instant_time, task.new.name, task.number)
+    merged = merge_slice(None if old is None else old.rows, changes, task.facts.schema, new)
+    before = 0 if old is None else old.rows.num_rows
+    expected = before - len(changes.delete_positions) + len(changes.inserts)
+    if merged.num_rows != expected:
+        raise InvariantError(
+            f"{task.new.path!r} came out with {merged.num_rows} rows instead of {expected}", culprit=task.new.path
+        )
+    added = changes.inserts.column(STAGED_KEY)
+    carried = None if old is None else CarriedFooter(old.key_value, plain_strings(added))
+    encoded = encode_base_file(merged, task.facts.name, task.facts.schema, task.spec.config, carried)
+    store.write(task.new.path, encoded.data.to_pybytes())
+    written = BaseFile(
+        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.data.size
+    )
+    return WrittenFile(
+        written,
+        task.old,
+        merged.num_rows,
+        before,
+        len(changes.updates),
+        len(changes.delete_positions),
+        len(changes.inserts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OldSlice:
+    """All rows of a slice in the table's types, where each row group starts, and its footer's entries."""
+
+    rows: pa.Table
+    row_group_starts: np.ndarray
+    key_value: dict[str, str]
+
+
+def _read_slice(task: WriteTask, file: BaseFile) -> _OldSlice:
+    try:
+        source = pq.ParquetFile(pa.BufferReader(storage_at(task.spec.table_uri).read(file.path)))
+        table = source.read()
+        groups = [source.metadata.row_group(g).num_rows for g in range(source.num_row_groups)]
+    except (pa.ArrowException, OSError) as error:
+        raise TableCorruptError(
+            f"base file {file.path!r} cannot be read: {str(error).splitlines()[0]}",
+            culprit=file.path,
+            hint="restore the file, or roll the table back to an instant before it",
+        ) from error
+    fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *task.facts.schema]
+    columns = [
+        table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+        for f in fields
+    ]
+    starts = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
+    entries = {
+        k.decode(errors="replace"): v.decode(errors="replace") for k, v in (source.metadata.metadata or {}).items()
+    }
+    return _OldSlice(pa.table(columns, names=[f.name for f in fields]), starts, entries)
+
+
+def _changes(task: WriteTask, starts: np.ndarray | None) -> Changes:
+    folder = run_folder(task.spec)
+    empty = _empty_rows(task, folder)
+    inserts = _inserts(task, folder)
+    if starts is None:
+        nothing = np.array([], np.int64)
+        return Changes(empty, nothing, nothing, empty if inserts is None else inserts)
+    located = _located(task, folder)
+    fate = located.column("fate").to_numpy()
+    places = starts[located.column("row_group").to_numpy()] + located.column("row_in_group").to_numpy()
+    is_update = fate == Fate.UPDATE
+    chunk, row = located.column("chunk").to_numpy()[is_update], located.column("row").to_numpy()[is_update]
+    order, picks = _by_chunk(chunk, row)
+    updates = take_rows(folder, task.chunks, picks)
+    return Changes(
+        empty if updates is None else updates,
+        places[is_update][order],
+        places[(fate == Fate.DELETE) | (fate == Fate.MOVED)],
+        empty if inserts is None else inserts,
+    )
+
+
+def _by_chunk(chunk: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
+    order = np.argsort(chunk, kind="stable")
+    numbers, starts = np.unique(chunk[order], return_index=True)
+    pieces = np.split(row[order], starts[1:]) if len(numbers) else []
+    return order, [(int(n), piece) for n, piece in zip(numbers, pieces, strict=True)]
+
+
+def _located(task: WriteTask, folder: RunFolder) -> pa.Table:
+    tables: list[pa.Table] = []
+    for part in task.locations:
+        table = folder.read_table(part)
+        tables.append(table.filter(pc.equal(table.column("file"), task.old_number)))
+    if tables:
+        return pa.concat_tables(tables)
+    names = ("chunk", "row", "row_group", "row_in_group", "fate")
+    return pa.table({n: pa.array([], pa.int32()) for n in names})
+
+
+def _inserts(task: WriteTask, folder: RunFolder) -> pa.Table | None:
+    return take_rows(folder, task.chunks, list(_insert_picks(task.placed, folder)))
+
+
+def _insert_picks(placed: Sequence[PlacedRows], folder: RunFolder) -> Iterable[tuple[int, np.ndarray]]:
+    for piece in placed:
+        table = folder.read_table(piece.part)
+        for record in table.to_pylist():
+            if (record["chunk"], record["partition"]) == (piece.chunk, piece.partition):
+                yield piece.chunk, unpack_rows(record["rows"])[piece.start : piece.stop]
+
+
+def _empty_rows(task: WriteTask, folder: RunFolder) -> pa.Table:
+    if task.chunks:
+        return chunk_columns(folder, next(iter(task.chunks.values())), None).slice(0, 0)
+    return pa.table(
+        [pa.array([], pa.string()), *(pa.array([], f.type) for f in task.facts.schema)],
+        names=[STAGED_KEY, *task.facts.schema.names],
+    )

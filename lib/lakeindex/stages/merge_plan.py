@@ -1,0 +1,188 @@
+"""The merge plan: which slices are written, and which rows go where. Driver metadata only, no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import PendingInstantError
+from lakeindex.format.file_names import new_file_id, write_token
+from lakeindex.model import BaseFile
+from lakeindex.stages.checkpoints import digest_of_text
+from lakeindex.stages.file_writing import PlacedRows
+from lakeindex.stages.index_lookup import LookupFile
+from lakeindex.stages.tagging import FoundLine, NewRows, Tags
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.write.assigning import Assignment, FillCandidate, Piece, assign_inserts
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSlice:
+    """One slice to write.
+
+    Attributes:
+        partition_path: where it goes.
+        old: the slice it replaces, or None for a new file group.
+        old_number: number of the old slice in the ``files`` checkpoint, or None if nothing was looked up in it.
+        location_parts: numbers of the location files that name the old slice.
+        placed: new rows that go in.
+        updates: rows replaced, as counted by the look-up.
+        removed: rows deleted or moved away.
+    """
+
+    partition_path: str
+    old: BaseFile | None
+    old_number: int | None
+    location_parts: tuple[int, ...]
+    chunks: tuple[int, ...]
+    placed: tuple[PlacedRows, ...]
+    updates: int
+    removed: int
+
+    @property
+    def inserts(self) -> int:
+        """New rows that go in."""
+        return sum(p.stop - p.start for p in self.placed)
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """All slices of a commit, rewritten ones first; a function of the checkpoints and the snapshot."""
+
+    slices: tuple[PlannedSlice, ...]
+
+    @property
+    def digest(self) -> str:
+        """Two plans of one digest write the same rows into the same file groups."""
+        return digest_of_text(
+            *(
+                (
+                    s.partition_path,
+                    s.old.path if s.old else "",
+                    s.location_parts,
+                    s.updates,
+                    s.removed,
+                    *((p.part.digest, p.chunk, p.partition, p.start, p.stop) for p in s.placed),
+                )
+                for s in self.slices
+            )
+        )
+
+
+def make_plan(
+    files: Sequence[LookupFile],
+    found: Sequence[FoundLine],
+    tags: Tags,
+    snapshot: Snapshot,
+    record_bytes: float,
+    config: WriteConfig,
+) -> MergePlan:
+    """Plan the commit.
+
+    Args:
+        files: files that were looked up.
+        found: what was found in them.
+        tags: what was not.
+        snapshot: the table's state.
+        record_bytes: size of a row on disk.
+        config: file sizes.
+
+    Raises:
+        PendingInstantError: a file group that has to change is being clustered by another writer.
+    """
+    changed: dict[int, list[FoundLine]] = {}
+    for line in found:
+        if line.updates or line.deletes or line.moves:
+            changed.setdefault(line.file, []).append(line)
+    _refuse_clustered([files[n].file for n in changed], snapshot)
+    assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
+    listed = {(n.chunk, n.partition): n for n in tags.new_rows}
+    filled = {a.target.path: a for a in assignments if a.target is not None}
+    numbers = {f.file.path: f.number for f in files}
+    slices = [
+        _rewritten(files[n].file, n, changed[n], filled.pop(files[n].file.path, None), listed) for n in sorted(changed)
+    ]
+    for path in sorted(filled):
+        target = filled[path].target
+        slices.append(_slice(filled[path], target, numbers.get(path), listed))
+    slices += [_slice(a, None, None, listed) for a in assignments if a.target is None]
+    return MergePlan(tuple(slices))
+
+
+def _refuse_clustered(files: Sequence[BaseFile], snapshot: Snapshot) -> None:
+    for file in files:
+        if (file.partition_path, file.file_id) in snapshot.pending_clustering:
+            raise PendingInstantError(
+                f"file group {file.file_id} in {file.partition_path!r} is part of a pending clustering",
+                culprit=file.path,
+                hint="let the clustering finish, or roll it back with Hudi, then run the batch again",
+            )
+
+
+def _assign(
+    files: Sequence[LookupFile],
+    rewritten: Iterable[int],
+    tags: Tags,
+    snapshot: Snapshot,
+    record_bytes: float,
+    config: WriteConfig,
+) -> list[Assignment]:
+    pieces: dict[str, list[Piece]] = {}
+    for new in tags.new_rows:
+        pieces.setdefault(new.partition, []).append(Piece(new.chunk, 0, new.rows))
+    being_rewritten = {files[n].file.path for n in rewritten}
+    snapshot.preload(pieces)
+    candidates = {
+        partition: [
+            FillCandidate(file, file.path in being_rewritten)
+            for file in snapshot.base_files(partition)
+            if (partition, file.file_id) not in snapshot.pending_clustering
+        ]
+        for partition in pieces
+    }
+    return assign_inserts(pieces, candidates, record_bytes, config)
+
+
+def _placed(assignment: Assignment | None, listed: dict[tuple[int, str], NewRows]) -> tuple[PlacedRows, ...]:
+    if assignment is None:
+        return ()
+    partition = assignment.partition_path
+    return tuple(
+        PlacedRows(listed[piece.chunk, partition].part, piece.chunk, partition, piece.start, piece.stop)
+        for piece in assignment.pieces
+    )
+
+
+def _rewritten(
+    file: BaseFile,
+    number: int,
+    lines: list[FoundLine],
+    assignment: Assignment | None,
+    listed: dict[tuple[int, str], NewRows],
+) -> PlannedSlice:
+    placed = _placed(assignment, listed)
+    return PlannedSlice(
+        file.partition_path,
+        file,
+        number,
+        tuple(sorted({line.part for line in lines})),
+        tuple(sorted({line.chunk for line in lines} | {p.chunk for p in placed})),
+        placed,
+        sum(line.updates for line in lines),
+        sum(line.deletes + line.moves for line in lines),
+    )
+
+
+def _slice(
+    assignment: Assignment, old: BaseFile | None, number: int | None, listed: dict[tuple[int, str], NewRows]
+) -> PlannedSlice:
+    placed = _placed(assignment, listed)
+    chunks = tuple(sorted({p.chunk for p in placed}))
+    return PlannedSlice(assignment.partition_path, old, number, (), chunks, placed, 0, 0)
+
+
+def planned_name(planned: PlannedSlice, number: int) -> tuple[str, str]:
+    """File id and write token of a planned slice; a new group gets a new id."""
+    file_id = planned.old.file_id if planned.old is not None else new_file_id()
+    return file_id, write_token(number, 0, 0)

@@ -1,0 +1,298 @@
+"""Stage 5: tag, plan, write, publish. The only stage that changes the table; everything before can be thrown away.
+
+Locations that are no longer true are never used: if the table moved since the look-up, the keys are looked up again; if it
+moves while files are written, publishing finds out under the lock, the plan is abandoned and made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.model import BaseFile
+from lakeindex.pipeline import Stage
+from lakeindex.stages.chunks import chunks_of
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder
+from lakeindex.stages.driving import Driven, LookedUp, look_up
+from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_file
+from lakeindex.stages.index_lookup import read_files
+from lakeindex.stages.insert_check import find_committed_inserts
+from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
+from lakeindex.stages.metering import IoCount
+from lakeindex.stages.scheduling import Runner, do_task, run_tasks
+from lakeindex.stages.summary import RunSummary, StageSummary, stage_summary
+from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
+from lakeindex.table.commit import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    RunIdentity,
+    WriteSession,
+    begin_write,
+)
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+from lakeindex.write.avro_schema import schema_to_avro
+
+_META_BYTES = 24.0
+"""What the meta columns and the filter add to a row on disk, about."""
+_SMALL_SAMPLE_ROWS = 1_000
+
+
+def merge_write(
+    spec: RunSpec, table: Table, facts: TableFacts, staged: Driven, looked_up: LookedUp | None, runner: Runner
+) -> RunSummary:
+    """Run the stage.
+
+    Args:
+        spec: the run.
+        table: the table.
+        facts: what tasks know of it.
+        staged: stage 1.
+        looked_up: stages 2 to 4, if they ran; what is missing or no longer true is looked up here.
+        runner: schedules the tasks.
+
+    Returns:
+        The summary of the whole run; of the earlier run, with ``noop``, if the batch is committed already.
+
+    Raises:
+        ConflictError: another writer's work stands in the way for good; nothing was published.
+        InvariantError: an identity is broken; nothing was published.
+    """
+    config = spec.config
+    identity = RunIdentity(spec.run_id, spec.batch_id, staged.manifest.facts["input_digest"])
+    session = begin_write(table, identity, spec.operation, config, force=spec.force)
+    if isinstance(session, AlreadyDone):
+        return _done_before(spec, session)
+    try:
+        return _attempts(spec, table, facts, session, runner, staged=staged, looked_up=looked_up)
+    finally:
+        session.close()
+
+
+def _done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
+    if done.summary is not None:
+        return replace(RunSummary.from_json(done.summary), noop=True)
+    return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True)
+
+
+def _attempts(
+    spec: RunSpec,
+    table: Table,
+    facts: TableFacts,
+    session: WriteSession,
+    runner: Runner,
+    *,
+    staged: Driven,
+    looked_up: LookedUp | None,
+) -> RunSummary:
+    """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
+    for left in range(spec.config.conflict_retries, -1, -1):
+        snapshot = table.snapshot()
+        if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot.instant_time:
+            looked_up = look_up(spec, facts, snapshot, staged, runner)
+        merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
+        try:
+            return merge.run()
+        except WriteConflictError:
+            session.abandon()
+            if not left:
+                raise
+            looked_up = None
+    raise InvariantError("the merge ended without an outcome", culprit=spec.run_id)
+
+
+class _Merge:
+    """One attempt at the merge, against one snapshot."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        facts: TableFacts,
+        session: WriteSession,
+        runner: Runner,
+        looked_up: LookedUp,
+        snapshot: Snapshot,
+    ) -> None:
+        self._spec = spec
+        self._facts = facts
+        self._session = session
+        self._runner = runner
+        self._looked_up = looked_up
+        self._snapshot = snapshot
+        self._folder = run_folder(spec)
+        self._chunks = chunks_of(self._folder, looked_up.staged)
+        self._started = time.perf_counter()
+
+    def run(self) -> RunSummary:
+        """Tag, plan, write, publish.
+
+        Raises:
+            WriteConflictError: the table moved under the plan; nothing was published.
+        """
+        outcome = do_task(lambda _: self._tag_plan_write(), None)
+        written, tags, found = outcome.value
+        summary = self._summary(written, tags, found, outcome.io)
+        summary.check_identity()
+        _check_counts(written, summary)
+        if not written:
+            return summary
+        summary = replace(summary, instant=self._session.instant, noop=False)
+        published = do_task(lambda _: self._publish(written, tags, summary), None)
+        stage = self._stage_line(written, found, outcome.io + published.io)
+        return replace(
+            summary,
+            instant=published.value,
+            stages=(*self._looked_up.summaries, stage),
+            seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
+        )
+
+    def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
+        found = found_lines(self._folder, self._looked_up.verified)
+        attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
+        tags = tag_batch(self._spec, self._chunks, self._looked_up.verified, found, attempt, self._runner)
+        files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
+        plan = make_plan(files, found, tags, self._snapshot, self._record_bytes(), self._spec.config)
+        if not plan.slices:
+            return (), tags, found
+        tasks = self._write_tasks(plan)
+        written = run_tasks(self._runner, write_file, tasks, "merge write: rewrite and create base files").values
+        return written, tags, found
+
+    def _write_tasks(self, plan: MergePlan) -> list[WriteTask]:
+        named = []
+        for number, planned in enumerate(plan.slices):
+            file_id, token = planned_name(planned, number)
+            named.append(
+                PlannedFile(planned.partition_path, file_id, token, planned.old, planned.updates, planned.inserts)
+            )
+        run_plan = self._session.plan(named, self._snapshot.instant_time, plan.digest)
+        return [
+            self._write_task(number, planned, file)
+            for number, (planned, file) in enumerate(zip(plan.slices, run_plan.files, strict=True))
+        ]
+
+    def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
+        locations = self._looked_up.verified.parts("locations")
+        return WriteTask(
+            self._spec,
+            self._facts,
+            number,
+            planned.old,
+            planned.old_number,
+            file,
+            tuple(locations[i] for i in planned.location_parts),
+            planned.placed,
+            {n: self._chunks[n] for n in planned.chunks},
+        )
+
+    def _record_bytes(self) -> float:
+        """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch, from the files that are there."""
+        config = self._spec.config
+        if config.record_bytes_estimate is not None:
+            return float(config.record_bytes_estimate)
+        counters = self._looked_up.staged.counters
+        rows = int(counters["rows_out"])
+        stored_rows = int(self._looked_up.lookup.counters["file_rows"])
+        if rows < _SMALL_SAMPLE_ROWS <= stored_rows:
+            files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
+            return sum(f.file.size_bytes for f in files) / stored_rows
+        return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
+
+    def _publish(self, written: Sequence[WrittenFile], tags: Tags, summary: RunSummary) -> str:
+        stats: dict[str, tuple[WriteStat, ...]] = {}
+        for one in written:
+            path = one.file.partition_path
+            stats[path] = (*stats.get(path, ()), _write_stat(one))
+        schema = schema_to_avro(self._facts.schema, self._facts.name)
+        commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema})
+        expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
+
+        def recheck(files: Sequence[BaseFile]) -> None:
+            find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
+
+        return self._session.publish(commit, expected, PublishGuards(recheck_inserts=recheck), summary.to_json())
+
+    def _summary(
+        self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], io: IoCount
+    ) -> RunSummary:
+        staged = self._looked_up.staged.counters
+        stage = self._stage_line(written, found, io)
+        touched = sum(w.updates + w.inserts for w in written)
+        return RunSummary(
+            instant=None,
+            batch_id=self._spec.batch_id,
+            run_id=self._spec.run_id,
+            operation=self._spec.operation,
+            noop=True,
+            rows_in=int(staged["rows_in"]),
+            combined=int(staged["combined"]),
+            quarantined=int(staged["quarantined"]),
+            inserts=tags.inserts,
+            updates=sum(f.updates for f in found),
+            deletes=sum(f.deletes for f in found),
+            moved=sum(f.moves for f in found),
+            ignored=sum(f.ignored for f in found) + tags.ignored_missing,
+            files_created=sum(w.old is None for w in written),
+            files_rewritten=sum(w.old is not None for w in written),
+            bytes_written=sum(w.file.size_bytes for w in written),
+            rows_copied=sum(w.rows for w in written) - touched,
+            seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
+            stages=(*self._looked_up.summaries, stage),
+        )
+
+    def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], io: IoCount) -> StageSummary:
+        counters = {
+            "rows_in": int(self._looked_up.staged.counters["rows_out"]),
+            "rows_out": sum(w.rows for w in written),
+            "keys_found": sum(f.found for f in found),
+            "files_created": sum(w.old is None for w in written),
+            "files_rewritten": sum(w.old is not None for w in written),
+            "bytes_written": sum(w.file.size_bytes for w in written),
+        }
+        return stage_summary(Stage.MERGE_WRITE, time.perf_counter() - self._started, counters, io, reused=False)
+
+
+def _check_counts(written: Sequence[WrittenFile], summary: RunSummary) -> None:
+    """The files hold what the tags say: updates and inserts (moved rows are both removed and inserted).
+
+    Raises:
+        InvariantError: they do not.
+    """
+    counts = {
+        "updated": (sum(w.updates for w in written), summary.updates),
+        "removed": (sum(w.removed for w in written), summary.deletes + summary.moved),
+        "inserted": (sum(w.inserts for w in written), summary.inserts + summary.moved),
+        "stored": (
+            sum(w.rows for w in written),
+            sum(w.rows_before for w in written) + summary.inserts - summary.deletes,
+        ),
+    }
+    for what, (got, expected) in counts.items():
+        if got != expected:
+            raise InvariantError(
+                f"{got} rows {what} in the new files, but the look-up says {expected}",
+                culprit=summary.run_id,
+                hint="nothing was published; report this with the run folder",
+            )
+
+
+def _write_stat(written: WrittenFile) -> WriteStat:
+    file = written.file
+    return WriteStat(
+        file_id=file.file_id,
+        path=file.path,
+        partition_path=file.partition_path,
+        prev_commit=written.old.instant_time if written.old is not None else NO_PREVIOUS,
+        num_writes=written.rows,
+        num_deletes=written.removed,
+        num_update_writes=written.updates,
+        num_inserts=written.inserts,
+        total_write_bytes=file.size_bytes,
+        file_size_bytes=file.size_bytes,
+        prev_base_file=written.old.name if written.old is not None else None,
+    )

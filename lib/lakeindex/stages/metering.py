@@ -1,0 +1,101 @@
+"""Count what goes through the storage port: requests and bytes, for the run summary."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakeindex.storage.protocol import Listing, ObjectMeta, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class IoCount:
+    """Storage requests, and bytes read and written."""
+
+    requests: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def __add__(self, other: IoCount) -> IoCount:
+        return IoCount(
+            self.requests + other.requests,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+
+class Meter:
+    """A running count; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._count = IoCount()
+        self._mutex = threading.Lock()
+
+    def add(self, count: IoCount) -> None:
+        """Count something."""
+        with self._mutex:
+            self._count = self._count + count
+
+    def count(self) -> IoCount:
+        """The count so far."""
+        return self._count
+
+
+class MeteredStorage:
+    """A store that counts. Same contract as the store it wraps."""
+
+    def __init__(self, store: Storage, meter: Meter) -> None:
+        self._store = store
+        self._meter = meter
+
+    @property
+    def uri(self) -> str:
+        """As the port."""
+        return self._store.uri
+
+    def list(self, prefix: str = "") -> list[ObjectMeta]:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return self._store.list(prefix)
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return self._store.list_folder(prefix)
+
+    def head(self, path: str) -> ObjectMeta:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return self._store.head(path)
+
+    def read(self, path: str) -> bytes:
+        """As the port."""
+        data = self._store.read(path)
+        self._meter.add(IoCount(1, len(data)))
+        return data
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """As the port."""
+        data = self._store.read_range(path, start, length)
+        self._meter.add(IoCount(1, len(data)))
+        return data
+
+    def create(self, path: str, data: bytes) -> None:
+        """As the port."""
+        self._meter.add(IoCount(1, 0, len(data)))
+        self._store.create(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        """As the port."""
+        self._meter.add(IoCount(1, 0, len(data)))
+        self._store.write(path, data)
+
+    def delete(self, path: str) -> None:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        self._store.delete(path)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """As the port."""
+        self._store.sync(paths)

@@ -1,0 +1,137 @@
+"""The run summary: what happened to every row, and the funnel of each stage. The JSON of the command line and of Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lakeindex.errors import InvariantError
+from lakeindex.stages.metering import IoCount
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """One stage.
+
+    Attributes:
+        name: the stage.
+        seconds: wall time; 0 if its checkpoint was taken over.
+        rows_in: rows that came in.
+        rows_out: rows that went on.
+        pairs_in: (key, file) pairs before the stage, 0 where it has none.
+        pairs_out: pairs after it.
+        bytes_read: bytes read from storage.
+        requests: storage requests.
+        reused: the checkpoint of an earlier attempt was taken over.
+        counters: everything else the stage counted.
+    """
+
+    name: str
+    seconds: float
+    rows_in: int
+    rows_out: int
+    pairs_in: int
+    pairs_out: int
+    bytes_read: int
+    requests: int
+    reused: bool = False
+    counters: Mapping[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What one upsert or delete did; counts are rows unless they say files or bytes.
+
+    Attributes:
+        instant: the commit, or None if nothing was committed.
+        batch_id: names the batch.
+        run_id: names the checkpoints.
+        operation: ``UPSERT`` or ``DELETE``.
+        noop: nothing was committed by this run: the batch was empty, changed nothing, or was committed before.
+        rows_in: rows of the input.
+        combined: older duplicates inside the batch.
+        quarantined: bad rows set aside.
+        inserts: new keys.
+        updates: replaced rows.
+        deletes: removed rows.
+        moved: rows that went to another partition (global index).
+        ignored: older than the stored row, or a delete that finds nothing.
+        files_created: new file groups.
+        files_rewritten: file groups with a new slice.
+        bytes_written: bytes of base files.
+        rows_copied: untouched rows that were rewritten with their file.
+        seconds: wall time of the whole run.
+        stages: the stages that ran, in order.
+    """
+
+    instant: str | None
+    batch_id: str
+    run_id: str
+    operation: str
+    noop: bool
+    rows_in: int = 0
+    combined: int = 0
+    quarantined: int = 0
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    moved: int = 0
+    ignored: int = 0
+    files_created: int = 0
+    files_rewritten: int = 0
+    bytes_written: int = 0
+    rows_copied: int = 0
+    seconds: float = 0.0
+    stages: tuple[StageSummary, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    def check_identity(self) -> None:
+        """Every row of the input has exactly one fate.
+
+        Raises:
+            InvariantError: the counts do not add up.
+        """
+        fates = (
+            self.combined + self.quarantined + self.inserts + self.updates + self.deletes + self.moved + self.ignored
+        )
+        if self.rows_in != fates:
+            raise InvariantError(
+                f"{self.rows_in} rows came in, but {fates} are accounted for",
+                culprit=self.run_id,
+                hint="nothing was published; report this with the run folder",
+            )
+
+    def to_json(self) -> str:
+        """One JSON object, as ``docs/schemas/upsert.json`` describes it."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> RunSummary:
+        """Inverse of :meth:`to_json`; fields of later versions are left out."""
+        raw: dict[str, Any] = json.loads(text)
+        stages = tuple(StageSummary(**s) for s in raw.pop("stages", ()))
+        known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
+        return RunSummary(**known, stages=stages)
+
+
+def stage_summary(
+    name: str, seconds: float, counters: Mapping[str, int | float], io: IoCount, *, reused: bool
+) -> StageSummary:
+    """A stage's line from the counters its manifest holds."""
+    shown = {k: v for k, v in counters.items() if k not in ("rows_in", "rows_out", "pairs_in", "pairs_out")}
+    return StageSummary(
+        name,
+        round(seconds, 4),
+        int(counters.get("rows_in", 0)),
+        int(counters.get("rows_out", 0)),
+        int(counters.get("pairs_in", 0)),
+        int(counters.get("pairs_out", 0)),
+        io.bytes_read,
+        io.requests,
+        reused,
+        shown,
+    )

@@ -1,0 +1,96 @@
+"""Work out what a run needs to know about a table: its columns, how keys are made, which version wins."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import TableUnsupportedError
+from lakeindex.model import BaseFile, KeyGeneratorType, MergeMode
+from lakeindex.stages.context import TableFacts
+from lakeindex.storage.protocol import Storage
+from lakeindex.storage.reading import StorageFile
+from lakeindex.table.binding import TableBinding
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+from lakeindex.write.avro_schema import META_COLUMNS, schema_from_avro
+from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.keys import KeySpec, detect_complex_encoding
+
+_SAMPLED_FILES = 3
+
+
+def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
+    """The table's columns, without meta columns: of the newest commit that says, else as created, else of a base file.
+
+    Raises:
+        TableUnsupportedError: the table has no schema anywhere, as it was never written to.
+    """
+    timeline = snapshot.timeline
+    for instant in reversed(timeline.completed_writes):
+        text = timeline.commit_metadata(table.storage, instant).schema_text
+        if text:
+            return schema_from_avro(text)
+    if table.properties.create_schema:
+        return schema_from_avro(table.properties.create_schema)
+    for file in snapshot.base_files_all():
+        schema = pq.read_schema(StorageFile(table.storage, file.path, file.size_bytes))
+        return pa.schema([f.remove_metadata() for f in schema if f.name not in META_COLUMNS])
+    raise TableUnsupportedError(
+        f"table {table.name!r} does not say which columns it has: it is empty and has no hoodie.table.create.schema",
+        culprit=table.uri,
+        hint="create it with lakeindex create TABLE --like FILE.parquet, or write to it once with Hudi",
+    )
+
+
+def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Table:
+    """The table with everything bound that writers must agree on; the key encoding is detected from stored keys.
+
+    Raises:
+        OptionError: an option differs from what is bound, or the table needs a choice.
+        TableCorruptError: stored keys have both encodings of a one-field complex key.
+    """
+    return table.bind(config, complex_key_new_encoding=_stored_encoding(table, snapshot))
+
+
+def _stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
+    properties = table.properties
+    if properties.key_generator is not KeyGeneratorType.COMPLEX or len(properties.key_fields) != 1:
+        return None
+    files = list(snapshot.base_files_all())
+    sample = [files[0], files[len(files) // 2], files[-1]][:_SAMPLED_FILES] if files else []
+    keys = [_keys_of(table.storage, file) for file in sample]
+    if not keys:
+        return None
+    return detect_complex_encoding(pa.concat_arrays(keys), properties.key_fields[0])
+
+
+def _keys_of(store: Storage, file: BaseFile) -> pa.Array:
+    column = pq.ParquetFile(StorageFile(store, file.path, file.size_bytes)).read([RECORD_KEY]).column(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
+
+
+def _key_spec(table: Table, binding: TableBinding) -> KeySpec:
+    """How keys are made; version 6 stores bare partition fields, their kinds come from the binding."""
+    properties = table.properties
+    entries = dict(properties.entries)
+    if properties.key_generator is KeyGeneratorType.CUSTOM and properties.partition_types:
+        fields = zip(properties.partition_fields, properties.partition_types, strict=True)
+        entries["hoodie.datasource.write.partitionpath.field"] = ",".join(f"{name}:{kind}" for name, kind in fields)
+    return KeySpec.from_properties(entries, complex_new_encoding=bool(binding.complex_key_new_encoding))
+
+
+def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFacts:
+    """Facts for a run with these options, from a bound table."""
+    binding = table.bound_for(config)
+    properties = table.properties
+    event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    return TableFacts(
+        name=table.name,
+        schema=table_schema(table, snapshot),
+        keys=_key_spec(table, binding),
+        ordering_field=properties.ordering_field if event_time else None,
+        merge_mode=binding.merge_mode,
+        index_type=binding.index_type,
+    )

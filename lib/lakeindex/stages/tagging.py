@@ -1,0 +1,162 @@
+"""First part of stage 5: tag what was not found, by chunk: inserts, new homes of moved rows, deletes that find nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import InvariantError
+from lakeindex.index.tagging import Fate
+from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
+from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, one_array, pack_rows
+from lakeindex.stages.context import RunSpec, run_folder
+from lakeindex.stages.scheduling import Runner, pack, run_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class TagTask:
+    """Some chunks, and the location parts that name them."""
+
+    spec: RunSpec
+    chunks: tuple[Chunk, ...]
+    locations: tuple[Part, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """New rows of one chunk and partition, and the ``inserts`` file that lists them."""
+
+    chunk: int
+    partition: str
+    rows: int
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class TagResult:
+    """Inserts of some chunks: (chunk, partition, rows) lines, and deletes that found nothing."""
+
+    part: Part
+    lines: tuple[tuple[int, str, int], ...]
+    ignored_missing: int
+    inserts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """What the whole batch adds.
+
+    Attributes:
+        new_rows: where new rows are listed, by chunk, then partition; moved rows among them.
+        inserts: keys that were nowhere.
+        ignored_missing: deletes that found nothing.
+    """
+
+    new_rows: tuple[NewRows, ...]
+    inserts: int
+    ignored_missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """How many keys of a chunk were found in a file, by fate, and the number of the locations file that has them."""
+
+    file: int
+    part: int
+    chunk: int
+    found: int
+    updates: int
+    deletes: int
+    moves: int
+    ignored: int
+
+
+def found_lines(folder: RunFolder, verified: Manifest) -> list[FoundLine]:
+    """The ``found`` checkpoint."""
+    return [FoundLine(**record) for record in folder.read_all(verified, "found", arrow_schema(FOUND)).to_pylist()]
+
+
+def tag_batch(
+    spec: RunSpec, chunks: Sequence[Chunk], verified: Manifest, found: Sequence[FoundLine], folder: str, runner: Runner
+) -> Tags:
+    """Tag every chunk.
+
+    Raises:
+        InvariantError: a key was found at more than one place.
+    """
+    locations = verified.parts("locations")
+    parts_of: dict[int, set[int]] = {}
+    for line in found:
+        parts_of.setdefault(line.chunk, set()).add(line.part)
+    tasks = []
+    for n, numbers in enumerate(pack([float(c.rows) for c in chunks], runner.slots * 2)):
+        mine = tuple(chunks[i] for i in numbers)
+        needed = sorted(set().union(*(parts_of.get(c.number, set()) for c in mine)))
+        tasks.append(TagTask(spec, mine, tuple(locations[i] for i in needed), f"{folder}/inserts/{n:05d}.parquet"))
+    results = run_tasks(runner, tag_chunks, tasks, "merge write: tag inserts").values
+    new_rows = [NewRows(c, p, rows, r.part) for r in results for c, p, rows in r.lines]
+    return Tags(
+        tuple(sorted(new_rows, key=lambda n: (n.chunk, n.partition))),
+        sum(r.inserts for r in results),
+        sum(r.ignored_missing for r in results),
+    )
+
+
+def tag_chunks(task: TagTask) -> TagResult:
+    """Rows of the chunks that go in as new."""
+    folder = run_folder(task.spec)
+    located = [folder.read_table(p, ["chunk", "row", "fate"]) for p in task.locations]
+    joined = pa.concat_tables(located) if located else None
+    records: list[tuple[int, str, int, bytes]] = []
+    missing = inserts = 0
+    for chunk in task.chunks:
+        rows, fates = _found_of(joined, chunk.number)
+        _check_found_once(folder, chunk, rows)
+        columns = chunk_columns(folder, chunk, [STAGED_OP, STAGED_PARTITION])
+        is_delete = pc.equal(columns.column(0), OP_DELETE).to_numpy()
+        unfound = np.ones(chunk.rows, np.bool_)
+        unfound[rows] = False
+        missing += int((unfound & is_delete).sum())
+        is_new = unfound & ~is_delete
+        inserts += int(is_new.sum())
+        is_new[rows[fates == Fate.MOVED]] = True
+        records += _by_partition(chunk, one_array(columns.column(1)), np.flatnonzero(is_new))
+    schema = arrow_schema(INSERTS)
+    cells = columns_of(records, len(schema))
+    table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
+    lines = tuple((r[0], r[1], r[2]) for r in records)
+    return TagResult(folder.write_table(task.path, table), lines, missing, inserts)
+
+
+def _found_of(located: pa.Table | None, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    if located is None:
+        return np.array([], np.int64), np.array([], np.int8)
+    mine = located.filter(pc.equal(located.column("chunk"), chunk))
+    return mine.column("row").to_numpy().astype(np.int64), mine.column("fate").to_numpy()
+
+
+def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None:
+    twice = np.flatnonzero(np.bincount(rows, minlength=chunk.rows) > 1) if len(rows) else rows
+    if len(twice):
+        key = chunk_keys(folder, chunk)[int(twice[0])].as_py()
+        raise InvariantError(
+            f"key {key!r} is stored in more than one file ({len(twice)} such keys in this chunk)",
+            culprit=key,
+            hint="lakeindex check lists the doubled keys; a global index needs keys that are unique in the whole table",
+        )
+
+
+def _by_partition(chunk: Chunk, partitions: pa.Array, rows: np.ndarray) -> list[tuple[int, str, int, bytes]]:
+    if not len(rows):
+        return []
+    encoded = partitions.take(pa.array(rows)).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    names = encoded.dictionary.to_pylist()
+    picked = [(names[c], rows[codes == c]) for c in range(len(names))]
+    return [(chunk.number, name, len(mine), pack_rows(mine)) for name, mine in sorted(picked, key=lambda p: str(p[0]))]

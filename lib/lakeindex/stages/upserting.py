@@ -1,0 +1,138 @@
+"""A whole run in one process, and single stages for the jobs of a DAG. Both go through the same functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeindex.errors import UsageError
+from lakeindex.pipeline import Stage, stages_for
+from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.checkpoints import CheckpointError, Manifest
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.driving import Driven, drive, drive_stage_input, look_up, summary_of
+from lakeindex.stages.index_lookup import index_lookup
+from lakeindex.stages.merge_write import merge_write
+from lakeindex.stages.scheduling import Runner
+from lakeindex.stages.summary import RunSummary, StageSummary
+from lakeindex.stages.table_facts import bind_for_write, facts_of
+from lakeindex.stages.verify_keys import verify_keys
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+
+SUMMARY_FILE = "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The table as the run found it."""
+
+    table: Table
+    snapshot: Snapshot
+    facts: TableFacts
+
+
+def open_for_run(spec: RunSpec) -> Opened:
+    """Open, check and bind the table.
+
+    Raises:
+        TableError: it is not there, or refused.
+        OptionError: an option differs from what is bound.
+    """
+    config = spec.config
+    table = Table.open(storage_at(spec.table_uri))
+    table.check_writable(config.metadata_table)
+    snapshot = table.snapshot()
+    bound = bind_for_write(table, snapshot, config)
+    return Opened(bound, snapshot, facts_of(bound, snapshot, config))
+
+
+def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
+    """All stages, in order. Checkpoints of an earlier attempt that turn out damaged are thrown away and made again.
+
+    Returns:
+        The summary; it is also in the run folder.
+    """
+    try:
+        return _run_batch(spec, runner)
+    except CheckpointError:
+        _forget_checkpoints(spec)
+        return _run_batch(spec, runner)
+
+
+def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
+    opened = open_for_run(spec)
+    staged = drive_stage_input(spec, opened.facts, runner)
+    if not staged.manifest.counters["rows_out"]:
+        return _keep(spec, _nothing_to_do(spec, staged))
+    looked_up = look_up(spec, opened.facts, opened.snapshot, staged, runner)
+    return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, looked_up, runner))
+
+
+def _forget_checkpoints(spec: RunSpec) -> None:
+    folder = run_folder(spec)
+    for stage in Stage:
+        folder.store.delete(folder.manifest_path(stage))
+
+
+def run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | RunSummary:
+    """One stage of a run; those before it must have left their checkpoints.
+
+    Raises:
+        CheckpointError: an earlier stage's checkpoint is missing, damaged or foreign.
+    """
+    opened = open_for_run(spec)
+    if stage is Stage.STAGE_INPUT:
+        return drive_stage_input(spec, opened.facts, runner).summary
+    before = _checkpoints_before(stage, spec, opened.facts)
+    staged = Driven(before[Stage.STAGE_INPUT], summary_of(before[Stage.STAGE_INPUT], reused=False))
+    if stage is Stage.MERGE_WRITE:
+        if not staged.manifest.counters["rows_out"]:
+            return _keep(spec, _nothing_to_do(spec, staged))
+        return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, None, runner))
+    return drive(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
+
+
+def _checkpoints_before(stage: Stage, spec: RunSpec, facts: TableFacts) -> dict[Stage, Manifest]:
+    folder = run_folder(spec)
+    needed = list(stages_for(facts.index_type))
+    if stage not in needed:
+        raise UsageError(
+            f"index type {facts.index_type} has no stage {stage}",
+            culprit=stage,
+            hint=f"its stages: {', '.join(needed)}",
+        )
+    return {earlier: folder.require_manifest(earlier) for earlier in needed[: needed.index(stage)]}
+
+
+def _look_up_stage(
+    stage: Stage, spec: RunSpec, opened: Opened, before: dict[Stage, Manifest], runner: Runner
+) -> Manifest:
+    staged = before[Stage.STAGE_INPUT]
+    if stage is Stage.INDEX_LOOKUP:
+        return index_lookup(spec, opened.facts, opened.snapshot, staged, runner)
+    lookup = before[Stage.INDEX_LOOKUP]
+    if stage is Stage.BLOOM_CHECK:
+        return bloom_check(spec, staged, lookup, runner)
+    return verify_keys(spec, opened.facts, staged, lookup, before.get(Stage.BLOOM_CHECK, lookup), runner)
+
+
+def _nothing_to_do(spec: RunSpec, staged: Driven) -> RunSummary:
+    """An empty batch is done, with nothing committed."""
+    counters = staged.manifest.counters
+    return RunSummary(
+        instant=None,
+        batch_id=spec.batch_id,
+        run_id=spec.run_id,
+        operation=spec.operation,
+        noop=True,
+        rows_in=int(counters["rows_in"]),
+        combined=int(counters["combined"]),
+        quarantined=int(counters["quarantined"]),
+        seconds=staged.summary.seconds,
+        stages=(staged.summary,),
+    )
+
+
+def _keep(spec: RunSpec, summary: RunSummary) -> RunSummary:
+    run_folder(spec).store.write(f"{spec.run_id}/{SUMMARY_FILE}", summary.to_json().encode())
+    return summary

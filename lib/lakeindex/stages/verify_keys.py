@@ -1,0 +1,282 @@
+"""Stage 4: exact match of the candidates in each file's key column; the row position of each key that is there.
+
+Under event time the ordering column is read beside the keys, so that what an older row is worth is known before anything is
+planned: a late row neither moves nor rewrites anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.index.matching import Matches, match_keys
+from lakeindex.index.tagging import Fate, fates_of_found
+from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, one_array, unpack_rows
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.index_lookup import LookupFile, read_files
+from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.storage.reading import StorageFile
+from lakeindex.write.base_file import RECORD_KEY
+
+_OPEN_COST = 5_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class FileCandidates:
+    """One file and the candidate parts that name it, with the chunks they name."""
+
+    file: LookupFile
+    parts: tuple[Part, ...]
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask:
+    """Some files to verify; ``chunks`` are those their candidates name."""
+
+    spec: RunSpec
+    facts: TableFacts
+    files: tuple[FileCandidates, ...]
+    chunks: dict[int, Chunk]
+    number: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """Locations found, and a count line for each (file, chunk): file, part, chunk, found, updates, deletes, moves, ignored."""
+
+    part: Part
+    lines: tuple[tuple[int, ...], ...]
+    pairs: int
+
+
+def verify_keys(
+    spec: RunSpec, facts: TableFacts, staged: Manifest, lookup: Manifest, candidates: Manifest, runner: Runner
+) -> Manifest:
+    """Run the stage, or take over its checkpoint.
+
+    Args:
+        spec: the run.
+        facts: the table.
+        staged: manifest of stage 1.
+        lookup: manifest of stage 2, whose snapshot the locations refer to.
+        candidates: manifest of the stage that proposed candidates.
+        runner: schedules the tasks.
+    """
+    config = spec.config
+    folder = run_folder(spec)
+    basis = digest_of_text(candidates.digest, facts.event_time_field, config.update_partition_path)
+    done = folder.read_manifest(Stage.VERIFY_KEYS)
+    if done is not None and done.basis == basis and folder.is_whole(done):
+        return done
+    chunks = chunks_of(folder, staged)
+    files = read_files(folder, lookup.parts("files")[0])
+    work, used = _work(spec, files, candidates)
+    packs = pack([f.pairs + f.file.rows * 0.2 + _OPEN_COST for f in work], runner.slots * 3)
+    attempt = folder.new_attempt(Stage.VERIFY_KEYS)
+    tasks = []
+    for n, numbers in enumerate(packs):
+        mine = tuple(work[i] for i in numbers)
+        names = {c: chunks[c] for f in mine for c in used[f.file.number]}
+        tasks.append(VerifyTask(spec, facts, mine, names, n, f"{attempt}/locations/{n:05d}.parquet"))
+    results = run_tasks(runner, verify_files, tasks, "verify keys: exact match in the key column").values
+    lines = [line for r in results for line in r.lines]
+    return _manifest(spec, basis, results, lines, chunks, f"{attempt}/found.parquet")
+
+
+def _manifest(
+    spec: RunSpec,
+    basis: str,
+    results: Sequence[VerifyResult],
+    lines: list[tuple[int, ...]],
+    chunks: list[Chunk],
+    path: str,
+) -> Manifest:
+    columns = columns_of(lines, len(FOUND))
+    schema = arrow_schema(FOUND)
+    found = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    pairs = sum(r.pairs for r in results)
+    true = sum(r.part.rows for r in results)
+    return Manifest(
+        stage=Stage.VERIFY_KEYS,
+        run_id=spec.run_id,
+        basis=basis,
+        tables={
+            "locations": tuple(r.part for r in results),
+            "found": (run_folder(spec).write_table(path, found),),
+        },
+        counters={
+            "rows_in": sum(c.rows for c in chunks),
+            "rows_out": true,
+            "files": len({line[0] for line in lines}),
+            "pairs_in": pairs,
+            "pairs_out": true,
+            "false_positives": pairs - true,
+        },
+    )
+
+
+def _work(
+    spec: RunSpec, files: list[LookupFile], candidates: Manifest
+) -> tuple[list[FileCandidates], dict[int, set[int]]]:
+    """What each file has to verify, and the chunks that are needed for it."""
+    folder = run_folder(spec)
+    parts: dict[int, list[Part]] = {}
+    used: dict[int, set[int]] = {}
+    pairs: dict[int, int] = {}
+    for part in candidates.parts("candidates"):
+        table = folder.read_table(part, ["file", "chunk", "pairs"])
+        for file, chunk, count in zip(*(table.column(i).to_pylist() for i in range(3)), strict=True):
+            mine = parts.setdefault(file, [])
+            if not mine or mine[-1] is not part:
+                mine.append(part)
+            used.setdefault(file, set()).add(chunk)
+            pairs[file] = pairs.get(file, 0) + count
+    return [FileCandidates(files[n], tuple(parts[n]), pairs[n]) for n in sorted(parts)], used
+
+
+def verify_files(task: VerifyTask) -> VerifyResult:
+    """Locations of the candidates that are really in their files."""
+    schema = arrow_schema(LOCATIONS)
+    tables, lines = [], []
+    pairs = 0
+    for candidates in task.files:
+        located = _verify_file(task, candidates)
+        pairs += candidates.pairs
+        tables.append(located)
+        lines += _lines(located, candidates.file.number, task.number)
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return VerifyResult(run_folder(task.spec).write_table(task.path, table), tuple(lines), pairs)
+
+
+def _lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]]:
+    fate = located.column("fate").to_numpy()
+    chunk = located.column("chunk").to_numpy()
+    lines: list[tuple[int, ...]] = []
+    for number in np.unique(chunk):
+        mine = fate[chunk == number]
+        count = {f: int((mine == f).sum()) for f in Fate}
+        lines.append(
+            (file, part, int(number), len(mine), count[Fate.UPDATE], count[Fate.DELETE], count[Fate.MOVED], count[Fate.IGNORED_OLDER])
+        )  # fmt: skip
+    return lines
+
+
+def _verify_file(task: VerifyTask, candidates: FileCandidates) -> pa.Table:
+    folder = run_folder(task.spec)
+    file = candidates.file
+    chunk_of, row_of, keys = [], [], []
+    for part in candidates.parts:
+        table = folder.read_table(part)
+        for record in table.filter(pc.equal(table.column("file"), file.number)).to_pylist():
+            rows = unpack_rows(record["rows"])
+            chunk_of.append(np.full(len(rows), record["chunk"], np.int32))
+            row_of.append(rows)
+            keys.append(chunk_keys(folder, task.chunks[record["chunk"]]).take(pa.array(rows)))
+    chunk, row = np.concatenate(chunk_of), np.concatenate(row_of)
+    stored = _StoredColumns(task, file)
+    match = match_keys(pa.concat_arrays(keys), stored.keys())
+    if match.duplicates:
+        raise InvariantError(
+            f"key {match.duplicates[0]!r} is stored more than once in {file.file.path!r}",
+            culprit=file.file.path,
+            hint="lakeindex check lists the doubled keys; delete and insert them again before upserting",
+        )
+    chunk, row = chunk[match.candidate], row[match.candidate]
+    fate = _fates(task, stored, match, chunk, row)
+    columns = [chunk, row, np.full(len(row), file.number, np.int32), match.row_group, match.row_in_group, fate]
+    schema = arrow_schema(LOCATIONS)
+    return pa.table(
+        [pa.array(c.astype(f.type.to_pandas_dtype()), f.type) for c, f in zip(columns, schema, strict=True)],
+        schema=schema,
+    )
+
+
+class _StoredColumns:
+    """Columns of one base file by row group, read when they are asked for."""
+
+    def __init__(self, task: VerifyTask, file: LookupFile) -> None:
+        self._path = file.file.path
+        self.partition_path = file.file.partition_path
+        source = StorageFile(storage_at(task.spec.table_uri), self._path, file.file.size_bytes)
+        try:
+            self._file = pq.ParquetFile(source, pre_buffer=True)
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(error) from error
+
+    def keys(self) -> list[pa.Array]:
+        return self.column(RECORD_KEY, range(self._file.num_row_groups))
+
+    def column(self, name: str, row_groups: Sequence[int] | range) -> list[pa.Array]:
+        """The column's values, an array a row group; null where the file has no such column."""
+        if name not in self._file.schema_arrow.names:
+            if name == RECORD_KEY:
+                raise self._corrupt(ValueError(f"it has no column {name}"))
+            return [pa.nulls(self._file.metadata.row_group(g).num_rows) for g in row_groups]
+        try:
+            return [one_array(self._file.read_row_group(g, columns=[name]).column(0)) for g in row_groups]
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(error) from error
+
+    def _corrupt(self, error: Exception) -> TableCorruptError:
+        return TableCorruptError(
+            f"base file {self._path!r} cannot be read: {str(error).splitlines()[0]}",
+            culprit=self._path,
+            hint="restore the file, or roll the table back to an instant before it",
+        )
+
+
+def _fates(task: VerifyTask, stored: _StoredColumns, match: Matches, chunk: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """What happens to each found row: int8 codes of Fate, shape (n,)."""
+    folder, facts = run_folder(task.spec), task.facts
+    event_time = facts.event_time_field
+    names = [STAGED_OP, STAGED_PARTITION, *([event_time] if event_time else [])]
+    incoming = _incoming(folder, task.chunks, names, chunk, row)
+    is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
+    moves = pc.not_equal(incoming[STAGED_PARTITION], stored.partition_path).to_numpy(zero_copy_only=False)
+    is_older = np.zeros(len(row), np.bool_)
+    if event_time is not None and len(row):
+        groups = np.unique(match.row_group)
+        values = stored.column(event_time, groups.tolist())
+        is_older = _older(incoming[event_time], values, groups, match)
+    return fates_of_found(
+        is_delete=is_delete,
+        other_partition=moves,
+        is_older=is_older,
+        is_global=facts.is_global,
+        update_partition_path=task.spec.config.update_partition_path,
+    )
+
+
+def _incoming(
+    folder: RunFolder, chunks: Mapping[int, Chunk], names: list[str], chunk: np.ndarray, row: np.ndarray
+) -> dict[str, pa.Array]:
+    """Staged columns of the found rows, in their order."""
+    order: list[np.ndarray] = []
+    tables = []
+    for number in np.unique(chunk):
+        places = np.flatnonzero(chunk == number)
+        order.append(places)
+        tables.append(chunk_columns(folder, chunks[int(number)], names).take(pa.array(row[places])))
+    if not tables:
+        return {n: pa.array([], pa.string()) for n in names}
+    joined = pa.concat_tables(tables)
+    back = np.argsort(np.concatenate(order), kind="stable")
+    return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}
+
+
+def _older(incoming: pa.Array, stored: list[pa.Array], groups: np.ndarray, match: Matches) -> np.ndarray:
+    """Whether the incoming ordering value is less than the stored one; a null on either side never is."""
+    starts = np.concatenate([[0], np.cumsum([len(a) for a in stored])])
+    places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
+    joined = pa.concat_arrays([a.cast(incoming.type) for a in stored]).take(pa.array(places))
+    return pc.fill_null(pc.less(incoming, joined), fill_value=False).to_numpy(zero_copy_only=False)

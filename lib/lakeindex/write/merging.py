@@ -1,0 +1,138 @@
+"""Merge a batch's rows into a file slice: a pure function over Arrow tables.
+
+Untouched rows keep commit time and sequence number (incremental reads filter on them); updated and new rows get the
+instant's; every row gets the new file's name. The result is sorted by record key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.pipeline import STAGED_KEY
+from lakeindex.write.base_file import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    PARTITION_PATH,
+    RECORD_KEY,
+    constant_column,
+    sequence_numbers,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSlice:
+    """What names a file slice: its partition, instant, file name, and the number of the task that writes it."""
+
+    partition_path: str
+    instant: str
+    file_name: str
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a batch does to one file group.
+
+    Attributes:
+        updates: staged rows (record key column and the table's columns) that replace stored ones.
+        update_positions: int64 per update: the row it replaces, counted from the start of the file.
+        delete_positions: int64: rows that go away (deleted, or moved to another partition).
+        inserts: staged rows that are new in this file group.
+    """
+
+    updates: pa.Table
+    update_positions: np.ndarray
+    delete_positions: np.ndarray
+    inserts: pa.Table
+
+
+def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice) -> pa.Table:
+    """Rows of the new file slice.
+
+    Args:
+        old: all rows and columns of the old slice in file order, or None for a new file group.
+        changes: what to replace, drop and add.
+        schema: the table's columns.
+        new: where the slice goes.
+
+    Returns:
+        Meta columns, then the table's columns; sorted by record key (UTF-8 bytes).
+    """
+    staged = pa.concat_tables([changes.updates, changes.inserts])
+    stored = 0 if old is None else old.num_rows
+    source = _sources(stored, changes)
+    keys = _column(
+        None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), source, stored, pa.string()
+    )
+    if len(changes.inserts) or not _is_sorted(keys):
+        order = pc.sort_indices(keys)
+        source = source[order.to_numpy()]
+        keys = keys.take(order)
+    fresh = source >= stored
+    rows = len(source)
+    meta = [
+        _stamp(None if old is None else old.column(COMMIT_TIME), constant_column(new.instant, rows), source, fresh),
+        _stamp(
+            None if old is None else old.column(COMMIT_SEQNO),
+            sequence_numbers(new.instant, new.task, rows),
+            source,
+            fresh,
+        ),
+        keys,
+        constant_column(new.partition_path, rows),
+        constant_column(new.file_name, rows),
+    ]
+    body = [
+        _column(None if old is None else old.column(f.name), staged.column(f.name), source, stored, f.type)
+        for f in schema
+    ]
+    names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
+    return pa.table([*meta, *body], names=names)
+
+
+def _sources(stored: int, changes: Changes) -> np.ndarray:
+    """Row numbers into (old rows, updates, inserts), in file order: int64."""
+    source = np.arange(stored, dtype=np.int64)
+    source[changes.update_positions] = stored + np.arange(len(changes.updates), dtype=np.int64)
+    if len(changes.delete_positions):
+        keep = np.ones(stored, np.bool_)
+        keep[changes.delete_positions] = False
+        source = source[keep]
+    first_insert = stored + len(changes.updates)
+    return np.concatenate([source, first_insert + np.arange(len(changes.inserts), dtype=np.int64)])
+
+
+def _column(
+    old: pa.ChunkedArray | None, staged: pa.ChunkedArray, source: np.ndarray, stored: int, kind: pa.DataType
+) -> pa.Array:
+    chunks = [] if old is None else [c if c.type == kind else c.cast(kind) for c in old.chunks]
+    chunks += [c if c.type == kind else c.cast(kind) for c in staged.chunks]
+    joined = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], kind)
+    if len(source) == stored == len(joined):
+        return joined
+    return joined.take(pa.array(source))
+
+
+def _stamp(old: pa.ChunkedArray | None, stamp: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
+    """The old value where a row is untouched, the stamp where it is fresh."""
+    if old is None or not len(old) or fresh.all():
+        return stamp
+    kept = old.combine_chunks()
+    kept = kept if isinstance(kept, pa.Array) else kept.chunk(0)
+    untouched = kept.take(pa.array(np.where(fresh, 0, source)))
+    if not fresh.any():
+        return untouched
+    if pa.types.is_dictionary(stamp.type):
+        stamp = stamp.dictionary[0]
+    return pc.if_else(pa.array(fresh), stamp, untouched)
+
+
+def _is_sorted(keys: pa.Array) -> bool:
+    if len(keys) < 2:
+        return True
+    return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())
