@@ -1,0 +1,85 @@
+"""A run's plan: arguments of the jobs, ids that are safe as folder names, values that survive XCom."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeindex.airflow.funnel import fates, funnel_text
+from lakeindex.airflow.plan import RunPlan, make_plan, safe_run_id
+from lakeindex.airflow.tables import TableConf
+from lakeindex.errors import UsageError
+
+TABLE = TableConf(
+    "trips", "Trips", "/lake/trips", "/lake/.runs", options={"hoodie.index.bloom.fpp": "1e-4"}, max_quarantined=2
+)
+IDS = {"dag_id": "d", "run_id": "manual__2026-01-01T00:00:00+00:00"}
+
+
+def test_arguments_hold_everything_a_job_needs() -> None:
+    params = {"index_type": "BLOOM", "max_quarantined": None, "operation": "DELETE", "force": True, "options": {"a": 1}}
+    plan = make_plan(TABLE, params, ["x", "y"], **IDS, map_index=4)
+    words = plan.arguments()
+    assert words[words.index("--table") + 1] == "/lake/trips"
+    assert words[words.index("--batch-id") + 1] == "d/manual__2026-01-01T00:00:00+00:00/4"
+    assert words[words.index("--max-quarantined") + 1] == "2"
+    assert words[words.index("--operation") + 1] == "DELETE"
+    assert [words[i + 1] for i, w in enumerate(words) if w == "--input"] == ["x", "y"]
+    assert [words[i + 1] for i, w in enumerate(words) if w == "-o"] == [
+        "a=1",
+        "hoodie.index.bloom.fpp=1e-4",
+        "hoodie.index.type=BLOOM",
+    ]
+    assert words[-1] == "--force"
+
+
+def test_a_table_that_says_its_index_gets_no_option_for_it() -> None:
+    plan = make_plan(TABLE, {"index_type": "as the table says", "max_quarantined": 0}, ["x"], **IDS)
+    assert plan.options == (("hoodie.index.bloom.fpp", "1e-4"),)
+    assert plan.max_quarantined == 0
+    assert "--force" not in plan.arguments()
+
+
+def test_a_plan_survives_xcom() -> None:
+    plan = make_plan(TABLE, {"options": {"a": "b"}}, ["x", "y"], **IDS)
+    assert RunPlan.from_xcom(json.loads(json.dumps(plan.to_xcom()))) == plan
+
+
+def test_a_run_without_input_is_refused() -> None:
+    with pytest.raises(UsageError, match="trips was given no input"):
+        make_plan(TABLE, {}, [], **IDS)
+
+
+@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
+def test_run_folders_are_plain_names_and_never_shared(one: str, other: str) -> None:
+    first, second = safe_run_id("d", one), safe_run_id("d", other)
+    assert first.isascii()
+    assert len(first) <= 160
+    assert not set("/:+% ") & set(first)
+    assert (first == second) == (one == other)
+
+
+def test_funnel_shows_every_stage_and_what_was_dropped() -> None:
+    stage = {
+        "name": "bloom_check",
+        "rows_in": 1000,
+        "rows_out": 1000,
+        "pairs_in": 4000,
+        "pairs_out": 1000,
+        "seconds": 1.25,
+    }
+    text = funnel_text([stage, {"name": "stage_input", "rows_in": 3, "rows_out": 2, "pairs_in": 0, "pairs_out": 0}])
+    header, bloom, staged = text.splitlines()
+    assert header.split()[:2] == ["stage", "rows_in"]
+    assert bloom.split()[0] == "bloom_check"
+    assert "75.00 %" in bloom
+    assert staged.endswith("-")
+    assert len({len(header), len(bloom), len(staged)}) == 1
+
+
+def test_fates_are_counts_only() -> None:
+    assert fates({"rows_in": 3, "inserts": 2, "combined": 1, "instant": "20260101000000000"})["inserts"] == 2
+    assert set(fates({}).values()) == {0}

@@ -1,0 +1,253 @@
+"""Whole DAG runs in this process; only spark-submit itself is replaced, by a stub that leaves a job's files behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeindex.pipeline import Stage
+
+pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
+
+FATES = {
+    "rows_in": 10,
+    "combined": 1,
+    "quarantined": 0,
+    "inserts": 4,
+    "updates": 3,
+    "deletes": 1,
+    "moved": 0,
+    "ignored": 1,
+}
+COUNTERS = {"rows_in": 10, "rows_out": 9, "pairs_in": 90, "pairs_out": 9}
+
+
+@dataclass
+class Jobs:
+    """The jobs as a DAG sees them: what was submitted, and how each is to end."""
+
+    submitted: list[tuple[str, list[str]]] = field(default_factory=list)
+    errors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    instant: str | None = "20131202000000000"
+
+    def run(self, application: str, words: list[str]) -> None:
+        """One job."""
+        from airflow.sdk.exceptions import AirflowException
+
+        stage = Path(application).stem
+        self.submitted.append((stage, words))
+        folder = Path(words[words.index("--checkpoints") + 1]) / words[words.index("--run-id") + 1]
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.errors.get(stage):
+            (folder / f"{stage}.error.json").write_text(json.dumps(self.errors[stage].pop(0)))
+            raise AirflowException("Cannot execute: spark-submit. Error code is: 3.")
+        costs = {"seconds": 0.5, "requests": 2, "bytes_read": 100}
+        (folder / f"{stage}.json").write_text(json.dumps({"stage": stage, "counters": COUNTERS, "costs": costs}))
+        if stage == "merge_write":
+            stages = [{"name": str(s), **COUNTERS, "seconds": 0.5, "requests": 2, "bytes_read": 100} for s in Stage]
+            summary = {"instant": self.instant, "batch_id": "b", **FATES, "stages": stages}
+            (folder / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    jobs = Jobs()
+
+    def submit(self: Any, application: str = "", **_: Any) -> None:
+        jobs.run(application, self._application_args)
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    return jobs
+
+
+@dataclass
+class Lake:
+    """A folder with one table, with and without a schedule, and the DAGs made for it."""
+
+    folder: Path
+    manual: Any
+    daily: Any
+
+    def bind(self, index_type: str) -> None:
+        """As creating the table binds its index."""
+        binding = self.folder / "trips/.hoodie/.lakeindex/table.json"
+        binding.parent.mkdir(parents=True)
+        binding.write_text(json.dumps({"index_type": index_type}))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    from airflow.dag_processing.dagbag import DagBag
+
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "trips.yaml").write_text(
+        f"uri: {tmp_path}/trips\nschedule: '@daily'\nstart_date: 2013-12-01\n"
+        f"input: {tmp_path}/in/{{{{ data_interval_start | ds }}}}.csv\n"
+    )
+    monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "trips").mkdir()
+    bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags"))
+    return Lake(tmp_path, bag.dags["upsert_table"], bag.dags["upsert_trips"])
+
+
+def states(run: Any) -> dict[str, str]:
+    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
+
+
+def test_a_scheduled_run_takes_its_intervals_input_and_says_what_it_did(
+    lake: Lake, jobs: Jobs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (lake.folder / "in/2013-12-01.csv").write_text("x")
+    run = lake.daily.test(logical_date=datetime(2013, 12, 2, tzinfo=UTC))
+    assert set(states(run).values()) == {"success"}
+    assert [stage for stage, _ in jobs.submitted] == [str(s) for s in Stage]
+    words = jobs.submitted[0][1]
+    assert words[words.index("--input") + 1] == f"{lake.folder}/in/2013-12-01.csv"
+    assert words[words.index("--batch-id") + 1] == f"upsert_trips/{run.run_id}/-1"
+    assert all(other == words for _, other in jobs.submitted)
+    assert "90.00 %" in capsys.readouterr().out
+    events = asset_events("trips")
+    assert events[-1]["instant"] == "20131202000000000"
+    assert {name: events[-1][name] for name in FATES} == FATES
+
+
+def asset_events(name: str) -> list[dict[str, Any]]:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        rows = session.scalars(
+            select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == name)
+        )
+        return [row.extra for row in rows]
+
+
+def test_a_scheduled_run_without_data_is_skipped_from_end_to_end(lake: Lake, jobs: Jobs) -> None:
+    run = lake.daily.test(logical_date=datetime(2013, 12, 3, tzinfo=UTC))
+    assert set(states(run).values()) == {"skipped"}
+    assert str(run.state) == "success"
+    assert jobs.submitted == []
+
+
+def test_a_run_by_hand_needs_no_logical_date(lake: Lake, jobs: Jobs) -> None:
+    (lake.folder / "in/a.csv").write_text("x")
+    conf = {"table": "trips", "input": f"{lake.folder}/in/*.csv", "force": True}
+    run = lake.manual.test(logical_date=None, run_conf=conf)
+    assert set(states(run).values()) == {"success"}
+    assert "--force" in jobs.submitted[0][1]
+
+
+@pytest.mark.parametrize("given", ["{folder}/in/nothing.csv", None])
+def test_a_run_by_hand_without_input_fails_at_once(lake: Lake, jobs: Jobs, given: str | None) -> None:
+    conf = {"table": "trips", "input": given.format(folder=lake.folder) if given else None}
+    run = lake.manual.test(logical_date=None, run_conf=conf)
+    assert states(run)["check_input"] == "failed"
+    assert states(run)["summary"] == "upstream_failed"
+    assert jobs.submitted == []
+
+
+def test_a_stage_the_index_does_without_is_skipped_and_the_rest_runs(
+    lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeindex.airflow import operator
+
+    monkeypatch.setattr(operator, "stages_for", lambda _: tuple(s for s in Stage if s is not Stage.BLOOM_CHECK))
+    lake.bind("BLOOM")
+    (lake.folder / "in/2013-12-03.csv").write_text("x")
+    run = lake.daily.test(logical_date=datetime(2013, 12, 4, tzinfo=UTC))
+    found = states(run)
+    assert found.pop("bloom_check") == "skipped"
+    assert set(found.values()) == {"success"}
+    assert [stage for stage, _ in jobs.submitted] == ["stage_input", "index_lookup", "verify_keys", "merge_write"]
+
+
+def test_a_run_that_commits_nothing_emits_no_event(lake: Lake, jobs: Jobs) -> None:
+    before = len(asset_events("trips"))
+    jobs.instant = None
+    (lake.folder / "in/2013-12-04.csv").write_text("x")
+    run = lake.daily.test(logical_date=datetime(2013, 12, 5, tzinfo=UTC))
+    assert set(states(run).values()) == {"success"}
+    assert len(asset_events("trips")) == before
+
+
+def error(exit_code: int) -> dict[str, Any]:
+    return {"error": "QuarantineExceededError", "message": "7 bad rows", "culprit": "q.parquet", "exit_code": exit_code}
+
+
+@pytest.fixture
+def stage_task(lake: Lake) -> Callable[[str], Any]:
+    """Runs one stage's operator on a plan."""
+
+    def execute(stage: str) -> Any:
+        plan = {
+            "table": "trips",
+            "uri": f"{lake.folder}/trips",
+            "checkpoints": f"{lake.folder}/runs",
+            "run_id": "r",
+            "batch_id": "b",
+            "inputs": ["x"],
+            "options": [],
+        }
+        ti = type("TI", (), {"xcom_pull": lambda *_, **__: plan})()
+        return lake.daily.task_dict[stage].execute({"ti": ti})
+
+    return execute
+
+
+@pytest.mark.parametrize("exit_code", [2, 3, 4, 6])
+def test_wrong_data_is_not_tried_again(stage_task: Callable[[str], Any], jobs: Jobs, exit_code: int) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    jobs.errors["stage_input"] = [error(exit_code)]
+    with pytest.raises(AirflowFailException, match=r"QuarantineExceededError: 7 bad rows \[q.parquet\]"):
+        stage_task("stage_input")
+
+
+@pytest.mark.parametrize("exit_code", [1, 5])
+def test_what_may_pass_is_tried_again(stage_task: Callable[[str], Any], jobs: Jobs, exit_code: int) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    jobs.errors["merge_write"] = [error(exit_code)]
+    with pytest.raises(AirflowException) as raised:
+        stage_task("merge_write")
+    assert not isinstance(raised.value, AirflowFailException)
+    assert stage_task("merge_write")["instant"] == "20131202000000000"
+
+
+def test_an_older_attempts_error_is_not_taken_for_this_ones(
+    stage_task: Callable[[str], Any], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    jobs.errors["stage_input"] = [error(3)]
+    with pytest.raises(AirflowFailException):
+        stage_task("stage_input")
+
+    def dies_before_python(*_: Any) -> None:
+        raise AirflowException("java: not found")
+
+    monkeypatch.setattr(Jobs, "run", dies_before_python)
+    with pytest.raises(AirflowException, match="java: not found") as raised:
+        stage_task("stage_input")
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_job_that_leaves_nothing_is_a_failure(
+    stage_task: Callable[[str], Any], jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.exceptions import AirflowException
+
+    monkeypatch.setattr(Jobs, "run", lambda *_: None)
+    with pytest.raises(AirflowException, match=r"left no bloom_check\.json"):
+        stage_task("bloom_check")

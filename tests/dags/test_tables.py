@@ -1,0 +1,94 @@
+"""conf/tables: what a file may say, and what is said about one that is wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lakeindex.airflow.tables import CreateConf, TableConf, load_tables
+from lakeindex.errors import UsageError
+
+
+def load(folder: Path, text: str, **environ: str) -> TableConf:
+    (folder / "trips.yaml").write_text(text)
+    return load_tables(folder, Path("/project"), environ)["trips"]
+
+
+def test_little_is_needed(tmp_path: Path) -> None:
+    table = load(tmp_path, "uri: s3://lake/trips/\n")
+    assert table == TableConf("trips", "trips", "s3://lake/trips", "s3://lake/.trips.runs")
+
+
+def test_everything_that_may_be_said(tmp_path: Path) -> None:
+    table = load(
+        tmp_path,
+        """
+title: Trips
+uri: ${LAKE:-lake}/trips
+checkpoints: /runs
+create: {key: id, partition: [day, city], ordering: ts}
+options: {hoodie.index.bloom.fpp: 1e-4, lakeindex.footer.cache: false}
+max_quarantined: 3
+spark: {driver_memory: 2g, conf: {spark.executor.cores: 4}}
+schedule: "@daily"
+start_date: 2026-01-31
+end_date: 2026-02-28 12:00:00
+catchup: true
+input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
+""",
+        LAKE="/mnt",
+        BUCKET="b",
+    )
+    assert table.uri == "/mnt/trips"
+    assert table.checkpoints == "/runs"
+    assert table.create == CreateConf(("id",), ("day", "city"), "ts")
+    assert table.options == {"hoodie.index.bloom.fpp": "1e-4", "lakeindex.footer.cache": "false"}
+    assert table.max_quarantined == 3
+    assert table.spark.driver_memory == "2g"
+    assert table.spark.conf == {"spark.executor.cores": "4"}
+    assert table.start_date == datetime(2026, 1, 31, tzinfo=UTC)
+    assert table.end_date == datetime(2026, 2, 28, 12, tzinfo=UTC)
+    assert table.catchup
+    assert table.inputs == ("/project/in/{{ ds }}.parquet", "s3://b/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "is not a mapping"),
+        ("uri: [", "is not YAML"),
+        ("title: x", "uri is missing"),
+        ("uri: 3", "uri cannot be 3"),
+        ("uri: x\nurl: y", "url is unknown"),
+        ("uri: ${NOWHERE}/x", "needs the environment variable NOWHERE"),
+        ("uri: x\ncreate: {partition: a}", "create: key is missing"),
+        ("uri: x\ncreate: [a]", "create is not a mapping"),
+        ("uri: x\noptions: {hoodie.magic: 1}", "options are not valid: unknown option 'hoodie.magic'"),
+        ("uri: x\noptions: {hoodie.index.type: MAGIC}", "options are not valid"),
+        ("uri: x\noptions: [a]", "options cannot be"),
+        ("uri: x\nmax_quarantined: -1", "max_quarantined cannot be -1"),
+        ("uri: x\nmax_quarantined: true", "max_quarantined cannot be True"),
+        ("uri: x\ncatchup: 1", "catchup cannot be 1"),
+        ("uri: x\nstart_date: tomorrow", "start_date cannot be 'tomorrow'"),
+        ("uri: x\nschedule: '@daily'\ninput: a", "start_date is missing"),
+        ("uri: x\nschedule: '@daily'\nstart_date: 2026-01-01", "input is missing"),
+        ("uri: x\ninput: [1]", "input cannot be"),
+        ("uri: x\nspark: {memory: 1g}", "spark: memory is unknown"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        load(tmp_path, text)
+    assert "trips.yaml" in raised.value.message
+    assert said in raised.value.message
+    assert raised.value.hint
+
+
+def test_a_folder_without_tables_and_a_name_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no table in"):
+        load_tables(tmp_path, tmp_path, {})
+    (tmp_path / "a b.yaml").write_text("uri: x")
+    with pytest.raises(UsageError, match="cannot be called 'a b'"):
+        load_tables(tmp_path, tmp_path, {})
