@@ -1,0 +1,50 @@
+"""Sizes that keep the code readable: modules, functions, jobs, DAG files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted((ROOT / "lib/lakeindex").rglob("*.py"))
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+LONGER = {"config.py": 600}  # the list of options is a table, a line a cell
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT / "lib")))
+def test_module_fits_a_sitting(path: Path) -> None:
+    assert lines(path) <= LONGER.get(path.name, LONGEST_MODULE)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef):
+            body = (node.end_lineno or 0) - node.lineno + 1
+            assert body <= LONGEST_FUNCTION, f"{node.name} has {body} lines"
+
+
+def test_jobs_are_doors_and_dags_are_wiring() -> None:
+    jobs = [p for p in (ROOT / "jobs").glob("*.py") if p.name != "__init__.py"]
+    assert {p.stem for p in jobs} == {
+        "stage_input",
+        "index_lookup",
+        "bloom_check",
+        "verify_keys",
+        "merge_write",
+        "upsert",
+    }
+    assert max(map(lines, jobs)) <= 40
+    assert max(map(lines, (ROOT / "dags").glob("*.py"))) <= 80
+
+
+def test_importing_the_package_is_light() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, lakeindex; print([m for m in ('numpy', 'pyarrow', 'pyspark', 'numba', 'pandas') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "lib")
+    assert done.stdout.strip() == "[]"
