@@ -1,0 +1,211 @@
+"""An in-memory store with fault injection, for tests of everything above the port.
+
+Faults at the k-th call:
+
+* ``ERROR``: nothing happened, and the call says so;
+* ``DONE_BUT_FAILED``: it happened, and the call says that it does not know (a lost answer);
+* ``TORN``: the call failed half-way. A store is whole-or-absent by contract, so that nothing is visible and the
+  outcome is called unknown, except for data files: there a *truncated object is visible*. No adapter of ours does that, but
+  another program's copy, a full disk below a network file system or a proxy may, and the publisher verifies every
+  file for it.
+
+A ``hook`` is called before every call: the model's scheduler waits in it, and raises in it to crash the caller.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, Final, TypeAlias
+
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnknownOutcomeError
+from lakeindex.storage.paths import checked_folder, checked_path
+from lakeindex.storage.protocol import Listing, ObjectMeta
+
+WRITES: Final = frozenset({"create", "write", "delete"})
+
+
+class Fault(Enum):
+    """What goes wrong with a call."""
+
+    ERROR = "error"
+    TORN = "torn"
+    DONE_BUT_FAILED = "done but failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the port: its number (from 1), name and path."""
+
+    number: int
+    name: str
+    path: str
+
+
+Hook: TypeAlias = Callable[[Call], "Fault | None"]
+"""Called before every call; answers with the fault to inject, or raises."""
+
+
+def is_data_file(path: str) -> bool:
+    """Whether a torn write of this path leaves a truncated object behind."""
+    return path.endswith(".parquet")
+
+
+class MemoryStorage:
+    """A store in a dictionary.
+
+    Args:
+        name: with a name, it is found again by ``memory://NAME``, in this process only.
+        now_ms: clock for modification times.
+    """
+
+    _named: ClassVar[dict[str, MemoryStorage]] = {}
+
+    def __init__(self, name: str = "", *, now_ms: Callable[[], int] | None = None) -> None:
+        self._name = name
+        self._objects: dict[str, tuple[bytes, int, int]] = {}
+        self._version = 0
+        self._mutex = threading.RLock()
+        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self.hook: Hook | None = None
+        self.calls = 0
+        self.synced: set[str] = set()
+
+    @classmethod
+    def named(cls, name: str) -> MemoryStorage:
+        """The store of this name, made when it is first asked for."""
+        return cls._named.setdefault(name, cls(name))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if MemoryStorage._named.get(self._name) is not self:
+            raise TypeError("only a named memory store pickles; use MemoryStorage.named(...)")
+        return MemoryStorage.named, (self._name,)
+
+    @property
+    def uri(self) -> str:
+        """``memory://NAME``."""
+        return f"memory://{self._name}"
+
+    def list(self, prefix: str = "") -> list[ObjectMeta]:
+        """All objects below a folder."""
+        folder = checked_folder(prefix)
+        self._read_fault(self._enter("list", folder), folder)
+        with self._mutex:
+            return [*self._below(folder)]
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        """One level below a folder."""
+        folder = checked_folder(prefix)
+        self._read_fault(self._enter("list_folder", folder), folder)
+        cut = len(folder) + 1 if folder else 0
+        with self._mutex:
+            below = self._below(folder)
+        folders = {one.path[: one.path.index("/", cut)] for one in below if "/" in one.path[cut:]}
+        return Listing(tuple(sorted(folders)), tuple(one for one in below if "/" not in one.path[cut:]))
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and version."""
+        self._read_fault(self._enter("head", path), path)
+        with self._mutex:
+            return self._meta(path, self._get(path))
+
+    def read(self, path: str) -> bytes:
+        """The whole object."""
+        self._read_fault(self._enter("read", path), path)
+        with self._mutex:
+            return self._get(path)[0]
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """A part of the object."""
+        self._read_fault(self._enter("read_range", path), path)
+        with self._mutex:
+            return self._get(path)[0][start : start + max(length, 0)]
+
+    def create(self, path: str, data: bytes) -> None:
+        """Put if absent."""
+
+        def effect(content: bytes) -> None:
+            if path in self._objects:
+                raise ObjectExistsError(f"{path} exists", culprit=path)
+            self._put(path, content)
+
+        self._change("create", path, data, effect)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put."""
+        self._change("write", path, data, lambda content: self._put(path, content))
+
+    def delete(self, path: str) -> None:
+        """Remove."""
+
+        def effect(_: bytes) -> None:
+            self._objects.pop(path, None)
+
+        self._change("delete", path, b"", effect)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Remember what was synced."""
+        wanted = list(paths)
+        self._read_fault(self._enter("sync", ",".join(wanted[:1])), "sync")
+        with self._mutex:
+            for path in wanted:
+                self._get(path)
+            self.synced.update(wanted)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """All objects and their bytes; calls no hook."""
+        with self._mutex:
+            return {path: content for path, (content, _, _) in self._objects.items()}
+
+    def restore(self, objects: dict[str, bytes]) -> None:
+        """Replace everything by these objects; calls no hook."""
+        with self._mutex:
+            self._objects.clear()
+            for path, content in objects.items():
+                self._put(path, content)
+
+    def _enter(self, name: str, path: str) -> Fault | None:
+        if name not in ("list", "list_folder", "sync"):
+            checked_path(path)
+        with self._mutex:
+            self.calls += 1
+            call = Call(self.calls, name, path)
+        return None if self.hook is None else self.hook(call)
+
+    def _read_fault(self, fault: Fault | None, path: str) -> None:
+        if fault is not None:
+            raise StorageError(f"injected fault ({fault.value}) at {path}", culprit=path)
+
+    def _change(self, name: str, path: str, data: bytes, effect: Callable[[bytes], None]) -> None:
+        fault = self._enter(name, path)
+        if fault is Fault.ERROR:
+            raise StorageError(f"injected fault (error) at {name} {path}", culprit=path)
+        if fault is Fault.TORN and not (is_data_file(path) and name != "delete"):
+            raise UnknownOutcomeError(f"injected fault (torn) at {name} {path}", culprit=path)
+        with self._mutex:
+            effect(bytes(data[: len(data) // 2] if fault is Fault.TORN else data))
+        if fault is not None:
+            raise UnknownOutcomeError(f"injected fault ({fault.value}) at {name} {path}", culprit=path)
+
+    def _put(self, path: str, data: bytes) -> None:
+        self._version += 1
+        self._objects[path] = (bytes(data), self._now_ms(), self._version)
+        self.synced.discard(path)
+
+    def _get(self, path: str) -> tuple[bytes, int, int]:
+        found = self._objects.get(path)
+        if found is None:
+            raise ObjectNotFoundError(f"{path} does not exist", culprit=path)
+        return found
+
+    def _below(self, folder: str) -> tuple[ObjectMeta, ...]:
+        start = f"{folder}/" if folder else ""
+        return tuple(self._meta(path, one) for path, one in sorted(self._objects.items()) if path.startswith(start))
+
+    @staticmethod
+    def _meta(path: str, found: tuple[bytes, int, int]) -> ObjectMeta:
+        data, modified, version = found
+        return ObjectMeta(path, len(data), modified, str(version))

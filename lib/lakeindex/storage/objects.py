@@ -1,0 +1,183 @@
+"""The adapter for object stores (S3, GCS, Azure) through obstore.
+
+Region, endpoint and credentials come from the environment only (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``). Plain HTTP is
+allowed to a loopback endpoint, and elsewhere with ``AWS_ALLOW_HTTP=true``.
+
+A create is a put with ``If-None-Match: *``. When an answer is lost, the client may send the request again and then be
+told that the object exists, although it is its own: "exists" and errors are therefore judged by reading back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.storage.paths import checked_folder, checked_path
+from lakeindex.storage.protocol import Listing, ObjectMeta
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+CONTROL_TIMEOUT: Final = timedelta(seconds=10)
+"""Longest a create may take, all retries included: it must end well inside the lock's lease."""
+
+_BULK_TIMEOUT: Final = timedelta(minutes=5)
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_S3_SCHEMES: Final = frozenset({"s3", "s3a"})
+_AZURE_SCHEMES: Final = frozenset({"az", "abfs", "abfss"})
+
+
+class ObjectStorage:
+    """A bucket (or container) and a prefix in it.
+
+    Args:
+        uri: ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``, not percent-encoded.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+        self._bulk = _connect(self._uri, _BULK_TIMEOUT)
+        self._control = _connect(self._uri, CONTROL_TIMEOUT)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return ObjectStorage, (self._uri,)
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self._uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """The URL it was opened with."""
+        return self._uri
+
+    def list(self, prefix: str = "") -> list[ObjectMeta]:
+        """All objects below a folder, at any depth, sorted by path."""
+        folder = checked_folder(prefix)
+        with _translated("list", folder):
+            listed = [_meta(one) for batch in self._bulk.list(_listed(folder)) for one in batch]
+        return sorted(one for one in listed if _below(one.path, folder))
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        """One level below a folder."""
+        folder = checked_folder(prefix)
+        with _translated("list", folder):
+            found = self._bulk.list_with_delimiter(_listed(folder))
+        folders = (name.rstrip("/") for name in found["common_prefixes"])
+        objects = (_meta(one) for one in found["objects"])
+        return Listing(
+            tuple(sorted(name for name in folders if _below(name, folder))),
+            tuple(sorted(one for one in objects if _below(one.path, folder))),
+        )
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and ETag."""
+        with _translated("head", path):
+            return _meta(self._bulk.head(checked_path(path)))
+
+    def read(self, path: str) -> bytes:
+        """The whole object."""
+        with _translated("read", path):
+            return bytes(self._bulk.get(checked_path(path)).bytes())
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """At most ``length`` bytes from ``start``; stores refuse ranges beyond the end, so those ask for the size."""
+        checked_path(path)
+        if length <= 0:
+            self.head(path)
+            return b""
+        try:
+            with _translated("read", path):
+                return bytes(self._bulk.get_range(path, start=start, length=length))
+        except ObjectNotFoundError:
+            raise
+        except StorageError:
+            size = self.head(path).size_bytes
+            if start + length <= size:
+                raise
+            if start >= size:
+                return b""
+            with _translated("read", path):
+                return bytes(self._bulk.get_range(path, start=start, end=size))
+
+    def create(self, path: str, data: bytes) -> None:
+        """Put the object if it is absent."""
+        with _translated("create", path, writing=True):
+            self._control.put(checked_path(path), data, mode="create", use_multipart=False)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put the object; a multipart upload becomes visible when it is completed."""
+        with _translated("write", path, writing=True):
+            self._bulk.put(checked_path(path), data)
+
+    def delete(self, path: str) -> None:
+        """Remove the object."""
+        try:
+            with _translated("delete", path):
+                self._bulk.delete(checked_path(path))
+        except ObjectNotFoundError:
+            return
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing to do: an object store has answered only when the object is durable."""
+
+
+def _connect(uri: str, timeout: timedelta) -> ObjectStore:
+    scheme, _, rest = uri.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    if not bucket:
+        raise OptionError(f"no bucket in {uri!r}", culprit=uri, hint="give s3://bucket/path")
+    options: dict[str, Any] = {"timeout": timeout, "allow_http": _allow_http()}
+    retries: dict[str, Any] = {"max_retries": 5, "retry_timeout": timeout}
+    inner = prefix or None
+    if scheme in _S3_SCHEMES:
+        return S3Store(bucket, prefix=inner, client_options=options, retry_config=retries)  # type: ignore[arg-type]  # plain dicts of the documented keys
+    if scheme == "gs":
+        return GCSStore(bucket, prefix=inner, client_options=options, retry_config=retries)  # type: ignore[arg-type]  # as above
+    if scheme in _AZURE_SCHEMES:
+        return AzureStore(bucket, prefix=inner, client_options=options, retry_config=retries)  # type: ignore[arg-type]  # as above
+    raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: a path, file://, s3://, gs://, az://")
+
+
+def _allow_http() -> bool:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    asked = os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
+    return asked or urlsplit(endpoint).hostname in _LOOPBACK
+
+
+def _listed(folder: str) -> str | None:
+    return f"{folder}/" if folder else None
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/") if folder else path != ""
+
+
+def _meta(found: Mapping[str, Any]) -> ObjectMeta:
+    modified = int(found["last_modified"].timestamp() * 1000)
+    return ObjectMeta(found["path"], found["size"], modified, found.get("e_tag"))
+
+
+@contextmanager
+def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None]:
+    """Raise obstore's errors as ours. Any other error of a write leaves open whether it happened."""
+    try:
+        yield
+    except AlreadyExistsError as error:
+        raise ObjectExistsError(f"{path} exists", culprit=path) from error
+    except (NotFoundError, FileNotFoundError) as error:
+        raise ObjectNotFoundError(f"{path} does not exist", culprit=path) from error
+    except (BaseError, ValueError, OSError) as error:
+        kind = UnknownOutcomeError if writing else StorageError
+        raise kind(f"cannot {what} {path}: {_first_line(error)}", culprit=path) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

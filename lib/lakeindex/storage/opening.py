@@ -1,0 +1,55 @@
+"""From a URL to a store."""
+
+from __future__ import annotations
+
+from lakeindex.errors import OptionError
+from lakeindex.storage.local import LocalStorage
+from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.protocol import Storage
+
+_OBJECT_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
+
+
+def open_storage(uri: str) -> Storage:
+    """The store at a path or URL; nothing is read or written, and it need not exist.
+
+    Args:
+        uri: a path, ``file:///path``, ``s3://bucket/prefix``, ``gs://...``, ``az://...``, or ``memory://NAME`` (this
+            process only). URLs are taken as they are, not percent-decoded, as Hadoop's paths are.
+
+    Raises:
+        OptionError: a scheme that is not known, or a URL without a bucket.
+    """
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        if uri.startswith("file:/"):
+            return LocalStorage(uri.removeprefix("file:"))
+        if not uri:
+            raise OptionError("no path given", culprit=uri, hint="give a path or a URL such as s3://bucket/table")
+        return LocalStorage(uri)
+    if scheme == "file":
+        if not rest.startswith("/"):
+            raise OptionError(f"{uri!r} names a host", culprit=uri, hint="write file:///path")
+        return LocalStorage(rest)
+    if scheme == "memory":
+        return MemoryStorage.named(rest)
+    if scheme in _OBJECT_SCHEMES:
+        from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
+
+        return ObjectStorage(uri)
+    raise OptionError(
+        f"unknown scheme {scheme!r} in {uri!r}", culprit=uri, hint="known: a path, file://, s3://, gs://, az://"
+    )
+
+
+def remove_empty_folders(storage: Storage, prefix: str) -> None:
+    """On local disk, remove a folder and those below it as far as they are empty; elsewhere there are no folders."""
+    if storage.uri.startswith("file://"):
+        LocalStorage(storage.uri.removeprefix("file://")).remove_empty_folders(prefix)
+
+
+def remove_temporary(storage: Storage, prefix: str, older_than_seconds: float) -> int:
+    """On local disk, remove temporary files that killed writers left in a folder; returns how many."""
+    if not storage.uri.startswith("file://"):
+        return 0
+    return LocalStorage(storage.uri.removeprefix("file://")).remove_temporary(prefix, older_than_seconds)

@@ -1,0 +1,47 @@
+"""Paths inside a store: what is allowed, and nothing that could leave its root."""
+
+from __future__ import annotations
+
+from lakeindex.errors import StorageError
+
+
+def checked_path(path: str) -> str:
+    """The path of an object, unchanged.
+
+    Raises:
+        StorageError: empty, absolute, or with a level that is empty, ``.`` or ``..``, or holds a NUL.
+    """
+    problem = _problem(path)
+    if problem is not None:
+        raise StorageError(
+            f"path {path!r} {problem}",
+            culprit=path,
+            hint="paths are relative to the root of the store and stay below it",
+        )
+    return path
+
+
+def checked_folder(prefix: str) -> str:
+    """A folder's path without its trailing slash; ``""`` is the root. Raises: StorageError."""
+    folder = prefix.removesuffix("/")
+    return folder if folder == "" else checked_path(folder)
+
+
+def join(folder: str, name: str) -> str:
+    """``folder/name``, or the name alone in the root."""
+    return f"{folder}/{name}" if folder else name
+
+
+def _problem(path: str) -> str | None:
+    if path == "":
+        return "is empty"
+    if path.startswith("/"):
+        return "is absolute"
+    if "\x00" in path:
+        return "holds a NUL character"
+    for level in path.split("/"):
+        if level in (".", ".."):
+            return f"has the level {level!r}, which would leave its folder"
+        if level == "":
+            return "has an empty level"
+    return None
