@@ -87,7 +87,7 @@ _SLICE_INFO: Final = _record(
     "HoodieSliceInfo",
     _nullable("dataFilePath", _TEXT),
     _nullable("deltaFilePaths", _array(_TEXT)),
-    _nullable("fileId", _TEXT),
+    _field("fileId", _optional(_TEXT)),
     _nullable("partitionPath", _TEXT),
     _nullable("bootstrapFilePath", _TEXT),
     _VERSION,

@@ -136,10 +136,16 @@ def store_binding(storage: Storage, binding: TableBinding) -> TableBinding:
     """
     try:
         storage.create(BINDING_PATH, format_binding(binding))
-    except (ObjectExistsError, UnknownOutcomeError):
-        # Whoever was first: what is stored counts.
-        return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
-    return binding
+    except ObjectExistsError:
+        pass
+    except UnknownOutcomeError as unknown:
+        try:
+            storage.head(BINDING_PATH)
+        except ObjectNotFoundError:
+            raise unknown from None
+    else:
+        return binding
+    return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
 
 
 def resolve_binding(properties: TableProperties, bound: TableBinding | None, config: WriteConfig) -> TableBinding:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 from lakeindex.config import TIMEBASED_PREFIX, CreateConfig
 from lakeindex.errors import OptionError
@@ -48,8 +47,8 @@ def table_name_of(uri: str) -> str:
     Raises:
         OptionError: it is empty or has characters that are not safe in the names Hudi derives from it.
     """
-    path = unquote(urlsplit(uri).path) if "://" in uri else uri
-    name = path.rstrip("/").rpartition("/")[2]
+    name = uri.partition("://")[2] if "://" in uri else uri
+    name = name.rstrip("/").rpartition("/")[2]
     if _NAME.fullmatch(name) is None:
         raise OptionError(
             f"{name!r} cannot be a table name",

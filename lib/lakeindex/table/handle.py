@@ -7,17 +7,26 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakeindex.config import MetadataTablePolicy, WriteConfig
-from lakeindex.errors import MetadataTableError, TableUnsupportedError
+from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import KeyGeneratorType
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import property_keys as keys
-from lakeindex.table.binding import TableBinding, load_binding, resolve_binding, store_binding
+from lakeindex.table.binding import (
+    BINDING_PATH,
+    ENCODING_OPTION,
+    TableBinding,
+    load_binding,
+    resolve_binding,
+    store_binding,
+)
 from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.timeline import Timeline
 
 WRITTEN_VERSION: Final = 6
 READ_VERSIONS: Final = frozenset({6, 8, 9})
+
+PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
 
 _VERSION_HINT: Final = (
     "keep tables at version 6 with hoodie.write.table.version=6 or hoodie.write.auto.upgrade=false in every Hudi 1.x "
@@ -58,8 +67,8 @@ class Table:
         properties = load_table_properties(storage)
         check_readable(properties)
         binding = load_binding(storage, properties)
-        if binding is not None and properties.partition_types is None:
-            properties = replace(properties, partition_types=binding.partition_types)
+        if binding is not None and binding.partition_types is not None:
+            properties = _with_types(properties, binding.partition_types)
         return Table(storage, properties, binding)
 
     @property
@@ -75,6 +84,16 @@ class Table:
     def reload(self) -> Table:
         """The table as its files say now: another writer may have changed its version or its metadata table."""
         return Table.open(self.storage)
+
+    def key_properties(self) -> dict[str, str]:
+        """All that key generation needs, under Hudi's names: the properties, and what is bound beside them."""
+        entries = dict(self.properties.entries)
+        if self.properties.partition_types is not None:
+            typed = zip(self.properties.partition_fields, self.properties.partition_types, strict=True)
+            entries[PARTITION_PATH_FIELD] = ",".join(f"{name}:{kind}" for name, kind in typed)
+        if self.binding is not None and self.binding.complex_key_new_encoding is not None:
+            entries[ENCODING_OPTION] = "true" if self.binding.complex_key_new_encoding else "false"
+        return entries
 
     def load_timeline(self) -> Timeline:
         """List the timeline."""
@@ -115,6 +134,16 @@ class Table:
             wanted = replace(wanted, complex_key_new_encoding=complex_key_new_encoding)
         stored = store_binding(self.storage, wanted)
         return replace(self, binding=resolve_binding(self.properties, stored, config))
+
+
+def _with_types(properties: TableProperties, types: tuple[str, ...]) -> TableProperties:
+    if len(types) != len(properties.partition_fields):
+        raise TableCorruptError(
+            f"table {properties.name} has {len(properties.partition_fields)} partition fields, {len(types)} are bound",
+            culprit=BINDING_PATH,
+            hint="the table's properties were changed; restore them",
+        )
+    return replace(properties, partition_types=types)
 
 
 def check_readable(properties: TableProperties) -> None:
@@ -224,7 +253,8 @@ def _key_refusals(table: TableProperties) -> Iterator[Refusal]:
             keys.ORDERING_FIELDS[0],
             "one is supported for writing",
         )
-    if generator is KeyGeneratorType.CUSTOM and table.partition_fields and table.partition_types is None:
+    # Version 6 stores the bare names; without any option for times every field must be a plain one.
+    if generator is KeyGeneratorType.CUSTOM and table.timebased and table.partition_types is None:
         yield (
             "has a custom key generator and does not say the types of its partition fields",
             keys.PARTITION_FIELDS[0],

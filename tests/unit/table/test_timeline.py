@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.format.instants import parse_instant
+from lakeindex.model import InstantState
+from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.table.timeline import Timeline
+from tests.folder_storage import FolderStorage
+from tests.vectors_support import unpack_table
+
+T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(1, 5))
+
+
+def timeline_of(*names: str) -> Timeline:
+    instants = [parse_instant(name) for name in names]
+    return Timeline.of(".hoodie", [instant for instant in instants if instant is not None])
+
+
+def commit(time: str) -> list[str]:
+    return [f"{time}.commit.requested", f"{time}.inflight", f"{time}.commit"]
+
+
+def test_a_completed_file_wins_over_those_beside_it() -> None:
+    timeline = timeline_of(*commit(T1), f"{T2}.commit.requested", f"{T2}.inflight", f"{T3}.commit.requested")
+    assert [(one.time, one.state) for one in timeline.instants] == [
+        (T1, InstantState.COMPLETED),
+        (T2, InstantState.INFLIGHT),
+        (T3, InstantState.REQUESTED),
+    ]
+    assert [one.time for one in timeline.pending] == [T2, T3]
+    assert (timeline.last_completed_write_time, timeline.max_time) == (T1, T3)
+
+
+@pytest.mark.parametrize(
+    ("pending", "completed"),
+    [
+        (f"{T1}.clustering.requested", f"{T1}_{T2}.replacecommit"),
+        (f"{T1}.compaction.requested", f"{T1}.commit"),
+        (f"{T1}.logcompaction.inflight", f"{T1}.deltacommit"),
+    ],
+)
+def test_actions_that_complete_under_another_name(pending: str, completed: str) -> None:
+    timeline = timeline_of(pending, completed)
+    assert [one.state for one in timeline.instants] == [InstantState.COMPLETED]
+    assert timeline_of(pending).pending_writes
+
+
+def test_an_empty_timeline() -> None:
+    timeline = timeline_of()
+    assert (timeline.last_completed_write_time, timeline.max_time, timeline.first_write_time) == (None, None, None)
+    assert not timeline.is_visible(T1)
+
+
+def test_only_writes_make_files_visible() -> None:
+    timeline = timeline_of(*commit(T1), f"{T2}.clean", f"{T3}.rollback", f"{T4}.somethingnew")
+    assert [one.time for one in timeline.completed] == [T1, T2, T3, T4]
+    assert [one.time for one in timeline.completed_writes] == [T1]
+    assert not timeline.is_visible(T2)
+
+
+def test_visibility() -> None:
+    timeline = timeline_of(f"{T1}.commit.requested", *commit(T3), f"{T4}.inflight")
+    assert timeline.is_visible(T3)
+    assert timeline.is_visible(T2), "older than the timeline: archived"
+    assert timeline.is_visible("20200101000000")
+    assert not timeline.is_visible(T1), "older, but pending"
+    assert not timeline.is_visible(T4), "inflight"
+    assert not timeline.is_visible("20260101000003500"), "unknown, and not older than the timeline"
+
+
+def test_a_savepoint_is_no_start_of_the_timeline() -> None:
+    """Archiving passes a savepointed commit: what lies between it and the next commit was archived, not lost."""
+    timeline = timeline_of(*commit(T1), f"{T1}.savepoint.inflight", f"{T1}.savepoint", *commit(T3))
+    assert timeline.savepoints == {T1}
+    assert timeline.first_write_time == T3
+    assert timeline.is_visible(T1)
+    assert timeline.is_visible(T2)
+    assert {one.action for one in timeline.find(T1)} == {"commit", "savepoint"}
+    assert timeline.last_completed_write_time == T3
+
+
+def test_old_instants_sort_as_the_last_millisecond() -> None:
+    timeline = timeline_of(*commit("20260101000001"), *commit("20260101000001500"))
+    assert [one.time for one in timeline.completed_writes] == ["20260101000001500", "20260101000001"]
+    assert timeline.max_time == "20260101000001"
+
+
+def test_one_listing_and_no_reading(tmp_path: Path) -> None:
+    storage = FolderStorage(unpack_table("h0150_v6_main", tmp_path))
+    timeline = Timeline.load(storage)
+    assert storage.requests == [("read", ".hoodie/hoodie.properties"), ("list_folder", ".hoodie")]
+    assert [one.action for one in timeline.completed_writes] == ["commit"] * 4 + ["replacecommit"]
+
+
+@pytest.mark.parametrize("name", ["h0150_v6_main", "h120_v6_main", "h120_v8_main", "h120_v9_main"])
+def test_metadata_of_every_release(name: str, tmp_path: Path) -> None:
+    storage = FolderStorage(unpack_table(name, tmp_path))
+    timeline = Timeline.load(storage)
+    found = [timeline.commit_metadata(storage, one) for one in timeline.completed_writes]
+    assert [one.operation for one in found] == ["INSERT", "UPSERT", "DELETE", "UPSERT", "CLUSTER"]
+    assert [sum(stat.num_inserts for stat in one.stats()) for one in found[:2]] == [300, 40]
+    assert len(timeline.replaced_groups(storage)) == 3
+    assert timeline.replaced_groups(storage, as_of=timeline.completed_writes[-2].time) == frozenset()
+    assert timeline.pending_clustering(storage) == frozenset()
+    assert all((one.completion_time is None) == ("_v6_" in name) for one in timeline.completed_writes)
+
+
+@pytest.mark.parametrize("name", ["h0150_v6_main", "h120_v6_main", "h120_v8_main", "h120_v9_main"])
+def test_pending_clustering(name: str, tmp_path: Path) -> None:
+    storage = FolderStorage(unpack_table(name, tmp_path))
+    timeline = Timeline.load(storage)
+    replaced = timeline.replaced_groups(storage)
+    (completed,) = [path for path in storage.root.glob(".hoodie/**/*.replacecommit") if path.is_file()]
+    completed.unlink()
+    timeline = Timeline.load(storage)
+    assert timeline.pending_clustering(storage) == replaced
+    assert len(replaced) == 3
+    assert timeline.replaced_groups(storage) == frozenset()
+
+
+def test_a_pending_insert_overwrite_blocks_no_group(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    storage.write(".hoodie/hoodie.properties", b"hoodie.table.name=t\nhoodie.table.version=6\n")
+    storage.write(f".hoodie/{T1}.replacecommit.requested", format_requested_replace(RequestedReplace()))
+    storage.write(f".hoodie/{T2}.replacecommit.requested", b"")
+    assert Timeline.load(storage).pending_clustering(storage) == frozenset()
+
+
+def test_a_plan_that_went_meanwhile_blocks_nothing(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    assert timeline_of(f"{T1}.replacecommit.inflight").pending_clustering(storage) == frozenset()
+
+
+@pytest.mark.parametrize("data", [b"", b'{"partitionToWriteStats": {"us": [{"fileId', b"Obj\x01rest", b"\x00" * 20])
+def test_a_damaged_commit_is_named(data: bytes, tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    storage.write(f".hoodie/{T1}.replacecommit", data)
+    timeline = timeline_of(f"{T1}.replacecommit")
+    with pytest.raises(TableCorruptError) as caught:
+        timeline.replaced_groups(storage)
+    assert caught.value.culprit == f".hoodie/{T1}.replacecommit"
+
+
+def test_a_damaged_clustering_plan_is_named(tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    storage.write(f".hoodie/{T1}.replacecommit.requested", b"Obj\x01" + b"\xff" * 8)
+    with pytest.raises(TableCorruptError) as caught:
+        timeline_of(f"{T1}.replacecommit.requested").pending_clustering(storage)
+    assert caught.value.culprit == f".hoodie/{T1}.replacecommit.requested"
+
+
+def test_a_commit_that_went_meanwhile_is_named(tmp_path: Path) -> None:
+    timeline = timeline_of(*commit(T1))
+    with pytest.raises(TableCorruptError, match="is gone") as caught:
+        timeline.commit_metadata(FolderStorage(tmp_path), timeline.completed_writes[0])
+    assert caught.value.culprit == f".hoodie/{T1}.commit"
+
+
+def test_commit_metadata_of_an_inflight_instant(tmp_path: Path) -> None:
+    storage = FolderStorage(unpack_table("h120_v6_inflight", tmp_path))
+    timeline = Timeline.load(storage)
+    (pending,) = timeline.pending_writes
+    plan = timeline.commit_metadata(storage, pending)
+    assert plan.operation == "UPSERT"
+    assert sum(stat.num_update_writes for stat in plan.stats()) == 60
+    assert json.loads(storage.read(timeline.path(pending)))["operationType"] == "UPSERT"
