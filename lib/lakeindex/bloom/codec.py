@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import binascii
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 
 from lakeindex.bloom.filter import BloomFilter, lacks_bits
+from lakeindex.bloom.sizing import hashes_for
 from lakeindex.config import FilterType
 
 if TYPE_CHECKING:
@@ -56,7 +59,9 @@ def filter_text(bloom_filter: BloomFilter) -> bytes:
     return binascii.b2a_base64(b"".join(parts), newline=False)
 
 
-def parse_filter(text: bytes | str, type_code: str | None, rows: int | None = None) -> BloomFilter | FilterProblem:
+def parse_filter(
+    text: bytes | str, type_code: str | None, rows: int | None = None, known_keys: Sequence[str] = ()
+) -> BloomFilter | FilterProblem:
     """The filter in a footer's text, or what is wrong with it.
 
     Args:
@@ -64,6 +69,8 @@ def parse_filter(text: bytes | str, type_code: str | None, rows: int | None = No
         type_code: ``hoodie_bloom_filter_type_code`` of the footer; None means SIMPLE (Hudi writes it only for
             dynamic filters). Case does not matter.
         rows: rows of the file, if known: a filter with clearly fewer bits than so many keys set is refused.
+        known_keys: keys that are in the file for sure: a filter that does not hold one of them is refused. It is of
+            another file, or its header was damaged in a way that its length does not show.
     """
     filter_type = TYPE_CODES.get("SIMPLE" if type_code is None else type_code.upper())
     if filter_type is None:
@@ -73,8 +80,17 @@ def parse_filter(text: bytes | str, type_code: str | None, rows: int | None = No
     except ValueError as error:  # binascii.Error is one; so is text that is not ASCII
         return FilterProblem(f"bloom filter is not base64 text: {error}")
     parsed = _parse_simple(raw) if filter_type is FilterType.SIMPLE else _parse_dynamic(raw)
-    if isinstance(parsed, BloomFilter) and rows is not None and lacks_bits(parsed, rows):
+    return parsed if isinstance(parsed, FilterProblem) else _of_this_file(parsed, rows, known_keys)
+
+
+def _of_this_file(parsed: BloomFilter, rows: int | None, known_keys: Sequence[str]) -> BloomFilter | FilterProblem:
+    if rows is not None and lacks_bits(parsed, rows):
         return FilterProblem(f"bloom filter has too few bits set for the {rows} rows of its file")
+    if known_keys:
+        held = parsed.probe(pa.array(known_keys, pa.string()))
+        if not held.all():
+            missed = known_keys[int(held.argmin())]
+            return FilterProblem(f"bloom filter does not hold key {missed!r}, which is in its file")
     return parsed
 
 
@@ -118,6 +134,8 @@ def _parse_dynamic(raw: bytes) -> BloomFilter | FilterProblem:
     entries, active, rows = _GROWTH.unpack_from(raw, _HEADER.size)
     if entries < 1 or active < 0 or rows < 1:
         return FilterProblem(f"bloom filter claims {rows} rows of {entries} entries, {active} keys in the last")
+    if hashes != hashes_for(bits, entries):
+        return FilterProblem(f"bloom filter claims {hashes} hashes for {bits} bits and {entries} entries")
     row_bytes = _HEADER.size + (bits + 7) // 8
     if len(raw) != start + rows * row_bytes:
         return FilterProblem(

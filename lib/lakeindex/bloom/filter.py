@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.bloom.sizing import FilterSize, false_positive_probability, size_for
+from lakeindex.bloom.sizing import FilterSize, size_for
 from lakeindex.config import FilterType, WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
@@ -140,30 +141,29 @@ def expected_fpp(bloom_filter: BloomFilter) -> float:
 
 
 def lacks_bits(bloom_filter: BloomFilter, keys: int) -> bool:
-    """Whether the filter has clearly fewer bits set than this many distinct keys set: then it lost some.
+    """Whether the filter has fewer bits set than this many distinct keys set, beyond chance: then it lost some.
 
-    Such a filter would answer "certainly not" for keys that are there. The bits of ``n`` keys are
-    ``m * (1 - exp(-k * n / m))`` with a standard deviation below ``sqrt(m) / 2``; six of those and 2 % are allowed.
+    Such a filter would answer "certainly not" for keys that are there. With load ``c = k * keys / m`` the share of set
+    bits is ``1 - exp(-c)`` with variance ``(exp(-c) - (1 + c) * exp(-2c)) / m``; six deviations are allowed. A file
+    that holds keys twice fails as well, and loses only its filter's help.
     """
-    rows, m, k = bloom_filter.rows, bloom_filter.m, bloom_filter.k
-    per_row = keys / rows
-    if bloom_filter.entries:
-        # every row but the last was filled with `entries` keys before the next one was appended
-        full = min(keys, (rows - 1) * bloom_filter.entries)
-        last = min(max(keys - full, 0), bloom_filter.entries)
-        loads = [full / max(rows - 1, 1)] * (rows - 1) + [last]
-    else:
-        loads = [per_row] * rows
-    for fill, load in zip(bloom_filter.fill(), loads, strict=True):
-        expected = 1.0 - false_clear(m, k, load)
-        if fill < expected * 0.98 - 3.0 / m**0.5:
+    m, k = bloom_filter.m, bloom_filter.k
+    for fill, load in zip(bloom_filter.fill(), _keys_by_row(bloom_filter, keys), strict=True):
+        clear = math.exp(-k * load / m)
+        variance = (clear - (1.0 + k * load / m) * clear * clear) / m
+        if fill < 1.0 - clear - 6.0 * math.sqrt(max(variance, 0.0)) - 1.0 / m:
             return True
     return False
 
 
-def false_clear(m: int, k: int, keys: float) -> float:
-    """Expected share of clear bits after this many keys: ``exp(-k * keys / m)``."""
-    return float(np.exp(-k * keys / m))
+def _keys_by_row(bloom_filter: BloomFilter, keys: int) -> list[float]:
+    """Keys that each filter row must hold at least, if the whole filter holds so many."""
+    rows, entries = bloom_filter.rows, bloom_filter.entries
+    if rows == 1:
+        return [keys]
+    # a row is filled with `entries` keys before the next one is appended
+    full = [float(entries)] * (rows - 1)
+    return [*full, float(min(max(keys - entries * (rows - 1), 0), entries))]
 
 
 def _checked(keys: StringArray) -> StringBuffers:
@@ -202,6 +202,5 @@ __all__ = [
     "build_sized",
     "expected_fpp",
     "extend_filter",
-    "false_positive_probability",
     "lacks_bits",
 ]

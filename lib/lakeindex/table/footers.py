@@ -6,7 +6,8 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 * a footer that cannot be read makes the file unreadable: TableCorruptError;
 * a range or filter that is missing or damaged is left out and named in ``problem``: the file then stays a candidate
   for every key. A range is widened to what the key column's statistics say; our own files carry a checksum
-  (:mod:`lakeindex.bloom.marks`); a filter of another writer must have as many bits set as its rows explain.
+  (:mod:`lakeindex.bloom.marks`); a filter of another writer must have as many bits set as its rows explain, and hold
+  the least and the greatest key.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
     entries.pop(marks.OLD_FILTER, None)
     ends = _range(entries, statistics, problems) if metadata.num_rows else None
-    text = _checked_filter(filter_text, entries, metadata.num_rows, problems)
+    text = _checked_filter(filter_text, entries, metadata.num_rows, _known_keys(entries, ends), problems)
     if not _checksum_agrees(filter_text, entries):
         problems.append("key range or bloom filter is damaged: their checksum does not agree")
         ends, text = None, None
@@ -242,11 +243,20 @@ def _range(
     return wide
 
 
-def _checked_filter(text: str | None, entries: dict[str, str], rows: int, problems: list[str]) -> bytes | None:
+def _known_keys(entries: dict[str, str], ends: tuple[str, str] | None) -> tuple[str, ...]:
+    """Keys that went into the filter if the footer is whole: the ends of the range it says itself."""
+    if ends is None:
+        return ()
+    return tuple(key for key in (entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)) if key)
+
+
+def _checked_filter(
+    text: str | None, entries: dict[str, str], rows: int, known_keys: tuple[str, ...], problems: list[str]
+) -> bytes | None:
     if text is None:
         problems.append("footer has no bloom filter")
         return None
-    parsed = parse_filter(text, entries.get(marks.FILTER_TYPE), rows)
+    parsed = parse_filter(text, entries.get(marks.FILTER_TYPE), rows, known_keys)
     if isinstance(parsed, FilterProblem):
         problems.append(parsed.reason)
         return None
