@@ -1,0 +1,144 @@
+"""A table that both sides write in turns, its oracle, and every reader that judges it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
+
+from tests.interop import ours
+from tests.interop.hudi_client import HudiServer, keep_options
+from tests.interop.rows import Layout, Replay, assert_state, make_row, make_table
+
+_COMPLETED = re.compile(r"(\d{17})(?:_\d{17})?\.(commit|replacecommit)")
+
+
+def completed_writes(path: Path) -> list[str]:
+    """Instants of completed writes, oldest first, on either timeline layout."""
+    files = [*(path / ".hoodie").glob("*"), *(path / ".hoodie" / "timeline").glob("*")]
+    return sorted(match[1] for file in files if (match := _COMPLETED.fullmatch(file.name)))
+
+
+def read_with_rust(path: Path, options: HudiReadOptions | None = None) -> pa.Table:
+    """The table through hudi-rs."""
+    table = HudiTableBuilder.from_base_uri(str(path)).build()
+    batches = table.read(options) if options is not None else table.read()
+    return pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+
+
+def rust_as_of(path: Path, instant: str) -> pa.Table:
+    """Time travel through hudi-rs."""
+    return read_with_rust(path, HudiReadOptions().with_as_of_timestamp(instant))
+
+
+def rust_since(path: Path, instant: str) -> pa.Table:
+    """Incremental read through hudi-rs."""
+    incremental = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
+    return read_with_rust(path, incremental.with_start_timestamp(instant))
+
+
+def rows_of(numbers: Iterable[int], version: int) -> pa.Table:
+    """Rows of a version as an Arrow table."""
+    return make_table(make_row(number, version) for number in numbers)
+
+
+@dataclass
+class Story:
+    """See the module.
+
+    Attributes:
+        path: the table.
+        hudi: the release that takes turns with us.
+        options: Hudi's write options, keys and partitions included.
+        our_options: our write options.
+        states: what the table was right after each instant.
+    """
+
+    path: Path
+    layout: Layout
+    hudi: HudiServer
+    options: dict[str, str]
+    our_options: dict[str, str] = field(default_factory=dict)
+    replay: Replay = field(init=False)
+    states: dict[str, Replay] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.replay = Replay(self.layout)
+
+    @property
+    def instants(self) -> list[str]:
+        """Instants of the story, in order."""
+        return list(self.states)
+
+    def note(self, instant: str, numbers: Iterable[int], version: int | None) -> str:
+        """Replay a step (a delete if ``version`` is None) and remember the state after its instant."""
+        assert instant not in self.states, f"{instant} was used before"
+        assert all(instant > earlier for earlier in self.states), f"{instant} is not after {self.instants}"
+        if version is None:
+            self.replay.delete(numbers)
+        else:
+            self.replay.upsert(numbers, version, instant)
+        self.states[instant] = self.replay.copy()
+        return instant
+
+    def we_create(self, options: Mapping[str, str] | None = None) -> None:
+        """Make the table with ``lakeindex create``."""
+        ours.create(self.path, self.layout, options)
+
+    def we_upsert(self, numbers: Iterable[int], version: int) -> str:
+        """Our upsert; its summary must say what the oracle says."""
+        numbers = list(numbers)
+        old = sum(number in self.replay.rows for number in numbers)
+        summary = ours.upsert(self.path, rows_of(numbers, version), self.our_options)
+        counted = (summary.rows_in, summary.updates, summary.inserts, summary.deletes)
+        assert counted == (len(numbers), old, len(numbers) - old, 0), summary
+        return self.note(summary.instant, numbers, version)
+
+    def we_delete(self, numbers: Iterable[int]) -> str:
+        """Our delete."""
+        numbers = list(numbers)
+        found = sum(number in self.replay.rows for number in numbers)
+        summary = ours.delete(self.path, rows_of(numbers, 0), self.our_options)
+        assert (summary.deletes, summary.ignored) == (found, len(numbers) - found), summary
+        return self.note(summary.instant, numbers, None)
+
+    def hudi_writes(
+        self, operation: str, numbers: Iterable[int], version: int, extra: Mapping[str, str] | None = None
+    ) -> str:
+        """A write by Hudi: insert, bulk_insert or upsert."""
+        numbers = list(numbers)
+        mode = "append" if (self.path / ".hoodie").exists() else "overwrite"
+        self._send(operation, rows_of(numbers, version), extra, mode)
+        return self.note(completed_writes(self.path)[-1], numbers, version)
+
+    def hudi_upserts(self, numbers: Iterable[int], version: int, extra: Mapping[str, str] | None = None) -> str:
+        """An upsert by Hudi."""
+        return self.hudi_writes("upsert", numbers, version, extra)
+
+    def hudi_deletes(self, numbers: Iterable[int], extra: Mapping[str, str] | None = None) -> str:
+        """A delete by Hudi."""
+        numbers = list(numbers)
+        self._send("delete", rows_of(numbers, 0), extra, "append")
+        return self.note(completed_writes(self.path)[-1], numbers, None)
+
+    def _send(self, operation: str, rows: pa.Table, extra: Mapping[str, str] | None, mode: str) -> None:
+        options = {**self.options, "hoodie.datasource.write.operation": operation, **(extra or {})}
+        self.hudi.write(self.path, rows, options, mode=mode)
+
+    def judge(self, what: str, *, sound: bool = False) -> None:
+        """Every reader sees the oracle's state: Hudi, hudi-rs, we; on demand ``lakeindex check``, too."""
+        assert_state(self.hudi.read(self.path), self.replay, f"{what}: Hudi {self.hudi.version} reads")
+        assert_state(read_with_rust(self.path), self.replay, f"{what}: hudi-rs reads")
+        assert_state(ours.read(self.path), self.replay, f"{what}: we read")
+        if sound:
+            ours.assert_sound(self.path, what)
+
+
+def keeping_story(folder: Path, layout: Layout, hudi: HudiServer) -> Story:
+    """A story in which Hudi leaves the table as it is: version 6, no metadata table."""
+    path = folder / layout.name
+    return Story(path, layout, hudi, {**keep_options(hudi.version), **layout.hudi_options()})

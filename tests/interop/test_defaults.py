@@ -1,0 +1,135 @@
+"""Hudi at its unmodified defaults: it builds a metadata table, 1.2 upgrades to version 9, and we refuse with a way out.
+
+The refusal is part of the expected answer, and so is what its message says: the way out is taken as written, and
+afterwards nothing may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.interop import ours
+from tests.interop.hudi_client import HudiServer
+from tests.interop.rows import SIMPLE, assert_state
+from tests.interop.story import Story, completed_writes, read_with_rust, rows_of
+
+pytestmark = pytest.mark.interop
+
+_DROP = {"lakeindex.metadata.table": "drop"}
+
+
+def _default_story(folder: Path, hudi: HudiServer) -> Story:
+    """Hudi is told the keys and nothing else."""
+    return Story(folder / SIMPLE.name, SIMPLE, hudi, SIMPLE.hudi_options())
+
+
+def _properties(story: Story) -> dict[str, str]:
+    lines = (story.path / ".hoodie" / "hoodie.properties").read_text().splitlines()
+    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+    return {key: value for key, _, value in pairs}
+
+
+def _refused(story: Story, options: Mapping[str, str] | None = None) -> ours.Answer:
+    """Our upsert through the command line: exit 4, nothing changed."""
+    batch = story.path.with_name("refused.parquet")
+    pq.write_table(rows_of(range(5), 99), batch)
+    before = completed_writes(story.path)
+    pairs = [text for key, value in (options or {}).items() for text in ("-o", f"{key}={value}")]
+    answer = ours.command("upsert", story.path, batch, *pairs)
+    assert answer.code == 4, answer.text
+    assert completed_writes(story.path) == before
+    return answer
+
+
+def _judge(story: Story, what: str) -> None:
+    """Every reader, and Hudi once with its metadata table and once without."""
+    story.judge(what)
+    without = story.hudi.read(story.path, {"hoodie.metadata.enable": "false"})
+    assert_state(without, story.replay, f"{what}: Hudi {story.hudi.version} reads without a metadata table")
+
+
+def _downgrade(story: Story) -> None:
+    """What the message names for a table of version 9, as a procedure instead of Hudi's command line."""
+    story.hudi.sql(f"create table upgraded using hudi location '{story.path}'")
+    story.hudi.sql("call downgrade_table(table => 'upgraded', to_version => 'SIX')")
+    story.hudi.sql("drop table upgraded")
+    assert _properties(story)["hoodie.table.version"] == "6"
+
+
+def _take_the_way_out(story: Story) -> None:
+    """Refused, with a message that says what to do; do it, as far as it is not an option of ours."""
+    if _properties(story)["hoodie.table.version"] != "6":
+        answer = _refused(story, _DROP)
+        assert "version 9" in answer.text
+        assert "hoodie.write.auto.upgrade=false" in answer.text
+        assert "downgrade table --toVersion 6" in answer.text
+        _downgrade(story)
+    if _properties(story).get("hoodie.table.metadata.partitions"):
+        answer = _refused(story)
+        assert "files" in answer.text
+        assert "lakeindex.metadata.table=drop" in answer.text
+
+
+@pytest.mark.parametrize("creator", ["we", "Hudi"])
+def test_refusal_and_way_out(hudi: HudiServer, creator: str, folder: Path) -> None:
+    story = _default_story(folder, hudi)
+    if creator == "we":
+        story.we_create()
+        story.we_upsert(range(60), 1)
+    else:
+        story.hudi_writes("insert", range(60), 1)
+    story.hudi_upserts(range(40, 80), 2)
+    _judge(story, "after Hudi's turn at its defaults")
+    ours.assert_sound(story.path, "a table that we only read")
+
+    _take_the_way_out(story)
+    # Hudi 0.15's tables and downgraded ones do not say how they merge
+    says_nothing = creator == "Hudi" and not _properties(story).get("hoodie.compaction.payload.class")
+    story.our_options = _DROP | ({"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"} if says_nothing else {})
+    story.we_upsert(range(30, 100, 3), 3)
+    story.we_delete(range(10, 15))
+    assert not _properties(story).get("hoodie.table.metadata.partitions")
+    _judge(story, "after our turn")
+    ours.assert_sound(story.path, "after our turn")
+
+    story.hudi_upserts([*range(5), *range(95, 110)], 4)
+    _judge(story, "after Hudi's second turn at its defaults")
+    _take_the_way_out(story)
+    story.we_upsert(range(0, 120, 5), 5)
+    _judge(story, "after our second turn")
+
+
+@pytest.mark.parametrize("option", ["hoodie.write.table.version=6", "hoodie.write.auto.upgrade=false"])
+def test_either_option_of_the_message_keeps_version_6(
+    servers: dict[str, HudiServer], option: str, folder: Path
+) -> None:
+    story = _default_story(folder, servers["1.2.0"])
+    story.we_create()
+    story.we_upsert(range(40), 1)
+    key, _, value = option.partition("=")
+    story.hudi_upserts(range(30, 60), 2, {key: value})
+    assert _properties(story)["hoodie.table.version"] == "6"
+    _judge(story, "after Hudi's turn")
+    story.our_options = _DROP
+    story.we_upsert(range(20, 70, 2), 3)
+    _judge(story, "after our turn")
+
+
+def test_tables_of_version_9_are_read(servers: dict[str, HudiServer], folder: Path) -> None:
+    story = _default_story(folder, servers["1.2.0"])
+    story.hudi_writes("insert", range(50), 1)
+    story.hudi_upserts(range(40, 70), 2)
+    story.hudi_deletes(range(10))
+    first, second, _ = story.instants
+    assert_state(ours.read(story.path), story.replay, "snapshot")
+    assert_state(read_with_rust(story.path), story.replay, "hudi-rs snapshot")
+    assert_state(ours.read(story.path, as_of=second), story.states[second], "as of the second commit")
+    assert_state(ours.read(story.path, since=first), story.replay.since(first), "since the first commit")
+    history = ours.command("history", story.path)
+    assert history.code == 0
+    assert all(instant in history.text for instant in story.instants)
+    ours.assert_sound(story.path, "version 9")
