@@ -237,6 +237,8 @@ class _StoredColumns:
 
 def _fates(task: VerifyTask, stored: _StoredColumns, match: Matches, chunk: np.ndarray, row: np.ndarray) -> np.ndarray:
     """What happens to each found row: int8 codes of Fate, shape (n,)."""
+    if not len(row):
+        return np.array([], np.int8)
     folder, facts = run_folder(task.spec), task.facts
     event_time = facts.event_time_field
     names = [STAGED_OP, STAGED_PARTITION, *([event_time] if event_time else [])]
@@ -244,7 +246,7 @@ def _fates(task: VerifyTask, stored: _StoredColumns, match: Matches, chunk: np.n
     is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
     moves = pc.not_equal(incoming[STAGED_PARTITION], stored.partition_path).to_numpy(zero_copy_only=False)
     is_older = np.zeros(len(row), np.bool_)
-    if event_time is not None and len(row):
+    if event_time is not None:
         groups = np.unique(match.row_group)
         values = stored.column(event_time, groups.tolist())
         is_older = _older(incoming[event_time], values, groups, match)
@@ -267,8 +269,6 @@ def _incoming(
         places = np.flatnonzero(chunk == number)
         order.append(places)
         tables.append(chunk_columns(folder, chunks[int(number)], names).take(pa.array(row[places])))
-    if not tables:
-        return {n: pa.array([], pa.string()) for n in names}
     joined = pa.concat_tables(tables)
     back = np.argsort(np.concatenate(order), kind="stable")
     return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}

@@ -87,7 +87,8 @@ def encode_base_file(
         version="2.6",
         write_batch_size=8192,
     ) as writer:
-        writer.write_table(rows.cast(_schema_of_arrays(rows, file_schema)), row_group_size=config.row_group_rows)
+        if rows.num_rows:  # as Hudi's writer: no rows, no row group
+            writer.write_table(rows.cast(_schema_of_arrays(rows, file_schema)), row_group_size=config.row_group_rows)
         writer.add_key_value_metadata(footer)
     return EncodedFile(sink.getvalue(), rows.num_rows)
 

@@ -42,7 +42,7 @@ def combine_and_sort(rows: pa.Table, *, is_global: bool, ordering_field: str | N
     ranking = [(ordering_field, "ascending")] if by_event_time else []
     keys = [(name, "ascending") for name in lookup] + ranking + [(ARRIVAL, "ascending")]
     needed = list(dict.fromkeys(name for name, _ in keys))
-    order = pc.sort_indices(rows.select(needed), sort_keys=keys, null_placement="at_start")
+    order = pc.sort_indices(rows.select(needed), sort_keys=keys)
     sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in lookup]
     last = _is_last_of_its_key(sorted_lookup)
     winners = order.filter(pa.array(last))

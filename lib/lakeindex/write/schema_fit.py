@@ -142,7 +142,7 @@ def _deleted(batch: pa.Table) -> pa.BooleanArray:
             culprit=DELETE_MARK,
             hint="true marks a row to be deleted",
         )
-    return _flat(mark.fill_null(value=False))
+    return _flat(pc.fill_null(mark, fill_value=False))
 
 
 def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -1,0 +1,132 @@
+"""Whole runs on the in-process runner, against a dictionary: any batches, any index, any merge mode."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakeindex.errors import OptionError
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+
+KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
+ROWS = st.builds(
+    Row,
+    st.sampled_from(KEYS),
+    st.sampled_from(["x", "y z", "é"]),
+    st.integers(0, 4),
+    st.text("v", max_size=2),
+    st.booleans(),
+)
+BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4)
+SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SLOW
+@given(BATCHES, st.sampled_from(["BLOOM", "GLOBAL_BLOOM"]), st.booleans(), st.booleans())
+def test_upsert_any_batches_equal_a_dictionary(batches: list[list[Row]], index: str, event_time: bool, moves: bool):
+    oracle = Oracle(is_global=index == "GLOBAL_BLOOM", event_time=event_time, moves=moves)
+    mode = "EVENT_TIME_ORDERING" if event_time else "COMMIT_TIME_ORDERING"
+    options = {
+        "hoodie.bloom.index.update.partition.path": str(moves).lower(),
+        "lakeindex.chunk.rows": "3",
+        "lakeindex.parquet.row.group.rows": "2",
+        "hoodie.parquet.small.file.limit": "0" if moves else "104857600",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        table = make_table(f"{folder}/t", hoodie__index__type=index, hoodie__write__record__merge__mode=mode)
+        for batch in batches:
+            summary = table.upsert(batch_of(batch), options=options)
+            assert counts_of(summary) == oracle.apply(batch)
+            assert summary.rows_in == len(batch)
+            assert content_of(table) == oracle.content()
+
+
+@SLOW
+@given(st.lists(ROWS, min_size=1, max_size=12), st.data())
+def test_event_time_any_split_of_a_batch_gives_the_same_rows(rows: list[Row], data: st.DataObject):
+    # A delete forgets the ordering value it had, so only splits of upserts are the same in any order.
+    rows = [Row(r.id, r.day, i, r.v) for i, r in enumerate(rows)]
+    order = data.draw(st.permutations(rows))
+    cut = data.draw(st.integers(0, len(rows)))
+    results = []
+    for pieces in ([rows], [order[:cut], order[cut:]]):
+        with tempfile.TemporaryDirectory() as folder:
+            table = make_table(f"{folder}/t")
+            for piece in pieces:
+                table.upsert(batch_of(piece))
+            results.append(content_of(table))
+    assert results[0] == results[1]
+
+
+def test_upsert_twice_equals_once(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    rows = [Row("a", "x", 1, "1"), Row("b", "y", 1, "2")]
+    table.upsert(batch_of(rows))
+    before = content_of(table)
+    again = table.upsert(batch_of(rows))
+    assert (again.inserts, again.updates) == (0, 2)
+    assert content_of(table) == before
+
+
+def test_upsert_same_batch_id_is_committed_once(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    batch = batch_of([Row("a", "x", 1, "1")])
+    first = table.upsert(batch, batch_id="dag/run/1")
+    second = table.upsert(batch, batch_id="dag/run/1")
+    assert (first.noop, second.noop) == (False, True)
+    assert (second.instant, second.inserts) == (first.instant, 1)
+
+
+def test_upsert_untouched_rows_keep_commit_time_and_seqno(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "2")]))
+    before = {r["id"]: r for r in rows_of(table)}
+    summary = table.upsert(batch_of([Row("a", "x", 2, "3")]))
+    after = {r["id"]: r for r in rows_of(table)}
+    for name in ("_hoodie_commit_time", "_hoodie_commit_seqno"):
+        assert after["b"][name] == before["b"][name]
+    assert after["a"]["_hoodie_commit_time"] == summary.instant
+    assert {r["_hoodie_file_name"] for r in after.values()} != {r["_hoodie_file_name"] for r in before.values()}
+    assert (summary.updates, summary.rows_copied, summary.files_rewritten) == (1, 1, 1)
+
+
+def test_upsert_late_batch_rewrites_nothing(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 5, "new")]))
+    late = table.upsert(batch_of([Row("a", "x", 4, "old")]))
+    assert (late.instant, late.noop, late.ignored, late.files_rewritten) == (None, True, 1, 0)
+    assert [r["v"] for r in rows_of(table)] == ["new"]
+
+
+def test_delete_all_rows_of_a_file_then_insert_again(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    rows = [Row("a", "x", 1, "1"), Row("b", "x", 1, "2")]
+    table.upsert(batch_of(rows))
+    gone = table.delete(batch_of(rows).select(["id", "day"]))
+    assert (gone.deletes, rows_of(table)) == (2, [])
+    back = table.upsert(batch_of(rows))
+    assert back.inserts == 2
+    assert len(rows_of(table)) == 2
+
+
+def test_upsert_empty_batch_commits_nothing(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    summary = table.upsert(batch_of([]))
+    assert (summary.instant, summary.noop, summary.rows_in) == (None, True, 0)
+
+
+def test_upsert_other_index_type_than_bound_is_refused(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    with pytest.raises(OptionError, match="index"):
+        table.upsert(batch_of([Row("a", "x", 1, "1")]), options={"hoodie.index.type": "GLOBAL_BLOOM"})
+
+
+def test_upsert_new_rows_roll_over_at_the_target_size(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    rows = [Row(f"k{i:04d}", "x", 1, "v") for i in range(1000)]
+    options = {"hoodie.parquet.max.file.size": "10000", "hoodie.copyonwrite.record.size.estimate": "100"}
+    summary = table.upsert(batch_of(rows), options=options)
+    assert summary.files_created == 10
+    assert len(rows_of(table)) == 1000
