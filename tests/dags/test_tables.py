@@ -18,7 +18,7 @@ def load(folder: Path, text: str, **environ: str) -> TableConf:
 
 def test_little_is_needed(tmp_path: Path) -> None:
     table = load(tmp_path, "uri: s3://lake/trips/\n")
-    assert table == TableConf("trips", "trips", "s3://lake/trips", "s3://lake/.trips.runs")
+    assert table == TableConf("trips", "trips", "s3://lake/trips", "s3://lake/trips.lakeindex")
 
 
 def test_everything_that_may_be_said(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
 
     title: Flights from New York, 2013        # shown in the trigger form; default: the name
     uri: ${LAKE:-.demo/lake}/flights          # path or URL; ${NAME} and ${NAME:-default} from the environment
-    checkpoints: s3://bucket/runs             # default: a folder beside the table
+    checkpoints: s3://bucket/runs             # default: <uri>.lakeindex, as on the command line
     create:                                   # what `lakeindex create` is told; the DAGs do not need it
       key: [time_hour, carrier, flight]
       partition: [month]
@@ -192,7 +192,7 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
         name=file.stem,
         title=fields.text("title") or file.stem,
         uri=uri,
-        checkpoints=place(checkpoints) if checkpoints else _beside(uri),
+        checkpoints=place(checkpoints) if checkpoints else f"{uri}.lakeindex",
         create=_create(fields, where),
         options=_options(fields),
         max_quarantined=fields.whole("max_quarantined"),
@@ -252,8 +252,3 @@ def _expand(text: str, environ: Mapping[str, str], fields: _Fields) -> str:
 
 def _absolute(text: str, root: Path) -> str:
     return text if "://" in text or text.startswith("/") else f"{root}/{text}"
-
-
-def _beside(uri: str) -> str:
-    parent, _, name = uri.rpartition("/")
-    return f"{parent}/.{name}.runs"
