@@ -1,0 +1,82 @@
+"""The jobs' command line: what a DAG sends is what a run is told."""
+
+from __future__ import annotations
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from lakeindex.airflow.plan import RunPlan
+from lakeindex.model import Operation
+from lakeindex.pipeline import Stage
+from lakeindex.runners.job_arguments import run_spec, stage_command
+from lakeindex.stages.context import RunSpec
+
+PLAN = RunPlan(
+    table="trips",
+    uri="/lake/trips",
+    checkpoints="/lake/runs",
+    run_id="r",
+    batch_id="dag/run/-1",
+    inputs=("a b.csv", "c"),
+    operation="DELETE",
+    options=(("hoodie.index.bloom.fpp", "1e-4"), ("x", "a=b")),
+    max_quarantined=3,
+    force=True,
+)
+
+
+def test_a_dags_arguments_give_the_run_it_meant() -> None:
+    seen: list[tuple[Stage | None, RunSpec]] = []
+
+    def run(stage: Stage | None, spec: RunSpec) -> int:
+        seen.append((stage, spec))
+        return 5
+
+    result = CliRunner().invoke(stage_command(Stage.BLOOM_CHECK, run), PLAN.arguments())
+    assert result.exit_code == 5
+    assert seen == [
+        (
+            Stage.BLOOM_CHECK,
+            RunSpec(
+                table_uri="/lake/trips",
+                checkpoints_uri="/lake/runs",
+                run_id="r",
+                batch_id="dag/run/-1",
+                operation=Operation.DELETE,
+                inputs=("a b.csv", "c"),
+                options=(("hoodie.index.bloom.fpp", "1e-4"), ("x", "a=b")),
+                max_quarantined=3,
+                force=True,
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--force"], "Missing option"),
+        ([*PLAN.arguments(), "-o", "novalue"], "is not KEY=VALUE"),
+        ([*PLAN.arguments(), "--operation", "MERGE"], "is not one of"),
+        ([*PLAN.arguments(), "--max-quarantined", "-1"], "is not in the range"),
+        ([*PLAN.arguments(), "--what"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_exit_2_and_runs_nothing(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(stage_command(None, lambda *_: pytest.fail("ran")), words)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_an_option_needs_a_key() -> None:
+    with pytest.raises(click.BadParameter):
+        run_spec(
+            inputs=("x",),
+            operation="UPSERT",
+            options=("=1",),
+            table_uri="t",
+            checkpoints_uri="c",
+            run_id="r",
+            batch_id="b",
+        )
