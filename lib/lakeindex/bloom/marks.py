@@ -28,6 +28,7 @@ FILTER_TYPE: Final = "hoodie_bloom_filter_type_code"
 MIN_KEY: Final = "hoodie_min_record_key"
 MAX_KEY: Final = "hoodie_max_record_key"
 MARK: Final = "lakeindex.keys"
+_MARK_START: Final = '{"capacity":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,11 @@ def parse_mark(text: str | bytes | None) -> KeysMark | None:
         return KeysMark(int(found["capacity"]), int(found["keys"]), float(found["fpp"]), int(found["crc32"]))
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
+
+
+def looks_like_mark(text: str) -> bool:
+    """Whether a footer's value is a mark, or was one: found under another name, the name was damaged."""
+    return text.startswith(_MARK_START)
 
 
 def keys_checksum(filter_text: bytes, min_key: str, max_key: str) -> int:

@@ -131,12 +131,13 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
-    statistics = _key_statistics(metadata, base_file, len(raw))
+    chunk_ends = _key_chunk_ends(metadata, base_file, len(raw))
     entries, problems = _text_entries(metadata.metadata)
     filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
     entries.pop(marks.OLD_FILTER, None)
-    ends = _range(entries, statistics, problems) if metadata.num_rows else None
-    text = _checked_filter(filter_text, entries, metadata.num_rows, _known_keys(entries, ends), problems)
+    ends = _range(entries, _column_ends(chunk_ends), problems) if metadata.num_rows else None
+    known = _known_keys(entries, chunk_ends) if metadata.num_rows else ()
+    text = _checked_filter(filter_text, entries, metadata.num_rows, known, problems)
     if not _checksum_agrees(filter_text, entries):
         problems.append("key range or bloom filter is damaged: their checksum does not agree")
         ends, text = None, None
@@ -167,16 +168,17 @@ def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Sche
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
 
 
-def _key_statistics(metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes: int) -> tuple[bytes, bytes] | None:
-    """Least and greatest key by the column's statistics (UTF-8 bytes order); None if a row group has none.
+def _key_chunk_ends(
+    metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes: int
+) -> list[tuple[bytes, bytes] | None]:
+    """Least and greatest key of each row group by its statistics (UTF-8 bytes order); None where it has none.
 
     Raises:
         TableCorruptError: there is no key column, or its data lies outside the file.
     """
     data_end = base_file.size_bytes - footer_bytes - _END_BYTES
-    column_names = metadata.schema.names
     try:
-        place = column_names.index(RECORD_KEY)
+        place = metadata.schema.names.index(RECORD_KEY)
     except ValueError:
         raise _corrupt(
             base_file,
@@ -190,8 +192,13 @@ def _key_statistics(metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes
         if first < len(_MAGIC) or chunk.total_compressed_size < 0 or first + chunk.total_compressed_size > data_end:
             raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
         ends.append(_chunk_ends(chunk))
-    known = [pair for pair in ends if pair is not None]
-    if not known or len(known) < len(ends):
+    return ends
+
+
+def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, bytes] | None:
+    """Least and greatest key of the column; None if a row group does not say."""
+    known = [pair for pair in chunk_ends if pair is not None]
+    if not known or len(known) < len(chunk_ends):
         return None
     return min(low for low, _ in known), max(high for _, high in known)
 
@@ -243,11 +250,11 @@ def _range(
     return wide
 
 
-def _known_keys(entries: dict[str, str], ends: tuple[str, str] | None) -> tuple[str, ...]:
-    """Keys that went into the filter if the footer is whole: the ends of the range it says itself."""
-    if ends is None:
-        return ()
-    return tuple(key for key in (entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)) if key)
+def _known_keys(entries: dict[str, str], chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[str, ...]:
+    """Keys that went into the filter if the footer is whole: the ends of the range it says, and of the row groups."""
+    said = [entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)]
+    stored = [end.decode("utf-8", "replace") for pair in chunk_ends if pair is not None for end in pair]
+    return tuple(key for key in dict.fromkeys([*said, *stored]) if key)
 
 
 def _checked_filter(
@@ -266,7 +273,7 @@ def _checked_filter(
 def _checksum_agrees(filter_text: str | None, entries: dict[str, str]) -> bool:
     """False if the footer carries our mark and does not agree with it. Footers of others carry none."""
     if marks.MARK not in entries:
-        return True
+        return not any(marks.looks_like_mark(value) for value in entries.values())
     mark = marks.parse_mark(entries[marks.MARK])
     low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
     if mark is None or filter_text is None or low is None or high is None:
