@@ -1,0 +1,121 @@
+"""Claims: the instants that are ours and not tidied up yet.
+
+``.hoodie/.lakeindex/instants/<instant>.json`` is created before the first file of the instant appears on the timeline,
+and removed after everything that follows from its verdict is done. So recovery has to look at the claims only: whatever a
+killed process left half-done has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from lakeindex.errors import ObjectExistsError, UnknownOutcomeError
+from lakeindex.format import instants as names
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import records
+from lakeindex.table.attempts import RunIdentity
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.table.verdicts import load_verdict
+
+CLAIMS_FOLDER: Final = f"{records.OWN_FOLDER}/instants"
+
+_TRIES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Content of one claim.
+
+    Attributes:
+        instant: the instant.
+        token: unique to the claim.
+        run_key: folder of the run that writes it; empty for another writer's instant that we roll back.
+        run_id: the run, for people.
+        batch_id: its batch.
+        attempt: number of the attempt that made the claim.
+    """
+
+    instant: str
+    token: str
+    run_key: str = ""
+    run_id: str = ""
+    batch_id: str = ""
+    attempt: int = 0
+
+
+def claim_new_instant(table: Table, host: Host, run: RunIdentity, attempt: int) -> str:
+    """Take an instant that nobody has, greater than all on the timeline, and put its requested file there.
+
+    Two writers never share one: among ours the claim decides, towards Hudi the exclusive creation of the requested file.
+    """
+    storage = table.storage
+    timeline = table.load_timeline()
+    floor = timeline.max_time
+    while True:
+        time = names.next_instant_time(floor, host.clock.now_ms())
+        claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
+        data = records.encode(asdict(claim))
+        if records.settle(storage, claim_path(time), data) == data:
+            if load_verdict(storage, time) is None and _request(storage, timeline.folder, time):
+                found = table.load_timeline().find(time)
+                if all(one.action == names.COMMIT and not one.is_completed for one in found):
+                    return time
+                records.remove(storage, [f"{timeline.folder}/{names.requested_name(time)}"])
+            records.remove(storage, [claim_path(time)])
+        floor = time
+
+
+def claim_foreign(storage: Storage, host: Host, time: str) -> None:
+    """Claim another writer's dead instant, so that its rollback is finished whatever happens to us."""
+    records.settle(storage, claim_path(time), records.encode(asdict(Claim(time, host.new_token()))))
+
+
+def load_claims(storage: Storage) -> list[Claim]:
+    """All claims, newest first. Raises: TableCorruptError."""
+    claims = (_load(storage, one.path) for one in reversed(storage.list_folder(CLAIMS_FOLDER).objects))
+    return [claim for claim in claims if claim is not None]
+
+
+def drop_claim(storage: Storage, time: str) -> None:
+    """Remove a claim: nothing is left to do for its instant."""
+    records.remove(storage, [claim_path(time)])
+
+
+def claim_path(time: str) -> str:
+    """Path of an instant's claim."""
+    return f"{CLAIMS_FOLDER}/{time}.json"
+
+
+def _load(storage: Storage, path: str) -> Claim | None:
+    found = records.load(storage, path)
+    if found is None:
+        return None
+    try:
+        return Claim(**found)
+    except TypeError as error:
+        raise records.damaged(path, repr(error)) from None
+
+
+def _request(storage: Storage, folder: str, time: str) -> bool:
+    """Create the requested file; False if it was there.
+
+    The file is empty, as Hudi's is, so that reading it back proves nothing after a lost answer. It is then taken for ours:
+    the claim is, and if Hudi really asked for the same millisecond, the contents of the inflight file tell us apart
+    before any data file is written.
+    """
+    path = f"{folder}/{names.requested_name(time)}"
+    unsure = False
+    for left in reversed(range(_TRIES)):
+        try:
+            storage.create(path, b"")
+        except ObjectExistsError:
+            return unsure
+        except UnknownOutcomeError:
+            unsure = True
+            if not left:
+                raise
+        else:
+            return True
+    return True

@@ -1,0 +1,113 @@
+"""Who we are: the process that holds a lock or runs an attempt, and whether another such process is gone.
+
+A process is named by its host, its number and its start time, so that a number that was given out again is not
+mistaken for it. A killed writer of this host is recognised at once; one of another host when its lease has run out.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from lakeindex.table.clock import Clock, SystemClock
+
+_STAT_STARTTIME: Final = 19
+"""Field 22 of ``/proc/<pid>/stat`` (proc(5)), counted from the state field that follows the command's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of one host.
+
+    Attributes:
+        host: name, boot and pid namespace of the host (two containers of one machine are two hosts).
+        pid: process number.
+        started: start time, in the host's own unit; empty where the system does not tell.
+    """
+
+    host: str
+    pid: int
+    started: str = ""
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host.partition(':')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the protocol needs from the machine.
+
+    Attributes:
+        clock: time.
+        process: this process.
+        is_gone: whether a process is certainly gone; ``False`` where that cannot be known.
+        new_token: makes unique texts.
+        heartbeat: whether leases are renewed by a thread; otherwise only at the steps of the protocol.
+    """
+
+    clock: Clock
+    process: Process
+    is_gone: Callable[[Process], bool]
+    new_token: Callable[[], str] = field(default=lambda: secrets.token_hex(16))
+    heartbeat: bool = True
+
+
+def this_host(clock: Clock | None = None) -> Host:
+    """The machine we run on."""
+    return Host(SystemClock() if clock is None else clock, this_process(), is_gone)
+
+
+def this_process() -> Process:
+    """This process; asked for again after a fork."""
+    pid = os.getpid()
+    return Process(_host_name(), pid, _start_time(pid) or "")
+
+
+def is_gone(process: Process) -> bool:
+    """Whether a process of this host has ended; ``False`` for any process of another host."""
+    if process.host != _host_name():
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False  # there, but somebody else's
+    started = _start_time(process.pid)
+    if started is None:
+        return Path("/proc/self/stat").exists()  # it ended since
+    return process.started not in ("", started)
+
+
+@cache
+def _host_name() -> str:
+    return ":".join((socket.gethostname(), _text("/proc/sys/kernel/random/boot_id"), _namespace()))
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _start_time(pid: int) -> str | None:
+    """Start time of a process; a zombie (ended, not yet collected by its parent) counts as ended."""
+    stat = _text(f"/proc/{pid}/stat")
+    fields = stat.rpartition(")")[2].split()
+    if len(fields) <= _STAT_STARTTIME or fields[0] in ("Z", "X"):
+        return None
+    return fields[_STAT_STARTTIME]

@@ -1,0 +1,107 @@
+"""Verdicts: for each of our instants, one file says whether it is committed or rolled back. It is the arbiter.
+
+``.hoodie/.lakeindex/verdicts/<instant>.json``, create-if-absent. Who wants to commit an instant creates ``committed``,
+with the whole commit in it; who wants to roll it back creates ``rolled_back`` before deleting anything. One of them wins,
+whatever leases, clocks and stalled processes do. ``<instant>.commit`` follows from the verdict: its winner, or whoever
+finds a ``committed`` verdict without it, writes it. A ``rolled_back`` verdict stays as a tombstone, by which data files
+that a zombie writes later are known for strays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import records
+
+VERDICTS_FOLDER: Final = f"{records.OWN_FOLDER}/verdicts"
+
+
+class Outcome(StrEnum):
+    """What became of an instant."""
+
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled_back"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided about an instant.
+
+    Attributes:
+        instant: the instant.
+        outcome: committed or rolled back.
+        token: who decided: the attempt's token, or the roller-back's.
+        batch_id: the batch, of a commit.
+        input_digest: its digest.
+        commit: text of ``<instant>.commit``; ``None`` once that file is known to stand.
+        paths: data files of the commit, until then.
+        summary: what is told to who asks for the same batch again.
+    """
+
+    instant: str
+    outcome: Outcome
+    token: str
+    batch_id: str = ""
+    input_digest: str = ""
+    commit: str | None = None
+    paths: tuple[str, ...] = ()
+    summary: str | None = None
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it is committed."""
+        return self.outcome is Outcome.COMMITTED
+
+
+def decide(storage: Storage, verdict: Verdict) -> Verdict:
+    """Decide an instant, unless it is decided: the verdict that stands. Durable when this returns."""
+    path = verdict_path(verdict.instant)
+    data = _encode(verdict)
+    standing = records.settle(storage, path, data)
+    storage.sync([path])
+    return verdict if standing == data else _decode(standing, path)
+
+
+def overrule(storage: Storage, verdict: Verdict) -> None:
+    """Replace a verdict: only a rollback asked for by a person, or forced by Hudi's, does that, under the lock."""
+    path = verdict_path(verdict.instant)
+    records.put(storage, path, _encode(verdict))
+    storage.sync([path])
+
+
+def shrink(storage: Storage, verdict: Verdict) -> None:
+    """Drop the commit's text from a verdict whose commit stands."""
+    small = replace(verdict, commit=None, paths=(), summary=None)
+    records.put(storage, verdict_path(verdict.instant), _encode(small))
+
+
+def load_verdict(storage: Storage, instant: str) -> Verdict | None:
+    """The verdict on an instant; ``None`` if it is open, or none of ours. Raises: TableCorruptError."""
+    path = verdict_path(instant)
+    found = records.load(storage, path)
+    return None if found is None else _from_record(found, path)
+
+
+def verdict_path(instant: str) -> str:
+    """Path of an instant's verdict."""
+    return f"{VERDICTS_FOLDER}/{instant}.json"
+
+
+def _encode(verdict: Verdict) -> bytes:
+    return records.encode(asdict(verdict))
+
+
+def _decode(data: bytes, path: str) -> Verdict:
+    return _from_record(records.decode(data, path), path)
+
+
+def _from_record(found: dict[str, Any], path: str) -> Verdict:
+    try:
+        outcome = Outcome(found.pop("outcome"))
+        paths = tuple(found.pop("paths"))
+        return Verdict(outcome=outcome, paths=paths, **found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise records.damaged(path, repr(error)) from None
