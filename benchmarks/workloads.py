@@ -7,6 +7,7 @@ inserts. Every file is a function of the name, and ``truth`` is what any correct
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -130,6 +131,7 @@ def _random_keys(rng: np.random.Generator, rows: int) -> pa.Array:
     return _strings(letters)
 
 
+@functools.cache
 def _vocabulary() -> pa.Array:
     rng = np.random.default_rng(7)
     return pa.array(["".join(chr(97 + c) for c in rng.integers(0, 26, 7)) for _ in range(2000)])
