@@ -1,0 +1,141 @@
+"""Check every invariant of a table. Reads everything, changes nothing, in memory bounded by a row group a task."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeindex.errors import LakeIndexError, TableCorruptError
+from lakeindex.model import BaseFile, KeyGeneratorType
+from lakeindex.pipeline import is_global
+from lakeindex.services.check_files import FileTask, check_file, read_keys
+from lakeindex.services.check_listing import Committed, check_listing
+from lakeindex.services.check_report import Broken, CheckReport, Findings, Violation
+from lakeindex.services.check_timeline import check_timeline
+from lakeindex.services.check_unique import UniqueTask, check_unique
+from lakeindex.services.opening import absolute, open_at
+from lakeindex.services.threads import Threads
+from lakeindex.stages.scheduling import Runner, run_tasks
+from lakeindex.stages.table_facts import table_schema
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+from lakeindex.write.keys import KeySpec, detect_complex_encoding
+
+
+def check_table(uri: str, runner: Runner | None = None) -> CheckReport:
+    """Check every invariant.
+
+    Args:
+        uri: the table, of any version that is read.
+        runner: schedules the files on threads of this process; by default one a core.
+
+    Returns:
+        What is broken; nothing, if ``ok``. Damage does not raise, it is reported.
+
+    Raises:
+        TableNotFoundError: no table.
+        TableUnsupportedError: a kind of table that is not read.
+    """
+    started = time.perf_counter()
+    try:
+        table = open_at(uri)
+    except TableCorruptError as error:
+        broken = Findings((Violation.of(Broken.PROPERTIES, error, uri),))
+        return _report("", absolute(uri), broken, started)
+    return _report(table.name, table.uri, _check(table, runner or Threads()), started)
+
+
+def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport:
+    seconds = round(time.perf_counter() - started, 4)
+    return CheckReport(name, uri, not found.violations, found.violations, found.notes, found.checked, seconds)
+
+
+def _check(table: Table, runner: Runner) -> Findings:
+    timeline = table.load_timeline()
+    checked_timeline = check_timeline(table, timeline)
+    scope = "table" if table.binding is not None and is_global(table.binding.index_type) else "partition"
+    try:
+        snapshot = table.snapshot()
+        committed = Committed.of(checked_timeline.commits)
+        listing = check_listing(table, snapshot, committed)
+        rows = _check_rows(table, snapshot, committed, runner, scope)
+    except LakeIndexError as error:
+        # the timeline is so damaged that the live files are not known
+        broken = Violation.of(Broken.TIMELINE, error, table.uri)
+        known = {(one.kind, one.culprit) for one in checked_timeline.findings.violations}
+        stopped = Findings(
+            () if (Broken.COMMIT, broken.culprit) in known else (broken,),
+            ("files were not checked: the timeline is damaged",),
+        )
+        return Findings.joined([checked_timeline.findings, stopped], scope)
+    return Findings.joined([checked_timeline.findings, listing, *rows], scope)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """How keys are made anew, or why they are not."""
+
+    spec: KeySpec | None
+    findings: Findings
+
+
+def _check_rows(
+    table: Table, snapshot: Snapshot, committed: Committed, runner: Runner, scope: str
+) -> Sequence[Findings]:
+    files = snapshot.base_files_all()
+    if not files:
+        return ()
+    schema = table_schema(table, snapshot)
+    keys = _key_spec(table, files)
+    with tempfile.TemporaryDirectory(prefix="lakeindex-check-") as folder:
+        hashes = {file.path: Path(folder) / f"{number}.npy" for number, file in enumerate(files)}
+        written = committed.by_path
+        tasks = [
+            FileTask(table.uri, file, written.get(file.path), snapshot.timeline, schema, keys.spec, hashes[file.path])
+            for file in files
+        ]
+        found = run_tasks(runner, check_file, tasks, "check: base files").values
+        unique = [_unique_task(table, scope, group, hashes) for group in _groups(files, scope)]
+        doubled = run_tasks(runner, check_unique, unique, "check: one live row a key").values
+    return (keys.findings, *found, *doubled)
+
+
+def _groups(files: Sequence[BaseFile], scope: str) -> list[list[BaseFile]]:
+    if scope == "table":
+        return [list(files)]
+    by_partition: dict[str, list[BaseFile]] = defaultdict(list)
+    for file in files:
+        by_partition[file.partition_path].append(file)
+    return list(by_partition.values())
+
+
+def _unique_task(table: Table, scope: str, files: Sequence[BaseFile], hashes: dict[str, Path]) -> UniqueTask:
+    what = "the table" if scope == "table" else f"partition {files[0].partition_path!r}"
+    there = tuple((file, hashes[file.path]) for file in files if hashes[file.path].exists())
+    return UniqueTask(table.uri, what, there)
+
+
+def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
+    """How the table's keys are made; None if another writer's table does it in a way that is not ours."""
+    properties, binding = table.properties, table.binding
+    entries = dict(properties.entries)
+    if properties.key_generator is KeyGeneratorType.CUSTOM and properties.partition_types:
+        fields = zip(properties.partition_fields, properties.partition_types, strict=True)
+        entries["hoodie.datasource.write.partitionpath.field"] = ",".join(f"{name}:{kind}" for name, kind in fields)
+    encoding = None if binding is None else binding.complex_key_new_encoding
+    try:
+        spec = KeySpec.from_properties(entries, complex_new_encoding=bool(encoding))
+        if encoding is None and spec.encoding_is_open:
+            stored = detect_complex_encoding(read_keys(table.uri, files[0]), spec.record_key_fields[0])
+            spec = KeySpec.from_properties(entries, complex_new_encoding=bool(stored))
+    except TableCorruptError as error:
+        return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))
+    except LakeIndexError as error:
+        return _Keys(None, Findings((), (f"keys were not made anew: {error.message}",)))
+    if properties.drop_partition_columns:
+        return _Keys(None, Findings((), ("keys were not made anew: the table drops its partition columns",)))
+    return _Keys(spec, Findings())

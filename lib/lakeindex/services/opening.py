@@ -1,0 +1,106 @@
+"""Open a table for a service, and read what its commits say was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
+from lakeindex.format.file_names import parse_base_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import BaseFile, Instant
+from lakeindex.stages.context import storage_at
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+from lakeindex.table.timeline import Timeline
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_READERS: Final = 16
+_PARALLEL_FROM: Final = 4
+
+
+def absolute(uri: str) -> str:
+    """A URL as it is, a path made absolute."""
+    return uri if "://" in uri else str(Path(uri).absolute())
+
+
+def open_at(uri: str) -> Table:
+    """Open the table for reading.
+
+    Raises:
+        TableNotFoundError: there is none.
+        TableCorruptError: its properties or binding are damaged.
+        TableUnsupportedError: a kind of table that is not read.
+    """
+    return Table.open(storage_at(absolute(uri)))
+
+
+def in_parallel(function: Callable[[T], R], items: Sequence[T], workers: int = _READERS) -> list[R]:
+    """``[function(i) for i in items]`` on threads, in order: an object store answers late, but many at once."""
+    if len(items) < _PARALLEL_FROM:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(workers, thread_name_prefix="read") as pool:
+        # each call in a copy of the caller's context, so that its requests count for the caller
+        return [f.result() for f in [pool.submit(copy_context().run, function, item) for item in items]]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSlice:
+    """A base file as the commit that wrote it describes it."""
+
+    file: BaseFile
+    stat: WriteStat
+    instant: Instant
+
+
+Commits = Sequence[tuple[Instant, CommitMetadata]]
+
+
+def read_commits(table: Table, timeline: Timeline, as_of: str | None = None) -> Commits:
+    """Completed writes of the active timeline with what they did, oldest first.
+
+    Raises:
+        TableCorruptError: one of them cannot be read.
+    """
+    writes = [one for one in timeline.completed_writes if as_of is None or not_after(one.time, as_of)]
+    return list(zip(writes, in_parallel(lambda one: timeline.commit_metadata(table.storage, one), writes), strict=True))
+
+
+def not_after(time: str, limit: str) -> bool:
+    """Whether an instant time is at or before another."""
+    return comparable(time) <= comparable(limit)
+
+
+def written_slices(instant: Instant, metadata: CommitMetadata) -> Iterable[WrittenSlice]:
+    """The base files that one commit names."""
+    for stat in metadata.stats():
+        file = None if stat.path is None else parse_base_path(stat.path, stat.file_size_bytes)
+        if file is not None:
+            yield WrittenSlice(file, stat, instant)
+
+
+def live_slices(commits: Commits) -> dict[tuple[str, str], WrittenSlice]:
+    """The newest slice that these commits wrote of each file group, by (partition path, file id)."""
+    newest: dict[tuple[str, str], WrittenSlice] = {}
+    replaced: set[tuple[str, str]] = set()
+    for instant, metadata in commits:
+        replaced |= metadata.replaced()
+        for one in written_slices(instant, metadata):
+            newest[one.file.partition_path, one.file.file_id] = one
+    return {group: one for group, one in newest.items() if group not in replaced}
+
+
+def missing_slices(snapshot: Snapshot, live: Mapping[tuple[str, str], WrittenSlice]) -> list[WrittenSlice]:
+    """Committed slices that are not there: without them the listing shows an older slice, or none."""
+    listed = {(f.partition_path, f.file_id): f for f in snapshot.base_files_all()}
+    return [
+        one
+        for group, one in sorted(live.items())
+        if group not in listed or comparable(listed[group].instant_time) < comparable(one.instant.time)
+    ]
