@@ -46,7 +46,7 @@ class LakeTable:
         """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
 
         Args:
-            data: an Arrow table, a pandas or Polars frame, a Spark DataFrame, or paths of files.
+            data: an Arrow table, a pandas or Polars frame, a Spark DataFrame, paths of files, or ``table:NAME``.
             **arguments: as :func:`run`.
 
         Returns:
@@ -200,9 +200,9 @@ def _with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
     from dataclasses import replace
 
     if isinstance(data, (str, os.PathLike)):
-        return replace(spec, inputs=(_absolute(os.fspath(data)),))
+        data = [data]
     if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-        return replace(spec, inputs=tuple(_absolute(os.fspath(d)) for d in data))
+        return _with_paths(spec, [os.fspath(d) for d in data], runner)
     folder = f"{spec.run_id}/input/{uuid.uuid4().hex[:12]}"
     if type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow"):
         from lakeindex.runners.spark import SparkRunner, write_pieces
@@ -212,6 +212,20 @@ def _with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
         paths = write_pieces(data, spec.checkpoints_uri, folder)
         return replace(spec, inputs=tuple(posixpath.join(spec.checkpoints_uri, p) for p in paths))
     return replace(spec, inputs=(_write_in_memory(spec, _arrow_table(data), f"{folder}/00000.arrow"),))
+
+
+def _with_paths(spec: RunSpec, paths: Sequence[str], runner: Runner) -> RunSpec:
+    """Paths made absolute; ``table:NAME`` is a table of the Spark session."""
+    from dataclasses import replace
+
+    if not any(p.startswith("table:") for p in paths):
+        return replace(spec, inputs=tuple(_absolute(p) for p in paths))
+    from lakeindex.runners.spark import SparkRunner, with_tables_written
+
+    if not isinstance(runner, SparkRunner):
+        raise UsageError(f"{paths[0]!r} is a Spark table, which needs the Spark runner", hint="--runner spark")
+    inputs = tuple(p if p.startswith("table:") else _absolute(p) for p in paths)
+    return with_tables_written(replace(spec, inputs=inputs), runner)
 
 
 def _arrow_table(data: BatchData) -> pa.Table:

@@ -11,9 +11,10 @@ import click
 
 from lakeindex.errors import ConflictError, LakeIndexError, StorageError
 from lakeindex.pipeline import Stage
-from lakeindex.runners.spark import SparkRunner
+from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import spark_session
 from lakeindex.stages.context import RunSpec, storage_at
+from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.upserting import run_batch, run_stage
 
 _TRANSIENT = (ConflictError, StorageError)
@@ -34,7 +35,7 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     session = spark_session()
     try:
         runner = SparkRunner(session, spec.config.parallelism)
-        result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
+        result = _run(stage, spec, runner)
     except LakeIndexError as error:
         _say(_described(error), spec, stage)
         return error.exit_code
@@ -46,6 +47,12 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
         session.stop()
     click.echo(json.dumps(asdict(result)))
     return 0
+
+
+def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner) -> RunSummary | StageSummary:
+    if stage in {None, Stage.STAGE_INPUT}:
+        spec = with_tables_written(spec, runner)
+    return run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
 
 
 def _described(error: Exception) -> dict[str, object]:

@@ -8,7 +8,10 @@ storage port. Errors of ours come back as values, so that the driver raises them
 from __future__ import annotations
 
 import pickle
+import posixpath
+import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeindex.errors import LakeIndexError
 from lakeindex.runners.progress import NoProgress, Progress
+from lakeindex.stages.context import RunSpec
 from lakeindex.storage import open_storage
 
+TABLE_PREFIX = "table:"
 _RESULT = pa.schema([pa.field("task", pa.int64()), pa.field("result", pa.binary())])
 _PIECES = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
 
@@ -36,6 +41,11 @@ class SparkRunner:
         self._session = session
         self._slots = slots or session.sparkContext.defaultParallelism
         self._progress = progress if progress is not None else NoProgress()
+
+    @property
+    def session(self) -> SparkSession:
+        """The session it runs on."""
+        return self._session
 
     @property
     def slots(self) -> int:
@@ -84,6 +94,20 @@ def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
     finally:
         context.setJobDescription("")
     return sorted(row.path for row in rows)
+
+
+def with_tables_written(spec: RunSpec, runner: SparkRunner) -> RunSpec:
+    """The run with every ``table:NAME`` input replaced by files that hold the rows of that Spark table."""
+    inputs: list[str] = []
+    for entry in spec.inputs:
+        if not entry.startswith(TABLE_PREFIX):
+            inputs.append(entry)
+            continue
+        folder = f"{spec.run_id}/input/{uuid.uuid4().hex[:12]}"
+        frame = runner.session.table(entry.removeprefix(TABLE_PREFIX))
+        paths = write_pieces(frame, spec.checkpoints_uri, folder)
+        inputs += [posixpath.join(spec.checkpoints_uri, path) for path in paths]
+    return replace(spec, inputs=tuple(inputs))
 
 
 def _write_piece(root: str, folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
