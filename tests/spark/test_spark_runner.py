@@ -1,0 +1,62 @@
+"""The Spark runner on a real session: the same rows as the in-process runner, errors as they were raised."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeindex.errors import OptionError, QuarantineExceededError
+from lakeindex.runners.spark import SparkRunner
+from lakeindex.runners.spark_session import spark_session
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    made = spark_session("local[2]", "lakeindex tests")
+    yield made
+    made.stop()
+
+
+def rows(first: int, last: int, ts: int) -> list[Row]:
+    return [Row(f"k{n:04d}", f"d{n % 3}", ts, f"v{ts}", deleted=n % 17 == 0 and ts > 1) for n in range(first, last)]
+
+
+def test_upsert_on_spark_equals_a_dictionary(session: SparkSession, tmp_path: Path):
+    table, oracle, runner = make_table(tmp_path / "t"), Oracle(), SparkRunner(session)
+    options = {"lakeindex.chunk.rows": "100", "lakeindex.parquet.row.group.rows": "50"}
+    for batch in (rows(0, 600, 1), rows(300, 900, 2), rows(0, 900, 1)):
+        summary = table.upsert(batch_of(batch), runner=runner, options=options)
+        assert counts_of(summary) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
+def test_upsert_of_a_spark_dataframe_and_of_a_spark_table(session: SparkSession, tmp_path: Path):
+    table, oracle, runner = make_table(tmp_path / "t"), Oracle(), SparkRunner(session)
+    first, second = rows(0, 200, 1), rows(100, 300, 2)
+    columns = ["id", "day", "ts", "v", "_hoodie_is_deleted"]
+    frame = session.createDataFrame([(r.id, r.day, r.ts, r.v, r.deleted) for r in first], columns)
+    assert counts_of(table.upsert(frame, runner=runner)) == oracle.apply(first)
+    session.createDataFrame([(r.id, r.day, r.ts, r.v, r.deleted) for r in second], columns).createOrReplaceTempView(
+        "feed"
+    )
+    assert counts_of(table.upsert("table:feed", runner=runner)) == oracle.apply(second)
+    assert content_of(table) == oracle.content()
+
+
+def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    bad = pa.table({"id": [None, "a"], "day": ["x", "x"], "ts": [1, 1], "v": ["", ""]})
+    with pytest.raises(QuarantineExceededError, match="'id' is null") as caught:
+        table.upsert(bad, runner=SparkRunner(session))
+    assert caught.value.exit_code == 3
+    assert content_of(table) == set()
+
+
+def test_runner_that_does_not_exist_is_an_option_error(tmp_path: Path):
+    with pytest.raises(OptionError, match="local"):
+        make_table(tmp_path / "t").upsert(batch_of([]), runner="flink")
