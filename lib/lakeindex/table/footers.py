@@ -4,10 +4,12 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 
 * sizes it claims are checked against the bytes that are there before they are read or allocated;
 * a footer that cannot be read makes the file unreadable: TableCorruptError;
+* pyarrow parses it, but is not asked for column chunks: on some damaged footers that ends the process
+  (:mod:`lakeindex.table.footer_chunks`);
 * a range or filter that is missing or damaged is left out and named in ``problem``: the file then stays a candidate
   for every key. A range is widened to what the key column's statistics say; our own files carry a checksum
   (:mod:`lakeindex.bloom.marks`); a filter of another writer must have as many bits set as its rows explain, and hold
-  the least and the greatest key.
+  the least and the greatest key. (A single bit lost there cannot be seen without reading the keys: ``check`` does.)
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
+from lakeindex.table.footer_chunks import column_chunks
 
 RECORD_KEY: Final = "_hoodie_record_key"
 
@@ -131,7 +134,7 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
-    chunk_ends = _key_chunk_ends(metadata, base_file, len(raw))
+    chunk_ends = _key_chunk_ends(raw, metadata, base_file)
     entries, problems = _text_entries(metadata.metadata)
     filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
     entries.pop(marks.OLD_FILTER, None)
@@ -168,15 +171,12 @@ def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Sche
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
 
 
-def _key_chunk_ends(
-    metadata: pq.FileMetaData, base_file: BaseFile, footer_bytes: int
-) -> list[tuple[bytes, bytes] | None]:
+def _key_chunk_ends(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> list[tuple[bytes, bytes] | None]:
     """Least and greatest key of each row group by its statistics (UTF-8 bytes order); None where it has none.
 
     Raises:
         TableCorruptError: there is no key column, or its data lies outside the file.
     """
-    data_end = base_file.size_bytes - footer_bytes - _END_BYTES
     try:
         place = metadata.schema.names.index(RECORD_KEY)
     except ValueError:
@@ -185,14 +185,16 @@ def _key_chunk_ends(
             f"it has no column {RECORD_KEY}",
             "tables without Hudi's meta columns (hoodie.populate.meta.fields=false) cannot be upserted into",
         ) from None
-    ends: list[tuple[bytes, bytes] | None] = []
-    for group in range(metadata.num_row_groups):
-        chunk = metadata.row_group(group).column(place)
-        first = chunk.dictionary_page_offset or chunk.data_page_offset
-        if first < len(_MAGIC) or chunk.total_compressed_size < 0 or first + chunk.total_compressed_size > data_end:
+    if metadata.schema.column(place).physical_type != "BYTE_ARRAY":
+        raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
+    chunks = column_chunks(raw, place, metadata.num_row_groups)
+    if chunks is None:
+        raise _corrupt(base_file, "its row groups cannot be read")
+    data_end = base_file.size_bytes - len(raw) - _END_BYTES
+    for group, chunk in enumerate(chunks):
+        if chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > data_end:
             raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
-        ends.append(_chunk_ends(chunk))
-    return ends
+    return [chunk.ends for chunk in chunks]
 
 
 def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, bytes] | None:
@@ -201,15 +203,6 @@ def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, b
     if not known or len(known) < len(chunk_ends):
         return None
     return min(low for low, _ in known), max(high for _, high in known)
-
-
-def _chunk_ends(chunk: pq.ColumnChunkMetaData) -> tuple[bytes, bytes] | None:
-    if not chunk.is_stats_set:
-        return None
-    statistics = chunk.statistics
-    if statistics is None or not statistics.has_min_max or statistics.physical_type != "BYTE_ARRAY":
-        return None
-    return bytes(statistics.min_raw), bytes(statistics.max_raw)
 
 
 def _text_entries(entries: dict[bytes, bytes] | None) -> tuple[dict[str, str], list[str]]:
