@@ -1,0 +1,152 @@
+"""The batch from files: every format, several files, several buckets; what is wrong with one names the file."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.config import InputFormat
+from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
+from lakeindex.stages import inputs, stage_input
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+
+ROWS = [Row(f"k{n:03d}", f"d{n % 2}", n % 5, f"é,{n}") for n in range(100)]
+
+
+def write(path: Path, rows: list[Row], kind: str) -> str:
+    table = batch_of(rows)
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=10)
+    elif kind == "csv":
+        pa.csv.write_csv(table, path)
+    elif kind == "csv.gz":
+        plain = pa.BufferOutputStream()
+        pa.csv.write_csv(table, plain)
+        path.write_bytes(gzip.compress(plain.getvalue()))
+    else:
+        path.write_text("".join(pa_line + "\n" for pa_line in map(json_line, table.to_pylist())), encoding="utf-8")
+    return str(path)
+
+
+def json_line(row: dict[str, object]) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "jsonl"])
+def test_upsert_of_a_file_of_any_format(tmp_path: Path, kind: str):
+    table, oracle = make_table(tmp_path / "t"), Oracle()
+    summary = table.upsert(write(tmp_path / f"b.{kind}", ROWS, kind))
+    assert counts_of(summary) == oracle.apply(ROWS)
+    assert content_of(table) == oracle.content()
+
+
+def test_upsert_of_several_files_in_several_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stage_input, "_BUCKET_BYTES", 2000)
+    monkeypatch.setattr(inputs, "SPLIT_BYTES", 1000)
+    table, oracle = make_table(tmp_path / "t"), Oracle()
+    folder = tmp_path / "in"
+    folder.mkdir()
+    later = [Row(r.id, r.day, r.ts, "later") for r in ROWS[::3]]
+    write(folder / "a.parquet", ROWS, "parquet")
+    write(folder / "b.jsonl", later, "jsonl")
+    (folder / "_SUCCESS").touch()
+    summary = table.upsert(str(folder))
+    assert counts_of(summary) == oracle.apply(ROWS + later)
+    assert content_of(table) == oracle.content()
+
+
+def test_find_inputs_takes_folders_files_and_patterns(tmp_path: Path):
+    for name in ("a.parquet", "b.csv", "c.parquet"):
+        (tmp_path / name).touch()
+    found = [f.path for f in inputs.find_inputs((f"{tmp_path}/*.parquet", f"{tmp_path}/b.csv"), InputFormat.AUTO)]
+    assert found == ["a.parquet", "c.parquet", "b.csv"]
+
+
+def test_content_digest_is_of_the_content(tmp_path: Path):
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    one.write_text("a")
+    two.write_text("a")
+    (first,) = inputs.find_inputs((str(one),), InputFormat.AUTO)
+    (second,) = inputs.find_inputs((str(two),), InputFormat.AUTO)
+    assert inputs.content_digest([first]) == inputs.content_digest([second])
+    two.write_text("b")
+    (third,) = inputs.find_inputs((str(two),), InputFormat.AUTO)
+    assert inputs.content_digest([first]) != inputs.content_digest([third])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.parquet", b"PAR1 not really"),
+        ("x.parquet", b""),
+        ("x.csv", b"id,day\n1"),
+        ("x.jsonl", b"{broken"),
+        ("x.csv.gz", b"no"),
+    ],
+)
+def test_input_that_cannot_be_read_names_the_file(tmp_path: Path, name: str, content: bytes):
+    table = make_table(tmp_path / "t")
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        table.upsert(str(path))
+    assert caught.value.exit_code == 3
+    assert name in str(caught.value.culprit) or isinstance(caught.value, SchemaMismatchError)
+    assert rows_of(table) == []
+
+
+def test_truncated_parquet_input_publishes_nothing(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    path = Path(write(tmp_path / "b.parquet", ROWS, "parquet"))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"b\.parquet"):
+        table.upsert(str(path))
+    assert rows_of(table) == []
+
+
+def test_input_that_is_not_there_names_it(tmp_path: Path):
+    with pytest.raises(InputError, match="nothing-here"):
+        make_table(tmp_path / "t").upsert(str(tmp_path / "nothing-here.parquet"))
+
+
+def test_quarantined_rows_are_kept_with_their_reason(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    batch = pa.table(
+        {
+            "id": [None, "a", "", "b", "c"],
+            "day": ["x", "x", "x", "../up", "x"],
+            "ts": pa.array([1, 1, 1, 1, None], pa.int64()),
+            "v": ["1", "2", "3", "4", "5"],
+        }
+    )
+    with pytest.raises(QuarantineExceededError, match="4 bad rows, 0 allowed") as caught:
+        table.upsert(batch)
+    kept = pq.read_table(str(caught.value.culprit).removeprefix("file://"))
+    assert kept.column("_li_row").to_pylist() == [0, 2, 3, 4]
+    assert all(kept.column("_li_reason").to_pylist())
+    assert rows_of(table) == []
+    summary = table.upsert(batch, max_quarantined=4)
+    assert (summary.quarantined, summary.inserts) == (4, 1)
+    assert [r["id"] for r in rows_of(table)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "culprit"),
+    [
+        ({"id": ["a"], "day": ["x"], "ts": [1]}, "v"),
+        ({"id": ["a"], "day": ["x"], "ts": [1], "v": ["1"], "extra": [1]}, "extra"),
+        ({"id": ["a"], "day": ["x"], "ts": ["one"], "v": ["1"]}, "ts"),
+        ({"id": ["a"], "day": ["x"], "ts": [1.5], "v": ["1"]}, "ts"),
+        ({"id": ["a"], "day": ["x"], "ts": [1], "v": ["1"], "_hoodie_is_deleted": ["yes"]}, "_hoodie_is_deleted"),
+    ],
+)
+def test_batch_that_does_not_fit_names_the_column(tmp_path: Path, columns: dict[str, list[object]], culprit: str):
+    table = make_table(tmp_path / "t")
+    with pytest.raises(SchemaMismatchError) as caught:
+        table.upsert(pa.table(columns))
+    assert (caught.value.exit_code, caught.value.culprit) == (3, culprit)
+    assert rows_of(table) == []
