@@ -205,6 +205,8 @@ def _names(kind: type[StrEnum]) -> str:
 _TIMESTAMP_TYPES: Final = ("EPOCHMILLISECONDS", "UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "SCALAR")
 _TIME_UNITS: Final = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 
+# Tables of options, not code: the formatter would give each argument a line.
+# fmt: off
 OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.index.type", "index_type", _one_of(IndexType), _names(IndexType),
            "Index that finds where a key lives. Bound when the table is created; default BLOOM.", True),
@@ -288,6 +290,7 @@ CREATE_OPTIONS: Final[tuple[Option, ...]] = (
     Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, _text, "a time zone", "Zone of the partition path."),
     Option(TIMEBASED_PREFIX + "timezone", _TIMEBASED, _text, "a time zone", "Zone of both, where they are the same."),
 )
+# fmt: on
 
 BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}
 CREATE_BY_KEY: Final[dict[str, Option]] = {option.key: option for option in CREATE_OPTIONS}

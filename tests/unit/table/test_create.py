@@ -17,7 +17,7 @@ from lakeindex.errors import ObjectExistsError, OptionError, StorageError, Table
 from lakeindex.format.properties import parse_properties
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
-from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY
+from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY, parse_binding
 from lakeindex.table.create import CreateSpec, create_table, table_name_of
 from lakeindex.table.handle import Table
 from tests.folder_storage import FolderStorage
@@ -57,6 +57,13 @@ def test_a_new_table(tmp_path: Path) -> None:
     assert table.load_timeline().instants == ()
     assert table.snapshot().base_files_all() == ()
     assert table.bind(WriteConfig()).binding == table.binding
+    assert parse_binding(storage.read(BINDING_PATH), BINDING_PATH) == table.binding
+
+
+def test_a_new_table_is_durable_before_it_is_told() -> None:
+    storage = MemoryStorage()
+    create_table(storage, SPEC)
+    assert ".hoodie/hoodie.properties" in storage.synced
 
 
 def test_what_hudi_reads_is_in_both_spellings(tmp_path: Path) -> None:

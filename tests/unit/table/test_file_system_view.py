@@ -109,6 +109,7 @@ def test_replaced_groups(made: Made) -> None:
     assert now.base_files_all() == (same_id_elsewhere, new)
     assert now.files_of("us").older == (gone,)
     assert made.snapshot(T1).base_files("us") == (gone,)
+    assert made.snapshot(T2).base_files_all() == now.base_files_all(), "as-of includes the instant"
 
 
 def test_files_of_unfinished_and_unknown_writes(made: Made) -> None:
