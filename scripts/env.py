@@ -18,14 +18,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "lib"))
 
+from spark_archive import submit_options  # noqa: E402 - beside this file
+
 from lakeindex.errors import UsageError  # noqa: E402 - the checkout's library, installed or not
 from lakeindex.runners.java import find_java_home  # noqa: E402 - as above
 
 
 def java() -> dict[str, str]:
-    """JAVA_HOME for Spark; nothing (and a word on stderr) where there is none: most tests need no JVM."""
+    """JAVA_HOME for Spark and its class archive if there is one (``make archive``).
+
+    Nothing, and a word on stderr, where there is no Java: most tests need no JVM.
+    """
     try:
-        return {"JAVA_HOME": str(find_java_home(ROOT / ".java"))}
+        home = str(find_java_home(ROOT / ".java"))
+        options = submit_options(home)
+        return {"JAVA_HOME": home, **({"SPARK_SUBMIT_OPTS": options} if options else {})}
     except UsageError as error:
         print(f"no Java: Spark will not start ({error})", file=sys.stderr)
         return {}
