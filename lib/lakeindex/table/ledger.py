@@ -10,9 +10,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.format.instants import ROLLBACK
+from lakeindex.model import Instant
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
+from lakeindex.table.avro_instants import parse_rollback_metadata
 from lakeindex.table.timeline import Timeline
+from lakeindex.table.verdicts import load_verdict
 
 LEDGER_FOLDER: Final = f"{records.OWN_FOLDER}/ledger"
 
@@ -56,7 +61,7 @@ def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEnt
     listed = storage.list_folder(f"{LEDGER_FOLDER}/{records.key_of(batch_id)}").objects
     for one in reversed(listed):
         instant = one.path.rpartition("/")[2].removesuffix(".json")
-        if not timeline.is_visible(instant):
+        if not _counts(storage, timeline, instant):
             continue
         found = records.load(storage, one.path)
         if found is None:
@@ -66,6 +71,31 @@ def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEnt
         except TypeError as error:
             raise records.damaged(one.path, repr(error)) from None
     return None
+
+
+def _counts(storage: Storage, timeline: Timeline, instant: str) -> bool:
+    """Whether an instant is part of the table.
+
+    One older than the timeline was archived, or it was the first of the table and rolled back before the next was made:
+    the verdict (our rollback) or a rollback on the timeline (Hudi's) tells.
+    """
+    if instant in timeline.completed_write_times:
+        return True
+    if timeline.find(instant) or not timeline.is_visible(instant):
+        return False
+    verdict = load_verdict(storage, instant)
+    if verdict is not None and not verdict.is_committed:
+        return False
+    rollbacks = (one for one in timeline.completed if one.action == ROLLBACK and one.time > instant)
+    return all(_rolled_back(storage, timeline, one) != instant for one in rollbacks)
+
+
+def _rolled_back(storage: Storage, timeline: Timeline, rollback: Instant) -> str | None:
+    path = timeline.path(rollback)
+    try:
+        return parse_rollback_metadata(storage.read(path), path).instant_time
+    except (ObjectNotFoundError, TableCorruptError):
+        return None
 
 
 def _path(batch_id: str, instant: str) -> str:

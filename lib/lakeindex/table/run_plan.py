@@ -7,7 +7,6 @@ a new instant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -95,11 +94,6 @@ def store_plan(storage: Storage, run_key: str, plan: RunPlan) -> RunPlan:
 def forget_run(storage: Storage, run_key: str) -> None:
     """Remove all records of a run that is over; best effort."""
     records.tidy(storage, [one.path for one in storage.list(run_folder(run_key))])
-
-
-def groups_of(planned: Sequence[PlannedFile]) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of the planned files."""
-    return frozenset((one.partition_path, one.file_id) for one in planned)
 
 
 def _from_record(found: dict[str, Any], path: str) -> RunPlan:

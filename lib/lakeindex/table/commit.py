@@ -1,0 +1,370 @@
+"""The commit protocol: begin, plan, publish, abandon. See ``docs/commit-protocol.md``.
+
+One :class:`WriteSession` is one attempt of a run. ``begin_write`` finishes what dead writers left, ``plan`` puts the instant
+and its markers on the table, the caller writes the data files, ``publish`` commits them or finds out that they may not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import (
+    BatchIdReusedError,
+    InvariantError,
+    LakeIndexError,
+    StorageError,
+    WriteConflictError,
+)
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.table import records
+from lakeindex.table.attempts import Attempt, RunIdentity, start_attempt
+from lakeindex.table.clock import Clock
+from lakeindex.table.file_system_view import snapshot
+from lakeindex.table.guards import (
+    ExpectedFile,
+    PublishGuards,
+    check_files_match,
+    check_groups,
+    files_committed_since,
+)
+from lakeindex.table.handle import Table
+from lakeindex.table.heartbeat import Heartbeat
+from lakeindex.table.host import Host, this_host
+from lakeindex.table.ledger import LedgerEntry, find_batch, update_summary
+from lakeindex.table.lock import TableLock
+from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.table.planning import make_ready, settle_plan
+from lakeindex.table.recovery import abandon_instant, is_rolled_back, recover, roll_forward
+from lakeindex.table.run_plan import PlannedFile, RunPlan, forget_run
+from lakeindex.table.sweep import sweep_partitions
+from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict
+from lakeindex.table.verification import VerifyFile, verify_file
+from lakeindex.table.write_context import WriteContext
+
+__all__ = [
+    "AlreadyDone",
+    "ExpectedFile",
+    "PlannedFile",
+    "PublishGuards",
+    "RunIdentity",
+    "RunPlan",
+    "WriteSession",
+    "begin_write",
+]
+
+ATTEMPT_KEY = "lakeindex.attempt"
+BATCH_KEY = "lakeindex.batch_id"
+RUN_KEY = "lakeindex.run_id"
+DIGEST_KEY = "lakeindex.input_digest"
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyDone:
+    """The batch is in the table.
+
+    Attributes:
+        instant: its commit.
+        summary: what its run reported (JSON text), if that is known.
+    """
+
+    instant: str
+    summary: str | None
+
+
+def begin_write(
+    table: Table,
+    run: RunIdentity,
+    operation: str,
+    config: WriteConfig,
+    clock: Clock | None = None,
+    *,
+    force: bool = False,
+    host: Host | None = None,
+    verify: VerifyFile = verify_file,
+) -> WriteSession | AlreadyDone:
+    """Start an attempt of a run.
+
+    Finishes what dead writers left half-done, refuses or drops a metadata table, and supersedes earlier attempts of the run.
+
+    Args:
+        table: the table.
+        run: which run, and which batch.
+        operation: Hudi's ``operationType``.
+        config: lease, waiting times, policies.
+        clock: time; the machine's by default.
+        force: commit a batch that is in the table already once more, and roll back foreign pending instants of any age.
+        host: clock and process, for tests.
+        verify: checks one data file before it is committed.
+
+    Returns:
+        A session to be closed, or what the batch's earlier run did.
+
+    Raises:
+        BatchIdReusedError: the batch id is in the table with other input.
+        PendingInstantError: a living writer that is none of ours has an instant in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+        TableUnsupportedError: the table must not be written to.
+    """
+    machine = host or this_host(clock)
+    table.check_writable(config.metadata_table)
+    context = WriteContext(table, machine, config, None, force)
+    done = _find_done(context, run)
+    if done is not None:
+        return done
+    attempt = start_attempt(table.storage, machine, run, context.lease_ms)
+    heartbeat = Heartbeat(config.lock_lease_seconds) if machine.heartbeat else None
+    if heartbeat is not None:
+        heartbeat.add(attempt)
+        heartbeat.start()
+        context = replace(context, heartbeat=heartbeat)
+    session = WriteSession(context, run, operation, attempt, verify)
+    try:
+        done = session.recover_others()
+    except BaseException:
+        session.close()
+        raise
+    if done is not None:
+        session.close()
+        forget_run(table.storage, run.key)
+        return done
+    return session
+
+
+class WriteSession:
+    """One attempt of a run. Made by :func:`begin_write`; close it."""
+
+    def __init__(
+        self, context: WriteContext, run: RunIdentity, operation: str, attempt: Attempt, verify: VerifyFile
+    ) -> None:
+        self._context = context
+        self._run = run
+        self._operation = operation
+        self._attempt = attempt
+        self._verify = verify
+        self._plan: RunPlan | None = None
+        self._snapshot_time: str | None = None
+
+    @property
+    def instant(self) -> str:
+        """The run's instant. Raises: InvariantError: there is no plan yet."""
+        return self._required_plan().instant
+
+    @property
+    def attempt_number(self) -> int:
+        """Number of this attempt of the run."""
+        return self._attempt.number
+
+    def recover_others(self) -> AlreadyDone | None:
+        """Finish what dead writers left; ``begin_write`` does this.
+
+        Returns:
+            The batch's commit, if that was among it.
+        """
+        context = self._context
+        with context.locked(f"start of run {self._run.run_id}") as lock:
+            check_or_drop_metadata_table(context.table, context.config.metadata_table)
+            recover(context, lock)
+            return _find_done(context, self._run)
+
+    def plan(self, planned: Sequence[PlannedFile], snapshot_time: str | None, plan_digest: str) -> RunPlan:
+        """Decide the run's instant and file names, and put everything on the table that must be there before data.
+
+        Args:
+            planned: the files to write.
+            snapshot_time: the instant that the plan was made on; ``None`` for an empty table.
+            plan_digest: digest of what is written where; names of new file groups are not part of it.
+
+        Returns:
+            The plan to follow: of an earlier attempt, if it had the same digest and still holds.
+
+        Raises:
+            FencedError: a newer attempt exists, or an earlier one has committed.
+            LockTimeoutError: an older plan could not be rolled back in time.
+        """
+        context = self._context
+        self._attempt.check()
+        while True:
+            plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest)
+            if make_ready(context, self._run, plan, self._operation):
+                break
+        self._plan = plan
+        self._snapshot_time = snapshot_time
+        return plan
+
+    def publish(
+        self,
+        commit: CommitMetadata,
+        expected: Sequence[ExpectedFile],
+        guards: PublishGuards | None = None,
+        summary: str | None = None,
+    ) -> str:
+        """Commit the plan's files, or find out that they may not be.
+
+        Args:
+            commit: stats of all files, and the schema.
+            expected: the files as they were written.
+            guards: re-check of inserted keys.
+            summary: JSON text for who asks for the same batch again.
+
+        Returns:
+            The instant that committed the batch: the plan's, or another run's of the same batch, if that was first (the plan is
+            rolled back then).
+
+        Raises:
+            WriteConflictError: the table moved under the plan, or another writer rolled it back: abandon it, plan again.
+            FencedError: a newer attempt of the run exists.
+            PendingInstantError: a living writer that is none of ours has an instant in flight.
+            InvariantError, StorageError: a file is not what it should be.
+        """
+        context, plan = self._context, self._required_plan()
+        self._attempt.check()
+        check_files_match(plan, commit, expected)
+        self._verify_files(plan, expected)
+        context.storage.sync([file.path for file in plan.files])
+        with context.locked(f"publishing {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
+            instant = self._publish_locked(lock, plan, commit, guards or PublishGuards(), summary)
+        try:
+            sweep_partitions(context, plan.partitions)
+        except StorageError:
+            return instant  # the commit stands; the next one sweeps
+        return instant
+
+    def record_summary(self, instant: str, summary: str) -> None:
+        """Replace the stored summary of a published batch by one with numbers that were not known before."""
+        entry = LedgerEntry(self._run.batch_id, self._run.input_digest, instant, summary)
+        update_summary(self._context.storage, entry)
+
+    def abandon(self) -> None:
+        """Roll the plan's instant back: it no longer fits. The next plan gets a new instant.
+
+        Raises:
+            LockTimeoutError: the lock could not be had in time; the instant is rolled back by a later writer.
+        """
+        plan, self._plan = self._plan, None
+        if plan is None:
+            return
+        context = self._context
+        with context.locked(f"abandoning {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
+            recover(context, lock, own=plan.instant)
+            abandon_instant(context, plan.instant)
+            lock.settled(plan.instant)
+
+    def close(self) -> None:
+        """End the attempt. What it did not publish is left to a retry, or rolled back by the next writer."""
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.stop()
+        self._attempt.end()
+
+    def _required_plan(self) -> RunPlan:
+        if self._plan is None:
+            raise InvariantError("there is no plan", culprit=self._run.run_id, hint="call plan() first")
+        return self._plan
+
+    def _verify_files(self, plan: RunPlan, expected: Sequence[ExpectedFile]) -> None:
+        files = {file.path: file for file in plan.files}
+        storage = self._context.storage
+        try:
+            records.each(lambda one: self._verify(storage, files[one.path], one), expected)
+        except StorageError:
+            self._check_not_rolled_back(plan)
+            raise
+
+    def _check_not_rolled_back(self, plan: RunPlan) -> None:
+        if is_rolled_back(self._context, plan.instant):
+            raise WriteConflictError(
+                f"instant {plan.instant} was rolled back by another writer",
+                culprit=plan.instant,
+                hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
+            )
+
+    def _publish_locked(
+        self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards, summary: str | None
+    ) -> str:
+        context = self._context
+        try:
+            standing = load_verdict(context.storage, plan.instant)
+            other = self._check_table(lock, plan, guards) if standing is None else None
+        except LakeIndexError:
+            lock.settled(plan.instant)  # nothing was decided, and this call is not going to
+            raise
+        if other is not None:
+            abandon_instant(context, plan.instant)
+            lock.settled(plan.instant)
+            return other
+        if standing is None:
+            standing = decide(context.storage, self._verdict(plan, commit, summary))
+        return self._follow(lock, plan, standing)
+
+    def _check_table(self, lock: TableLock, plan: RunPlan, guards: PublishGuards) -> str | None:
+        """Everything that must still hold. Returns the batch's commit, if another run was first."""
+        context = self._context
+        recover(context, lock, own=plan.instant)
+        self._attempt.check()
+        check_or_drop_metadata_table(context.table, context.config.metadata_table)
+        self._check_not_rolled_back(plan)
+        done = _find_done(context, self._run)
+        if done is not None:
+            return done.instant
+        timeline = context.table.load_timeline()
+        check_groups(plan, snapshot(context.storage, timeline))
+        since = files_committed_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
+        guards.recheck_inserts(since)
+        lock.check()
+        return None
+
+    def _verdict(self, plan: RunPlan, commit: CommitMetadata, summary: str | None) -> Verdict:
+        marks = {
+            ATTEMPT_KEY: self._attempt.token,
+            BATCH_KEY: self._run.batch_id,
+            RUN_KEY: self._run.run_id,
+            DIGEST_KEY: self._run.input_digest,
+        }
+        marked = replace(commit, extra_metadata={**commit.extra_metadata, **marks})
+        return Verdict(
+            instant=plan.instant,
+            outcome=Outcome.COMMITTED,
+            token=self._attempt.token,
+            batch_id=self._run.batch_id,
+            input_digest=self._run.input_digest,
+            commit=format_commit_metadata(marked).decode("utf-8", "surrogatepass"),
+            paths=tuple(file.path for file in plan.files),
+            summary=summary,
+        )
+
+    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict) -> str:
+        """Do what the verdict says; it may be another's."""
+        if not standing.is_committed:
+            lock.settled(plan.instant)
+            raise WriteConflictError(
+                f"instant {plan.instant} was rolled back: this writer was taken for dead",
+                culprit=plan.instant,
+                hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
+            )
+        stands = roll_forward(self._context, standing, self._run.key, files_checked=True)
+        lock.settled(plan.instant)
+        if not stands:
+            raise WriteConflictError(
+                f"instant {plan.instant} was rolled back by another writer while it was committed",
+                culprit=plan.instant,
+                hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
+            )
+        self._plan = None
+        return plan.instant
+
+
+def _find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
+    """The batch's commit, if it is in the table and not to be committed again. Raises: BatchIdReusedError."""
+    if context.force:
+        return None
+    entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
+    if entry is None:
+        return None
+    if entry.input_digest != run.input_digest:
+        raise BatchIdReusedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
+            culprit=run.batch_id,
+            hint="use a new batch id, or --force to commit this input, too",
+        )
+    return AlreadyDone(entry.instant, entry.summary)

@@ -1,0 +1,138 @@
+"""Checks before a commit, inside the lock: is what the plan rests on still so?
+
+File groups are compared by listing the partitions that are written to: the live slice of every group that is rewritten must
+still be the one that was read. That catches every way in which a group can move: another commit, a clustering or
+insert-overwrite that replaced it, a rollback or restore of the slice itself, whatever order instants completed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.file_names import parse_base_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import BaseFile
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.run_plan import PlannedFile, RunPlan
+from lakeindex.table.timeline import Timeline
+
+_AGAIN = "the batch is looked up and planned again"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFile:
+    """A data file as it was written.
+
+    Attributes:
+        path: relative to the table's folder.
+        size_bytes: its size.
+        rows: its rows.
+    """
+
+    path: str
+    size_bytes: int
+    rows: int
+
+
+def accept_inserts(files: Sequence[BaseFile]) -> None:
+    """The re-check of a write that inserts no keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishGuards:
+    """What the caller knows better.
+
+    Attributes:
+        recheck_inserts: is given the base files committed since the snapshot, and raises WriteConflictError if a key that
+            is to be inserted is in one of them.
+        known_writes: instants that were completed in the snapshot; ``None``: all up to the snapshot's instant. Two
+            writers' instants may complete in another order than they began.
+    """
+
+    recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts
+    known_writes: frozenset[str] | None = None
+
+
+def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[ExpectedFile]) -> None:
+    """The commit names exactly the planned files, with their rows and sizes. Raises: InvariantError."""
+    planned = sorted(file.path for file in plan.files)
+    stats = {stat.path or "": stat for stat in commit.stats()}
+    if planned != sorted(one.path for one in expected) or planned != sorted(stats):
+        odd = sorted({*planned} ^ {one.path for one in expected}) or sorted({*planned} ^ {*stats})
+        raise _broken(plan, f"planned, written and committed files differ: {', '.join(odd[:3]) or 'a file is doubled'}")
+    for one in expected:
+        stat = stats[one.path]
+        if (stat.num_writes, stat.file_size_bytes) != (one.rows, one.size_bytes):
+            raise _broken(
+                plan,
+                f"{one.path} has {one.rows} rows and {one.size_bytes} bytes, the commit says {stat.num_writes} and "
+                f"{stat.file_size_bytes}",
+            )
+
+
+def check_groups(plan: RunPlan, snapshot: Snapshot) -> None:
+    """Every file group that the plan rewrites is as it was read.
+
+    Raises:
+        WriteConflictError: one moved, was replaced, or is being clustered.
+    """
+    snapshot.preload(one.partition_path for one in plan.planned if one.previous is not None)
+    for one in plan.planned:
+        group = (one.partition_path, one.file_id)
+        if group in snapshot.pending_clustering:
+            raise _conflict(one, "is part of a clustering that was scheduled meanwhile")
+        live = {file.file_id: file for file in snapshot.base_files(one.partition_path)} if one.previous else {}
+        found = live.get(one.file_id)
+        if one.previous is not None and (found is None or found.name != one.previous.name):
+            raise _conflict(one, f"was changed by instant {found.instant_time}" if found else "was replaced")
+
+
+def files_committed_since(
+    storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None
+) -> tuple[BaseFile, ...]:
+    """The newest base file of every file group that was written since the snapshot.
+
+    Raises:
+        TableCorruptError: a commit cannot be read.
+    """
+    newest: dict[tuple[str, str], BaseFile] = {}
+    replaced: set[tuple[str, str]] = set()
+    for instant in timeline.completed_writes:
+        if _is_known(instant.time, snapshot_time, known):
+            continue
+        metadata = timeline.commit_metadata(storage, instant)
+        replaced |= metadata.replaced()
+        for file in _written(metadata, timeline.path(instant)):
+            newest[file.partition_path, file.file_id] = file
+    return tuple(sorted(file for group, file in newest.items() if group not in replaced))
+
+
+def _is_known(time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
+    if known is not None:
+        return time in known
+    return snapshot_time is not None and comparable(time) <= comparable(snapshot_time)
+
+
+def _written(metadata: CommitMetadata, source: str) -> Iterable[BaseFile]:
+    for stat in metadata.stats():
+        if not stat.path:
+            continue
+        file = parse_base_path(stat.path, stat.file_size_bytes)
+        if file is None:
+            raise TableCorruptError(
+                f"{source} names {stat.path!r}, which is no base file", culprit=source, hint="run `lakeindex check`"
+            )
+        yield file
+
+
+def _conflict(planned: PlannedFile, what: str) -> WriteConflictError:
+    path = planned.previous.path if planned.previous is not None else planned.partition_path
+    return WriteConflictError(f"file group {planned.file_id} {what}", culprit=path, hint=_AGAIN)
+
+
+def _broken(plan: RunPlan, what: str) -> InvariantError:
+    return InvariantError(what, culprit=plan.instant, hint="nothing was published; report this with the run folder")

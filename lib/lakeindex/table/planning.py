@@ -1,0 +1,117 @@
+"""How a run gets its instant, and what is put on the table before the first data file.
+
+In this order: the claim, ``<t>.commit.requested`` (exclusively), the stored plan, ``<t>.inflight``, partition metadata, a marker
+for every data file. A kill in between leaves a claim, from which recovery knows what to remove.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from lakeindex.errors import FencedError
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, format_commit_metadata, inflight_plan
+from lakeindex.format.partition_metadata import (
+    PartitionMetadata,
+    format_partition_metadata,
+    partition_depth,
+    partition_metadata_path,
+)
+from lakeindex.table import records
+from lakeindex.table.attempts import Attempt, RunIdentity
+from lakeindex.table.claims import claim_new_instant, drop_claim
+from lakeindex.table.markers import write_markers
+from lakeindex.table.recovery import abandon_instant, is_requested, recover
+from lakeindex.table.run_plan import PlannedFile, RunPlan, newest_plan, store_plan
+from lakeindex.table.verdicts import load_verdict
+from lakeindex.table.write_context import WriteContext
+
+PLAN_KEY = "lakeindex.plan"
+
+
+def settle_plan(
+    context: WriteContext, run: RunIdentity, attempt: Attempt, planned: tuple[PlannedFile, ...], digest: str
+) -> RunPlan:
+    """The plan that this attempt follows: the stored one, if it fits and holds, else a new one with a new instant.
+
+    Raises:
+        FencedError: a newer attempt exists, or an earlier one has committed.
+    """
+    while True:
+        stored = newest_plan(context.storage, run.key)
+        if stored is not None and _holds(context, stored, digest):
+            return stored
+        attempt.check()
+        instant = claim_new_instant(context.table, context.host, run, attempt.number)
+        generation = 1 if stored is None else stored.generation + 1
+        plan = RunPlan(instant, digest, generation, planned, context.host.new_token())
+        if store_plan(context.storage, run.key, plan) == plan:
+            return plan
+        _give_up(context, instant)  # another attempt stored its plan first: look at that one
+
+
+def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation: str) -> bool:
+    """Put the inflight file, partition metadata and markers there.
+
+    Returns:
+        False if another writer turned out to use the same instant: it is left to that one, a new plan is needed.
+    """
+    storage = context.storage
+    path = f"{context.table.properties.timeline_folder}/{names.inflight_name(plan.instant)}"
+    data = _inflight(run, plan, operation)
+    if records.settle(storage, path, data) != data:
+        void = replace(plan, generation=plan.generation + 1, digest="", token=context.host.new_token())
+        store_plan(storage, run.key, void)
+        drop_claim(storage, plan.instant)
+        return False
+
+    def make_partition(partition: str) -> None:
+        metadata = PartitionMetadata(plan.instant, partition_depth(partition))
+        records.settle(storage, partition_metadata_path(partition), format_partition_metadata(metadata))
+
+    records.each(make_partition, plan.partitions)
+    write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
+    requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant)}"
+    storage.sync([requested, path, *(partition_metadata_path(one) for one in plan.partitions)])
+    return True
+
+
+def _holds(context: WriteContext, plan: RunPlan, digest: str) -> bool:
+    """Whether a stored plan can be followed; one that cannot is rolled back."""
+    verdict = load_verdict(context.storage, plan.instant)
+    if verdict is not None and verdict.is_committed:
+        raise FencedError(
+            f"an earlier attempt of this run has committed it as {plan.instant}",
+            culprit=plan.instant,
+            hint="nothing is to be done; running it again says so with exit code 0",
+        )
+    if verdict is None and plan.digest == digest and is_requested(context, plan.instant):
+        return True
+    if verdict is None and plan.digest:
+        _give_up(context, plan.instant)
+    return False
+
+
+def _give_up(context: WriteContext, instant: str) -> None:
+    with context.locked(f"giving up {instant}", instant) as lock:
+        recover(context, lock, own=instant)
+        abandon_instant(context, instant)
+        lock.settled(instant)
+
+
+def _inflight(run: RunIdentity, plan: RunPlan, operation: str) -> bytes:
+    """Hudi's plan of the write; equal for all attempts that follow the plan, and telling whose it is."""
+    inserts: dict[str, int] = defaultdict(int)
+    updates: dict[str, list[PlannedUpdate]] = defaultdict(list)
+    for one in plan.planned:
+        inserts[one.partition_path] += one.inserts
+        if one.previous is not None:
+            updates[one.partition_path].append(PlannedUpdate(one.file_id, _previous(one), one.updates))
+    metadata = inflight_plan(str(operation), inserts, updates)
+    marks = {PLAN_KEY: plan.token, "lakeindex.run_id": run.run_id, "lakeindex.batch_id": run.batch_id}
+    return format_commit_metadata(replace(metadata, extra_metadata=marks))
+
+
+def _previous(planned: PlannedFile) -> str:
+    return planned.previous.instant_time if planned.previous is not None else NO_PREVIOUS

@@ -1,0 +1,152 @@
+"""Strays: data files that no commit knows, and the sweeping of them.
+
+A stray is invisible as long as the timeline still knows its time, but Hudi takes every file that is older than the timeline
+for a committed one: after archiving it would show. So strays are deleted after publishing and before archiving. Only what
+is provably one is: files of
+
+* an instant with our verdict ``rolled_back`` (a zombie wrote them after the rollback), however old;
+* an instant within the active timeline that has no file there (rolled back by somebody who did not find the file). Files
+  are listed *before* the timeline: a living writer's requested file is older than its data files;
+* a commit of ours that does not name them.
+
+Never of a pending instant, nor of one that may be archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lakeindex.config import WriteConfig
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import BaseFile, Instant
+from lakeindex.storage import remove_temporary
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import records
+from lakeindex.table.attempts import RUNS_FOLDER, newest_attempt
+from lakeindex.table.claims import load_claims
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host, this_host
+from lakeindex.table.listing import all_base_files, base_files_in
+from lakeindex.table.run_plan import forget_run
+from lakeindex.table.timeline import Timeline
+from lakeindex.table.verdicts import VERDICTS_FOLDER, load_verdict
+from lakeindex.table.write_context import WriteContext
+
+_TEMPORARY_SECONDS: Final = 3_600.0
+_RUN_MS: Final = 7 * 86_400_000
+_OWN_MARK: Final = "lakeindex.attempt"
+
+
+class StrayKind(StrEnum):
+    """Why a file is a stray."""
+
+    ROLLED_BACK = "its instant was rolled back"
+    UNKNOWN_INSTANT = "its instant is not on the timeline"
+    NOT_IN_COMMIT = "its commit does not name it"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Stray:
+    """A stray and why it is one."""
+
+    file: BaseFile
+    kind: StrayKind
+
+
+def find_strays(table: Table, partitions: Iterable[str] | None = None) -> tuple[Stray, ...]:
+    """Strays of some partitions, or of the whole table; nothing is deleted.
+
+    Args:
+        table: the table.
+        partitions: partition paths; ``None`` for everything below the table's folder.
+    """
+    storage = table.storage
+    files = all_base_files(storage) if partitions is None else base_files_in(storage, partitions)
+    timeline = table.load_timeline()
+    by_instant: dict[str, list[BaseFile]] = {}
+    for file in files:
+        by_instant.setdefault(file.instant_time, []).append(file)
+    strays: list[Stray] = []
+    for time, group in by_instant.items():
+        strays += _strays_of(storage, timeline, time, group)
+    return tuple(sorted(strays))
+
+
+def sweep_strays(table: Table, config: WriteConfig | None = None, host: Host | None = None) -> tuple[Stray, ...]:
+    """Delete the strays of the whole table, and old records of ours that nobody needs. Takes the lock.
+
+    Raises:
+        LockTimeoutError: another writer holds it for too long.
+    """
+    context = WriteContext(table, host or this_host(), config or WriteConfig())
+    with context.locked("sweeping strays"):
+        strays = find_strays(context.table)
+        _delete(context.storage, strays)
+        _tidy_records(context)
+    for folder in ("", *sorted({stray.file.partition_path for stray in strays})):
+        remove_temporary(context.storage, folder, _TEMPORARY_SECONDS)
+    return strays
+
+
+def sweep_partitions(context: WriteContext, partitions: Sequence[str]) -> tuple[Stray, ...]:
+    """Delete the strays of some partitions. Needs no lock: a stray is one for good."""
+    strays = find_strays(context.table, partitions)
+    _delete(context.storage, strays)
+    for partition in partitions:
+        remove_temporary(context.storage, partition, _TEMPORARY_SECONDS)
+    return strays
+
+
+def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[BaseFile]) -> list[Stray]:
+    found = timeline.find(time)
+    if not found:
+        verdict = load_verdict(storage, time)
+        if verdict is not None and not verdict.is_committed:
+            return [Stray(file, StrayKind.ROLLED_BACK) for file in files]
+        first = timeline.first_write_time
+        if verdict is None and first is not None and comparable(time) > comparable(first):
+            return [Stray(file, StrayKind.UNKNOWN_INSTANT) for file in files]
+        return []
+    commit = next((one for one in found if one.time in timeline.completed_write_times), None)
+    return [] if commit is None else _not_in_commit(storage, timeline, commit, files)
+
+
+def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files: list[BaseFile]) -> list[Stray]:
+    verdict = load_verdict(storage, commit.time)
+    if verdict is None or not verdict.is_committed:
+        return []
+    metadata = timeline.commit_metadata(
+        storage, next(one for one in timeline.completed_writes if one.time == commit.time)
+    )
+    if _OWN_MARK not in metadata.extra_metadata:
+        return []
+    named = {stat.path for stat in metadata.stats()}
+    return [Stray(file, StrayKind.NOT_IN_COMMIT) for file in files if file.path not in named]
+
+
+def _delete(storage: Storage, strays: Iterable[Stray]) -> None:
+    records.remove(storage, [one for s in strays for one in (s.file.path, crc_path(s.file.path))])
+
+
+def _tidy_records(context: WriteContext) -> None:
+    """Remove records of runs that ended long ago, and verdicts of archived commits; rolled-back ones stay."""
+    storage = context.storage
+    claimed = {claim.run_key for claim in load_claims(storage)}
+    now = context.host.clock.now_ms()
+    for folder in storage.list_folder(RUNS_FOLDER).folders:
+        key = folder.rpartition("/")[2]
+        attempt = newest_attempt(storage, key)
+        if key not in claimed and (attempt is None or attempt.expires_ms + _RUN_MS < now):
+            forget_run(storage, key)
+    first = context.table.load_timeline().first_write_time
+    for one in storage.list_folder(VERDICTS_FOLDER).objects:
+        time = one.path.rpartition("/")[2].removesuffix(".json")
+        if first is None or comparable(time) >= comparable(first):
+            continue
+        verdict = load_verdict(storage, time)
+        if verdict is not None and verdict.is_committed:
+            records.tidy(storage, [one.path])
