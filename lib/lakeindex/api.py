@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeindex.runners.progress import Progress
-    from lakeindex.services.checking import CheckReport
+    from lakeindex.services.check_report import CheckReport
     from lakeindex.services.history import HistoryEntry
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.scheduling import Runner

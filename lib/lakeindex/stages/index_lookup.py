@@ -93,7 +93,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     config = spec.config
     folder = run_folder(spec)
     basis = digest_of_text(
-        staged.digest, snapshot.instant_time, facts.index_type, config.prune_by_ranges, config.treebased_filter
+        staged.digest, snapshot_mark(snapshot), facts.index_type, config.prune_by_ranges, config.treebased_filter
     )
     done = folder.read_manifest(Stage.INDEX_LOOKUP)
     if done is not None and done.basis == basis and folder.is_whole(done):
@@ -125,8 +125,13 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
             "pairs_in": sum(r.pairs_possible for r in results),
             "pairs_out": sum(r.pairs_kept for r in results),
         },
-        facts={"snapshot": snapshot.instant_time},
+        facts={"snapshot": snapshot_mark(snapshot), "instant": snapshot.instant_time},
     )
+
+
+def snapshot_mark(snapshot: Snapshot) -> str:
+    """Names a state of the table: the writes that are completed in it (they may complete in another order than they began)."""
+    return digest_of_text(*sorted(snapshot.timeline.completed_write_times))
 
 
 def _files_in_scope(facts: TableFacts, snapshot: Snapshot, chunks: Sequence[Chunk]) -> list[BaseFile]:

@@ -18,7 +18,7 @@ from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.driving import Driven, LookedUp, look_up
 from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_file
-from lakeindex.stages.index_lookup import read_files
+from lakeindex.stages.index_lookup import read_files, snapshot_mark
 from lakeindex.stages.insert_check import find_committed_inserts
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import IoCount
@@ -93,7 +93,7 @@ def _attempts(
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
     for left in range(spec.config.conflict_retries, -1, -1):
         snapshot = table.snapshot()
-        if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot.instant_time:
+        if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
             looked_up = look_up(spec, facts, snapshot, staged, runner)
         merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
         try:
@@ -147,6 +147,7 @@ class _Merge:
         return replace(
             summary,
             instant=published.value,
+            noop=published.value != summary.instant,  # another run of the same batch was first
             stages=(*self._looked_up.summaries, stage),
             seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
         )
@@ -215,7 +216,8 @@ class _Merge:
         def recheck(files: Sequence[BaseFile]) -> None:
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
 
-        return self._session.publish(commit, expected, PublishGuards(recheck_inserts=recheck), summary.to_json())
+        guards = PublishGuards(recheck, self._snapshot.timeline.completed_write_times)
+        return self._session.publish(commit, expected, guards, summary.to_json())
 
     def _summary(
         self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], io: IoCount
