@@ -225,8 +225,11 @@ class JodaParser:
             minutes = _offset_of(fields["Z"])
             return local - minutes * 60_000, zone or dt.timezone(dt.timedelta(minutes=minutes))
         own = zone or dt.UTC
-        millis = local - _offset_minutes(local, own) * 60_000
-        return local - _offset_minutes(millis, own) * 60_000, own
+        guess = local - _offset_minutes(local, own) * 60_000
+        millis = local - _offset_minutes(guess, own) * 60_000
+        if millis + _offset_minutes(millis, own) * 60_000 != local:
+            return None  # clocks went forward over this time
+        return millis, own
 
 
 def _expression(letter: str, count: int, text: str, *, digits_follow: bool) -> str:

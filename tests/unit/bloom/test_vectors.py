@@ -64,4 +64,4 @@ def test_hudis_text_is_read(case: dict[str, Any]) -> None:
 
 
 def test_no_vector_got_lost() -> None:
-    assert len(CASES) == 35
+    assert len(CASES) == 46

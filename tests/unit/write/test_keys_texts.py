@@ -1,0 +1,156 @@
+"""Paths from times and texts of rare values that real Hudi made (recipes/KeyTexts.java).
+
+0.15.0 and 1.2.0 gave the same, but that 0.15.0 has no EPOCHMICROSECONDS.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeindex.errors import OptionError, SchemaMismatchError
+from lakeindex.write.java_text import java_double, java_float, java_text
+from lakeindex.write.joda import JodaFormat, JodaParser, zone_of
+from lakeindex.write.keys import KeyGenerator, KeySpec
+from lakeindex.write.time_partitions import TimeOptions, TimePartitioner, TimeType
+
+CASES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "vectors" / "key_texts.json").read_text(encoding="utf-8")
+)
+TYPES = {
+    "long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "float": pa.float32(), "string": pa.string(),
+    "date": pa.date32(), "decimal7": pa.decimal128(20, 7), "decimal20": pa.decimal128(38, 20),
+}  # fmt: skip
+
+
+def column_of(case: dict[str, Any]) -> pa.Array:
+    field, value = case["field"], case["value"]
+    if value is None:
+        return pa.nulls(1, TYPES[field])
+    if field == "date":
+        return pa.array([value], pa.int32()).cast(pa.date32())
+    if field.startswith("decimal"):
+        return pa.array([decimal.Decimal(value)], TYPES[field])
+    if field == "double" and isinstance(value, str):  # its bits
+        (value,) = struct.unpack(">d", struct.pack(">q", int(value)))
+    if field == "float" and isinstance(value, str):
+        (value,) = struct.unpack(">f", struct.pack(">i", int(value)))
+    return pa.array([value], TYPES[field])
+
+
+def test_there_are_779_vectors() -> None:
+    assert len(CASES) == 779
+
+
+@pytest.mark.parametrize("part", range(20))
+def test_paths_are_hudis(part: int) -> None:
+    for case in CASES[part::20]:
+        properties = {
+            "hoodie.table.recordkey.fields": "id",
+            "hoodie.table.partition.fields": case["field"],
+            "hoodie.table.keygenerator.class": f"org.apache.hudi.keygen.{case['generator']}KeyGenerator",
+        }
+        spec = KeySpec.from_properties(properties | case["settings"])
+        keyed = KeyGenerator(spec).keys_of(pa.table({"id": ["a"], case["field"]: column_of(case)}))
+        assert keyed.partition_path.to_pylist() == [case.get("path")], case
+        assert (keyed.bad_rows == 1) == ("error" in case), case
+
+
+def test_columns_of_many_values_and_nulls() -> None:
+    values = pa.chunked_array([[1.5, None], [1e20, -0.0, 0.0, 1.5]])
+    assert java_text(values, "d").to_pylist() == ["1.5", None, "1.0E20", "-0.0", "0.0", "1.5"]
+    assert java_text(values.cast(pa.float32()), "f").to_pylist()[2] == "1.0E20"
+    assert java_text(pa.array([None, None]), "n").to_pylist() == [None, None]
+    assert java_text(pa.array(["a", None]).dictionary_encode(), "s").to_pylist() == ["a", None]
+
+
+def test_times_are_the_numbers_hudi_stores() -> None:
+    instants = pa.array([1_500_000_000_123_456, -1], pa.timestamp("us", "UTC"))
+    assert java_text(instants, "t").to_pylist() == ["1500000000123456", "-1"]
+    assert java_text(pa.array([1_500_000_000_123, -1], pa.timestamp("ms")), "t").to_pylist() == ["1500000000123", "-1"]
+    assert java_text(pa.array([1_500], pa.timestamp("ns")), "t").to_pylist() == ["1"]
+    assert java_text(pa.array([7], pa.timestamp("s")), "t").to_pylist() == ["7000000"]
+    assert java_text(pa.array([5], pa.time32("s")), "t").to_pylist() == ["5000"]
+    assert java_text(pa.array([5_000], pa.time64("ns")), "t").to_pylist() == ["5"]
+
+
+def test_numbers_that_are_none() -> None:
+    assert [java_double(float(x)) for x in ("nan", "inf", "-inf")] == ["NaN", "Infinity", "-Infinity"]
+    assert [java_float(float(x)) for x in ("nan", "inf", "-inf")] == ["NaN", "Infinity", "-Infinity"]
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "PST8", "../etc", "GMT5", "Europe"])
+def test_zone_that_is_not_known_is_refused(name: str) -> None:
+    with pytest.raises(OptionError, match="not known"):
+        zone_of(name)
+
+
+def test_no_zone() -> None:
+    assert zone_of(None) is None
+    assert zone_of(" ") is None
+
+
+@pytest.mark.parametrize("pattern", ["yyyy-MM-dd Q", "yyyy'", "GG", "yyyy z"])
+def test_pattern_that_is_not_understood_is_refused(pattern: str) -> None:
+    with pytest.raises(OptionError, match="not understood"):
+        JodaFormat(pattern)
+    with pytest.raises(OptionError, match="not understood"):
+        JodaParser(pattern)
+
+
+def test_two_digit_years_are_not_read() -> None:
+    with pytest.raises(OptionError, match="'yy'"):
+        JodaParser("yy-MM-dd")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "millis"),
+    [
+        ("yyyy DDD", "2020 060", 1_582_934_400_000),
+        ("EEE, d MMM yyyy kk:mm", "Sat, 29 feb 2020 24:05", 1_582_934_700_000),
+        ("yyyy-MM-dd KK:mm a", "2020-02-29 11:00 PM", 1_583_017_200_000),
+        ("yyyy-MM-dd hh", "2020-02-29 13", None),
+        ("HH:mm", "25:00", None),
+        ("HH:mm", "23:60", None),
+    ],
+)
+def test_other_letters_are_read(pattern: str, text: str, millis: int | None) -> None:
+    found = JodaParser(pattern).parse(text, None)
+    assert (found[0] if found else None) == millis
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, "timestamp.type"),
+        ({"timestamp.type": "HOURS"}, "timestamp.type"),
+        ({"timestamp.type": "SCALAR"}, "output.dateformat"),
+        ({"timestamp.type": "SCALAR", "output.dateformat": "yyyy", "timestamp.scalar.time.unit": "WEEKS"}, "time.unit"),
+    ],
+)
+def test_time_options_say_what_is_valid(settings: dict[str, str], name: str) -> None:
+    for prefix in ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased."):
+        with pytest.raises(OptionError, match=name) as caught:
+            TimeOptions.from_properties({prefix + key: value for key, value in settings.items()})
+        assert caught.value.hint is not None
+        assert caught.value.hint.startswith("valid: ")
+
+
+def test_texts_need_an_input_format() -> None:
+    with pytest.raises(OptionError, match=r"input\.dateformat is missing"):
+        TimePartitioner(TimeOptions(TimeType.DATE_STRING, "yyyy"))
+
+
+def test_timestamp_and_flag_columns() -> None:
+    micros = TimePartitioner(TimeOptions(TimeType.EPOCHMICROSECONDS, "yyyy/MM/dd"))
+    column = pa.array([1_609_459_200_000_000], pa.timestamp("us", "UTC"))
+    assert micros.paths(column, "t")[0].to_pylist() == ["2021/01/01"]
+    assert micros.paths(column.dictionary_encode(), "t")[0].to_pylist() == ["2021/01/01"]
+    with pytest.raises(SchemaMismatchError, match="cannot make a partition path"):
+        micros.paths(pa.array([True]), "t")
