@@ -18,12 +18,9 @@ from lakeindex.table.avro_instants import (
     parse_rollback_plan,
     parse_savepoint,
 )
+from lakeindex.table.commit import BATCH_KEY, RUN_KEY
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
-
-BATCH_ID_KEY = "lakeindex.batch.id"
-RUN_ID_KEY = "lakeindex.run.id"
-"""Keys of ``extraMetadata`` in commits of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +161,8 @@ def _of_write(entry: HistoryEntry, metadata: CommitMetadata) -> HistoryEntry:
         files_rewritten=len(stats) - created,
         files_removed=len(metadata.replaced()),
         bytes_written=sum(stat.total_write_bytes for stat in stats),
-        batch_id=metadata.extra_metadata.get(BATCH_ID_KEY),
-        run_id=metadata.extra_metadata.get(RUN_ID_KEY),
+        batch_id=metadata.extra_metadata.get(BATCH_KEY),
+        run_id=metadata.extra_metadata.get(RUN_KEY),
     )
 
 

@@ -97,10 +97,13 @@ def live_slices(commits: Commits) -> dict[tuple[str, str], WrittenSlice]:
 
 
 def missing_slices(snapshot: Snapshot, live: Mapping[tuple[str, str], WrittenSlice]) -> list[WrittenSlice]:
-    """Committed slices that are not there: without them the listing shows an older slice, or none."""
+    """Committed slices that are not there: without them the listing shows an older slice, a stray, or none."""
     listed = {(f.partition_path, f.file_id): f for f in snapshot.base_files_all()}
-    return [
-        one
-        for group, one in sorted(live.items())
-        if group not in listed or comparable(listed[group].instant_time) < comparable(one.instant.time)
-    ]
+    return [one for group, one in sorted(live.items()) if not _stands_for(listed.get(group), one)]
+
+
+def _stands_for(file: BaseFile | None, written: WrittenSlice) -> bool:
+    """Whether the listed file is the committed slice, or a newer one."""
+    if file is None:
+        return False
+    return file.path == written.file.path or comparable(file.instant_time) > comparable(written.instant.time)

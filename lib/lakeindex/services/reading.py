@@ -6,9 +6,11 @@ import contextlib
 import os
 import posixpath
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +26,8 @@ from lakeindex.stages.context import storage_at
 from lakeindex.stages.table_facts import table_schema
 from lakeindex.table.file_system_view import snapshot
 from lakeindex.write.base_file import COMMIT_TIME
+
+Step: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 
 _FILES_AT_ONCE = 4
 _OLD_TIME_DIGITS = 14
@@ -70,11 +74,6 @@ class RowSource:
     schema: pa.Schema
     files: tuple[BaseFile, ...]
 
-    def batches(self) -> Iterator[pa.Table]:
-        """All rows, a row group at a time. Raises: TableCorruptError."""
-        for file in self.files:
-            yield from self.rows_of(file)
-
     def rows_of(self, file: BaseFile) -> Iterator[pa.Table]:
         """The rows of one file, a row group at a time. Raises: TableCorruptError."""
         source = open_base_file(self.past.table.storage, file)
@@ -91,7 +90,8 @@ def row_source(uri: str, *, as_of: str | None = None, since: str | None = None) 
     """
     table = open_at(uri)
     past = past_table(table, as_of, since)
-    then = snapshot(table.storage, past.timeline) if past.as_of is not None else past.snapshot
+    # the columns of then; a table without commits then has those it got later
+    then = snapshot(table.storage, past.timeline) if past.timeline.completed_writes else past.snapshot
     schema = row_schema(table_schema(table, then))
     files = past.snapshot.base_files_all()
     if past.since is not None:
@@ -118,7 +118,9 @@ def read_rows(uri: str, *, as_of: str | None = None, since: str | None = None) -
     return pa.concat_tables([source.schema.empty_table(), *(rows for piece in pieces for rows in piece)])
 
 
-def write_rows(uri: str, out: str, *, as_of: str | None = None, since: str | None = None) -> ReadSummary:
+def write_rows(
+    uri: str, out: str, *, as_of: str | None = None, since: str | None = None, step: Step | None = None
+) -> ReadSummary:
     """Read rows into one Parquet file, a row group at a time. It appears whole or not at all.
 
     Args:
@@ -126,16 +128,19 @@ def write_rows(uri: str, out: str, *, as_of: str | None = None, since: str | Non
         out: a path, or a URL (then the file is spooled to local disk and put in one piece).
         as_of: see :func:`read_rows`.
         since: see :func:`read_rows`.
+        step: told about the files: a ``Progress.step``.
 
     Raises:
         TableError: as :func:`read_rows`.
         UsageError: as :func:`read_rows`, or ``out`` cannot be written.
     """
+    if not out.strip("/") or out.endswith("/") or Path(out).is_dir():
+        raise UsageError(f"--out cannot be {out!r}: it is a folder", culprit=out, hint="name a file")
     source = row_source(uri, as_of=as_of, since=since)
     remote = "://" in out
     folder = tempfile.gettempdir() if remote else str(Path(out).absolute().parent)
     with _spool(folder, out) as spool:
-        rows = _write_all(source, spool)
+        rows = _write_all(source, spool, step or _no_step)
         size = spool.stat().st_size
         if remote:
             parent, name = posixpath.split(out)
@@ -149,14 +154,21 @@ def write_rows(uri: str, out: str, *, as_of: str | None = None, since: str | Non
     )
 
 
-def _write_all(source: RowSource, path: Path) -> int:
+def _write_all(source: RowSource, path: Path, step: Step) -> int:
     rows = 0
-    with pq.ParquetWriter(path, source.schema, compression="zstd") as writer:
-        for piece in source.batches():
-            if piece.num_rows:
-                writer.write_table(piece)
-                rows += piece.num_rows
+    with pq.ParquetWriter(path, source.schema, compression="zstd") as writer, step("read", len(source.files)) as done:
+        for file in source.files:
+            for piece in source.rows_of(file):
+                if piece.num_rows:
+                    writer.write_table(piece)
+                    rows += piece.num_rows
+            done()
     return rows
+
+
+@contextlib.contextmanager
+def _no_step(_title: str, _total: int) -> Iterator[Callable[[], None]]:
+    yield lambda: None
 
 
 @contextlib.contextmanager

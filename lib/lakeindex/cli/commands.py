@@ -1,0 +1,29 @@
+"""The root command and its groups of commands."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import click
+
+from lakeindex.cli.creating import create, options
+from lakeindex.cli.group import LakeGroup
+from lakeindex.cli.looking import check, history, inspect, read
+from lakeindex.cli.rolling_back import rollback
+from lakeindex.cli.writing import delete, upsert
+
+
+@click.group(cls=LakeGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(metadata.version("lakeindex"), prog_name="lakeindex")
+def main() -> None:
+    """Row-level upserts into Apache Hudi copy-on-write tables, without a Hudi jar.
+
+    TABLE is a path or a URL (s3://bucket/table); credentials, region and endpoint of a store come from the environment.
+
+    Exit codes: 0 done; 2 wrong usage or option; 3 bad or missing input; 4 table refused; 5 conflict; 6 broken invariant;
+    1 anything else.
+    """
+
+
+for _command in (create, upsert, delete, inspect, history, check, read, rollback, options):
+    main.add_command(_command)

@@ -1,0 +1,99 @@
+"""How the command line ends: one place that turns outcomes into stdout, stderr and an exit code.
+
+With ``--json`` stdout gets exactly one JSON object, whatever happens; without, results go to stdout and failures to
+stderr. Exit codes are those of the error tree (:mod:`lakeindex.errors`); wrong usage is 2, an interrupt 130.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NoReturn
+
+import click
+
+from lakeindex.errors import LakeIndexError
+
+ERROR_SCHEMA_VERSION: Final = 1
+DEBUG_VARIABLE: Final = "LAKEINDEX_DEBUG"
+INTERRUPTED: Final = 130
+
+
+# "class" is the word of the JSON object, but a keyword here
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure as it is shown."""
+
+    kind: str
+    message: str
+    culprit: str | None
+    hint: str | None
+    exit_code: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The ``error`` of ``docs/schemas/error.json``."""
+        found = asdict(self)
+        return {"class": found.pop("kind"), **found}
+
+    @staticmethod
+    def of(error: BaseException) -> Failure:
+        """What is shown of an exception."""
+        if isinstance(error, LakeIndexError):
+            return Failure(type(error).__name__, error.message, error.culprit, error.hint, error.exit_code)
+        if isinstance(error, click.ClickException):
+            return _of_usage(error)
+        if isinstance(error, (click.Abort, KeyboardInterrupt)):
+            return Failure("Interrupted", "interrupted", None, "the next run takes over what is there", INTERRUPTED)
+        return Failure(type(error).__name__, str(error) or type(error).__name__, None, _debug_hint(), 1)
+
+
+def _of_usage(error: click.ClickException) -> Failure:
+    culprit = None
+    hint = None
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        culprit = error.param.opts[0] if isinstance(error.param, click.Option) else error.param.human_readable_name
+    elif isinstance(error, click.NoSuchOption):
+        culprit = error.option_name
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"see `{error.ctx.command_path} --help`"
+    return Failure("UsageError", error.format_message(), culprit, hint, 2)
+
+
+def _debug_hint() -> str | None:
+    return None if os.environ.get(DEBUG_VARIABLE) == "1" else f"set {DEBUG_VARIABLE}=1 for the traceback"
+
+
+class LakeGroup(click.Group):
+    """The root command; ends every invocation in the way described above."""
+
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always exits
+        """Run and exit."""
+        given = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        try:
+            returned = super().main(given, **extra)
+        except BrokenPipeError:
+            # the reader of our output went away (`lakeindex history ... | head`); nothing is left to say it to
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: no traceback for a user
+            if os.environ.get(DEBUG_VARIABLE) == "1":
+                traceback.print_exception(error, file=sys.stderr)
+            sys.exit(_fail(Failure.of(error), as_json="--json" in given))
+        sys.exit(returned if isinstance(returned, int) else 0)
+
+
+def _fail(failure: Failure, *, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"schema_version": ERROR_SCHEMA_VERSION, "error": failure.as_dict()}))
+    else:
+        click.echo(f"{failure.kind}: {failure.message}", err=True)
+        if failure.culprit and failure.culprit not in failure.message:
+            click.echo(f"  at:   {failure.culprit}", err=True)
+        if failure.hint:
+            click.echo(f"  cure: {failure.hint}", err=True)
+    return failure.exit_code

@@ -1,0 +1,226 @@
+"""Results for a person: tables, the funnel of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+if TYPE_CHECKING:
+    from lakeindex.services.check_report import CheckReport
+    from lakeindex.services.creating import CreatedTable
+    from lakeindex.services.history import HistoryEntry, TableHistory
+    from lakeindex.services.inspection import Column, SizeBucket, TableInspection
+    from lakeindex.services.reading import ReadSummary
+    from lakeindex.services.rolling_back import RollbackSummary
+    from lakeindex.stages.summary import RunSummary, StageSummary
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP: Final = 1024
+_SHOWN_COLUMNS: Final = 40
+_MOST_VIOLATIONS: Final = 50
+
+
+def human_bytes(size: int) -> str:
+    """``1.5 MiB``."""
+    value = float(size)
+    for unit in _UNITS[:-1]:
+        if value < _STEP:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _STEP
+    return f"{value:.1f} {_UNITS[-1]}"
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _facts(title: str, rows: list[tuple[str, str]]) -> Grid:
+    grid = Grid(title=escape(title), title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(name, escape(value))
+    return grid
+
+
+def _grid(*columns: str, text: int = 1) -> Grid:
+    """A table whose first ``text`` columns are text and the others numbers."""
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for at, name in enumerate(columns):
+        grid.add_column(name, justify="left" if at < text else "right", overflow="fold")
+    return grid
+
+
+def show_run(console: Console, run: RunSummary) -> None:
+    """What an upsert or delete did to every row, and the funnel of its stages."""
+    done = f"committed {run.instant}" if run.instant and not run.noop else "nothing committed"
+    if run.noop and run.instant:
+        done = f"done before, in {run.instant}"
+    console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {done}")
+    fates = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
+    counts = ", ".join(f"{_count(getattr(run, name))} {name}" for name in fates if getattr(run, name))
+    console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}" if counts else ""))
+    if run.files_created or run.files_rewritten:
+        console.print(
+            f"{_count(run.files_created)} files created, {_count(run.files_rewritten)} rewritten, "
+            f"{human_bytes(run.bytes_written)} written, {_count(run.rows_copied)} untouched rows copied, "
+            f"{run.seconds:.2f} s"
+        )
+    if run.stages:
+        console.print(_funnel(run))
+
+
+def _funnel(run: RunSummary) -> Grid:
+    grid = _grid("stage", "rows in", "rows out", "pairs in", "pairs out", "pairs kept", "seconds", "read", "requests")
+    for stage in run.stages:
+        grid.add_row(
+            stage.name + (" (reused)" if stage.reused else ""),
+            _count(stage.rows_in),
+            _count(stage.rows_out),
+            _count(stage.pairs_in),
+            _count(stage.pairs_out),
+            _kept(stage),
+            f"{stage.seconds:.2f}",
+            human_bytes(stage.bytes_read),
+            _count(stage.requests),
+        )
+    return grid
+
+
+def _kept(stage: StageSummary) -> str:
+    return f"{100 * stage.pairs_out / stage.pairs_in:.2f} %" if stage.pairs_in else ""
+
+
+def show_created(console: Console, created: CreatedTable) -> None:
+    """A new table."""
+    rows = [
+        ("where", created.uri),
+        ("version", str(created.version)),
+        ("record key", ", ".join(created.key_fields)),
+        ("partitions", ", ".join(created.partition_fields) or "none"),
+        ("ordering", created.ordering_field or "none"),
+        ("key generator", created.key_generator or ""),
+        ("index", created.index_type),
+        ("merge mode", created.merge_mode),
+        ("columns", _columns(created.columns)),
+    ]
+    console.print(_facts(f"created {created.table}", rows))
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    shown = ", ".join(f"{column.name} {column.type}" for column in columns[:_SHOWN_COLUMNS])
+    more = len(columns) - _SHOWN_COLUMNS
+    return f"{shown}, and {more} more" if more > 0 else shown
+
+
+def show_inspection(console: Console, found: TableInspection) -> None:
+    """What a table is."""
+    index = found.index_type or "not bound yet (BLOOM, unless the first write says otherwise)"
+    pending = ", ".join(f"{one.action} {one.instant} ({one.state})" for one in found.pending)
+    instants = ", ".join(f"{count} {action}" for action, count in found.instants.items())
+    size = (
+        f"{_count(found.rows)} rows in {_count(found.files)} files of {_count(found.partitions)} partitions, "
+        f"{human_bytes(found.bytes)}"
+    )
+    rows = [
+        ("where", found.uri),
+        ("type, version", f"{found.table_type}, {found.version}"),
+        ("record key", ", ".join(found.key_fields) or "generated by Hudi"),
+        ("partitions by", ", ".join(found.partition_fields) or "nothing"),
+        ("ordering", ", ".join(found.ordering_fields) or "none"),
+        ("key generator", found.key_generator or "unknown"),
+        ("index", index),
+        ("merge mode", found.merge_mode or "the table does not say"),
+        ("metadata table", ", ".join(found.metadata_partitions) or "none"),
+        ("columns", _columns(found.columns) or "the table does not say"),
+        ("instants", instants or "none"),
+        ("last commit", f"{found.last_commit} ({found.last_commit_time})" if found.last_commit else "none"),
+        ("pending", pending or "none"),
+        ("savepoints", ", ".join(found.savepoints) or "none"),
+        ("size", size),
+        ("file sizes", _sizes(found.file_sizes)),
+        ("superseded", f"{_count(found.older_files)} files, {human_bytes(found.older_bytes)}"),
+        ("uncommitted", f"{_count(found.uncommitted_files)} files"),
+        ("writable", "yes" if found.refusal is None else f"no: {found.refusal.message} ({found.refusal.hint})"),
+    ]
+    console.print(_facts(found.name, rows))
+
+
+def _sizes(buckets: tuple[SizeBucket, ...]) -> str:
+    texts = []
+    for bucket in buckets:
+        if bucket.files:
+            below = "larger" if bucket.below_bytes is None else f"below {human_bytes(bucket.below_bytes)}"
+            texts.append(f"{_count(bucket.files)} {below}")
+    return ", ".join(texts) or "none"
+
+
+def show_history(console: Console, history: TableHistory) -> None:
+    """The instants of a table."""
+    grid = _grid(
+        *("instant", "time", "action", "operation", "batch"),
+        *("inserts", "updates", "deletes", "created", "rewritten", "removed", "bytes"),
+        text=5,
+    )
+    for entry in history.instants:
+        grid.add_row(
+            entry.instant,
+            entry.time or "",
+            entry.action if entry.state == "completed" else f"{entry.action} ({entry.state})",
+            escape(entry.operation or _target(entry)),
+            escape(entry.batch_id or ""),
+            *(_count(count) for count in (entry.inserts, entry.updates, entry.deletes)),
+            *(_count(count) for count in (entry.files_created, entry.files_rewritten, entry.files_removed)),
+            "" if entry.bytes_written is None else human_bytes(entry.bytes_written),
+        )
+    console.print(grid if history.instants else f"{escape(history.table)} has no instants yet")
+    for entry in history.instants:
+        if entry.problem:
+            console.print(f"[red]damaged[/red] {entry.action} {entry.instant}: {escape(entry.problem)}")
+
+
+def _target(entry: HistoryEntry) -> str:
+    return f"of {entry.target}" if entry.target else ""
+
+
+def show_check(console: Console, report: CheckReport) -> None:
+    """What a check found."""
+    checked = report.checked
+    console.print(
+        f"checked {_count(checked.instants)} instants, {_count(checked.partitions)} partitions, "
+        f"{_count(checked.files)} files, {_count(checked.rows)} rows ({human_bytes(checked.bytes)}), "
+        f"{_count(checked.filters)} filters, {_count(checked.ranges)} key ranges, "
+        f"{_count(checked.keys_recomputed)} keys made anew; a key is unique in its {checked.unique_scope}; "
+        f"{report.seconds:.2f} s"
+    )
+    for note in report.notes:
+        console.print(f"note: {escape(note)}")
+    for violation in report.violations[:_MOST_VIOLATIONS]:
+        console.print(f"[red]{violation.kind}[/red] {escape(violation.message)}\n  cure: {escape(violation.hint)}")
+    more = len(report.violations) - _MOST_VIOLATIONS
+    if more > 0:
+        console.print(f"and {_count(more)} more (--json lists them all)")
+    console.print(
+        "[green]every invariant holds[/green]" if report.ok else f"{len(report.violations)} invariants broken"
+    )
+
+
+def show_read(console: Console, summary: ReadSummary) -> None:
+    """What was read."""
+    console.print(
+        f"{_count(summary.rows)} rows as of {summary.as_of or summary.instant or 'the beginning'}"
+        + (f" written after {summary.since}" if summary.since else "")
+        + f" from {_count(summary.files)} files to {escape(summary.out)} ({human_bytes(summary.bytes_written)})"
+    )
+
+
+def show_rollback(console: Console, summary: RollbackSummary) -> None:
+    """What was taken back."""
+    console.print(
+        f"rolled {summary.instant} back"
+        + (f" with {summary.rollback_instant}" if summary.rollback_instant else "")
+        + f"; {_count(len(summary.files_deleted))} files deleted; the newest commit is {summary.last_commit or 'none'}"
+    )

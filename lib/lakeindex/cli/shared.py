@@ -1,0 +1,97 @@
+"""What commands have in common: options, pairs, consoles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from lakeindex.errors import OptionError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakeindex.runners.progress import Progress
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Printable(Protocol):
+    """A result with a JSON form."""
+
+    def to_json(self) -> str:
+        """One JSON object."""
+
+
+def table_argument(function: _F) -> _F:
+    """TABLE, a path or URL."""
+    return click.argument("table", metavar="TABLE")(function)
+
+
+def json_option(function: _F) -> _F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, also on failure.")(
+        function
+    )
+
+
+def pairs_option(function: _F) -> _F:
+    """``-o key=value``."""
+    return click.option(
+        "-o",
+        "--option",
+        "options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option; `lakeindex options` lists them.",
+    )(function)
+
+
+def parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """``-o`` texts as option names and values.
+
+    Raises:
+        OptionError: one without ``=``, or one name with two values.
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        key = key.strip()
+        if not sign or not key:
+            raise OptionError(f"-o cannot be {text!r}", culprit=text, hint="write -o KEY=VALUE")
+        if pairs.setdefault(key, value) != value:
+            raise OptionError(
+                f"option {key} is given twice: {pairs[key]!r} and {value!r}", culprit=key, hint="give one"
+            )
+    return pairs
+
+
+def split_names(text: str | None) -> tuple[str, ...]:
+    """Names between commas."""
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def out_console() -> Console:
+    """Results: stdout. Piped output is as wide as it needs to be."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    return console if console.is_terminal else Console(highlight=False, width=200)
+
+
+def progress() -> Progress:
+    """Bars on stderr, if that is a terminal."""
+    from rich.console import Console
+
+    from lakeindex.runners.progress import progress_for
+
+    return progress_for(Console(stderr=True))
+
+
+def say(result: Printable, show: Callable[[Console], None], *, as_json: bool) -> None:
+    """Print a result: as one JSON object, or for a person."""
+    if as_json:
+        click.echo(result.to_json())
+    else:
+        show(out_console())
