@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from lakeindex.errors import TableCorruptError
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.protocol import FileFacts
 from lakeindex.index.registry import index_for
@@ -100,7 +101,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
         return done
     chunks = chunks_of(folder, staged)
     files = _files_in_scope(facts, snapshot, chunks)
-    lookup_files = _with_footers(spec, files, runner)
+    lookup_files = _with_footers(spec, facts, files, runner)
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
     files_part = folder.write_table(f"{attempt}/files.parquet", files_table(lookup_files))
     packs = pack([float(c.rows) for c in chunks], runner.slots * 2)
@@ -142,7 +143,7 @@ def _files_in_scope(facts: TableFacts, snapshot: Snapshot, chunks: Sequence[Chun
     return [file for partition in touched for file in snapshot.base_files(partition)]
 
 
-def _with_footers(spec: RunSpec, files: list[BaseFile], runner: Runner) -> list[LookupFile]:
+def _with_footers(spec: RunSpec, facts: TableFacts, files: list[BaseFile], runner: Runner) -> list[LookupFile]:
     """Footers of all files: from the cache where it has them; the others are read by tasks and added to it."""
     cache = FooterCache(storage_at(spec.table_uri)) if spec.config.footer_cache else None
     known = cache.load(files) if cache is not None else {}
@@ -166,7 +167,27 @@ def _with_footers(spec: RunSpec, files: list[BaseFile], runner: Runner) -> list[
                 footer.problem,
             )
         )
+    _check_encoding(facts, found)
     return found
+
+
+def _check_encoding(facts: TableFacts, files: Sequence[LookupFile]) -> None:
+    """Refuse files whose keys another release encoded differently: every key would be taken for a new one.
+
+    Raises:
+        TableCorruptError: naming the file.
+    """
+    if not facts.keys.encoding_is_open:
+        return
+    prefix = f"{facts.keys.record_key_fields[0]}:"
+    for file in files:
+        for key in (file.min_key, file.max_key):
+            if key is not None and key.startswith(prefix) is facts.keys.complex_new_encoding:
+                raise TableCorruptError(
+                    f"{file.file.path!r} holds key {key!r}, which is not encoded as the table's other one-field complex keys",
+                    culprit=file.file.path,
+                    hint="rows were written by Hudi releases that encode such keys differently; roll those commits back",
+                )
 
 
 def _groups(files: list[BaseFile], slots: int) -> Iterable[list[BaseFile]]:

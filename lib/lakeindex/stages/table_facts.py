@@ -6,12 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.config import WriteConfig
-from lakeindex.errors import TableUnsupportedError
+from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.model import BaseFile, KeyGeneratorType, MergeMode
 from lakeindex.stages.context import TableFacts
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
-from lakeindex.table.binding import TableBinding
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.write.avro_schema import META_COLUMNS, schema_from_avro
@@ -19,6 +18,7 @@ from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys import KeySpec, detect_complex_encoding
 
 _SAMPLED_FILES = 3
+_ENCODINGS = {True: "bare `value`", False: "`field:value`"}
 
 
 def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
@@ -51,7 +51,17 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
         OptionError: an option differs from what is bound, or the table needs a choice.
         TableCorruptError: stored keys have both encodings of a one-field complex key.
     """
-    return table.bind(config, complex_key_new_encoding=_stored_encoding(table, snapshot))
+    stored = _stored_encoding(table, snapshot)
+    bound = table.bind(config, complex_key_new_encoding=stored)
+    agreed = None if bound.binding is None else bound.binding.complex_key_new_encoding
+    if stored is not None and agreed is not None and stored is not agreed:
+        raise TableCorruptError(
+            f"table {table.name!r} is bound to {_ENCODINGS[agreed]} record keys, but stored keys are {_ENCODINGS[stored]}",
+            culprit=table.properties.key_fields[0],
+            hint="another writer encodes one-field complex keys differently; an upsert would double every key. Roll its "
+            "commits back, or rewrite its rows",
+        )
+    return bound
 
 
 def _stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
@@ -71,16 +81,6 @@ def _keys_of(store: Storage, file: BaseFile) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
 
 
-def _key_spec(table: Table, binding: TableBinding) -> KeySpec:
-    """How keys are made; version 6 stores bare partition fields, their kinds come from the binding."""
-    properties = table.properties
-    entries = dict(properties.entries)
-    if properties.key_generator is KeyGeneratorType.CUSTOM and properties.partition_types:
-        fields = zip(properties.partition_fields, properties.partition_types, strict=True)
-        entries["hoodie.datasource.write.partitionpath.field"] = ",".join(f"{name}:{kind}" for name, kind in fields)
-    return KeySpec.from_properties(entries, complex_new_encoding=bool(binding.complex_key_new_encoding))
-
-
 def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFacts:
     """Facts for a run with these options, from a bound table."""
     binding = table.bound_for(config)
@@ -89,7 +89,7 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
     return TableFacts(
         name=table.name,
         schema=table_schema(table, snapshot),
-        keys=_key_spec(table, binding),
+        keys=KeySpec.from_properties(table.key_properties()),
         ordering_field=properties.ordering_field if event_time else None,
         merge_mode=binding.merge_mode,
         index_type=binding.index_type,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeindex.errors import OptionError
+from lakeindex.errors import OptionError, TableCorruptError
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
@@ -130,3 +130,20 @@ def test_upsert_new_rows_roll_over_at_the_target_size(tmp_path: Path):
     summary = table.upsert(batch_of(rows), options=options)
     assert summary.files_created == 10
     assert len(rows_of(table)) == 1000
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_upsert_one_field_complex_keys_of_another_encoding_are_refused(tmp_path: Path, bare: bool):
+    options = {"hoodie__table__keygenerator__type": "COMPLEX"}
+    encoding = {"hoodie__write__complex__keygen__new__encoding": str(bare).lower()}
+    table = make_table(tmp_path / "t", **options, **encoding)
+    table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    assert [r["_hoodie_record_key"] for r in rows_of(table)] == ["a" if bare else "id:a"]
+    for place in (".hoodie/.lakeindex/table.json", ".hoodie/hoodie.properties"):
+        path = tmp_path / "t" / place
+        old, new = f'encoding":{str(bare).lower()}', f'encoding":{str(not bare).lower()}'
+        path.write_text(path.read_text().replace(old, new).replace(old.replace(":", "\\:"), new.replace(":", "\\:")))
+    with pytest.raises(TableCorruptError, match="encode") as caught:
+        table.upsert(batch_of([Row("a", "x", 2, "2")]))
+    assert caught.value.exit_code == 4
+    assert len(rows_of(table)) == 1
