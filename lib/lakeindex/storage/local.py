@@ -146,7 +146,7 @@ class LocalStorage:
         """Remove the object; its folder stays (see :func:`remove_empty_folders`)."""
         try:
             os.unlink(self._full(path))  # noqa: PTH108 - hot path
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return
         except OSError as error:
             raise _failed("delete", path, error) from error

@@ -1,0 +1,53 @@
+"""One store of every adapter, empty, for the contract suite."""
+
+import os
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakeindex.storage import Storage, open_storage
+from lakeindex.storage.memory import MemoryStorage
+
+_FAKE_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+_BUCKET = "lakeindex-contract"
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    request = urllib.request.Request(f"http://{host}:{port}/{_BUCKET}", method="PUT")
+    with urllib.request.urlopen(request, timeout=10):
+        pass
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def moto_env(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in _FAKE_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto_endpoint)
+    return f"s3://{_BUCKET}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(params=["memory", "local", "moto", pytest.param("s3", marks=pytest.mark.s3)])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """An empty store; ``s3`` needs LAKEINDEX_S3_ENDPOINT, LAKEINDEX_S3_BUCKET and AWS credentials."""
+    if request.param == "memory":
+        return MemoryStorage.named(f"contract-{uuid.uuid4().hex}")
+    if request.param == "local":
+        return open_storage(str(tmp_path / "store"))
+    if request.param == "moto":
+        return open_storage(request.getfixturevalue("moto_env"))
+    endpoint = os.environ.get("LAKEINDEX_S3_ENDPOINT")
+    if not endpoint:
+        pytest.skip("LAKEINDEX_S3_ENDPOINT is not set")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    return open_storage(f"s3://{os.environ.get('LAKEINDEX_S3_BUCKET', 'lakeindex')}/{uuid.uuid4().hex}")

@@ -1,0 +1,208 @@
+"""What every adapter of the storage port must do."""
+
+import pickle
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from lakeindex.storage import Storage, open_storage
+
+ODD_NAMES = (
+    "a b",
+    "c%2Fd",
+    "e:f",
+    "year=2013/month=01/x.parquet",
+    "q?x=1",
+    "st*r",
+    "100%",
+    "~t",
+    "[b]{c}|^`",
+    'quo"te',
+    "as ia/ü-ñ-日本-😀",
+    ".hoodie/.temp/x.marker.CREATE",
+    ".hidden",
+    "trail.",
+    "eq=a&b+c",
+    "p=<1>",
+    "a@b,c;d!e$f'(g)",
+)
+
+
+def test_what_is_written_is_read(storage: Storage) -> None:
+    storage.write("a/b.bin", b"first")
+    assert storage.read("a/b.bin") == b"first"
+    storage.write("a/b.bin", b"second, longer")
+    assert storage.read("a/b.bin") == b"second, longer"
+    storage.write("empty", b"")
+    assert storage.read("empty") == b""
+    assert storage.head("empty").size_bytes == 0
+
+
+def test_create_never_replaces(storage: Storage) -> None:
+    storage.create("a/b", b"one")
+    with pytest.raises(ObjectExistsError) as caught:
+        storage.create("a/b", b"two")
+    assert caught.value.culprit == "a/b"
+    assert storage.read("a/b") == b"one"
+    storage.write("plain", b"written")
+    with pytest.raises(ObjectExistsError):
+        storage.create("plain", b"")
+
+
+def test_racing_creates_have_one_winner(storage: Storage) -> None:
+    barrier = threading.Barrier(8)
+
+    def race(number: int) -> bool:
+        barrier.wait()
+        try:
+            storage.create("lock/1", f"racer {number}".encode() * 100)
+        except ObjectExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        won = [number for number, winner in enumerate(pool.map(race, range(8))) if winner]
+    assert len(won) == 1
+    assert storage.read("lock/1") == f"racer {won[0]}".encode() * 100
+    assert [one.path for one in storage.list("lock")] == ["lock/1"]
+
+
+def test_replacing_is_whole_for_readers(storage: Storage) -> None:
+    contents = [bytes([value]) * 100_000 for value in (1, 2)]
+    storage.write("x", contents[0])
+    stop = threading.Event()
+
+    def rewrite() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            storage.write("x", contents[turn % 2])
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    try:
+        for _ in range(30):
+            assert storage.read("x") in contents
+    finally:
+        stop.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("path", ODD_NAMES)
+def test_names_are_byte_exact(storage: Storage, path: str) -> None:
+    storage.create(path, path.encode())
+    assert [one.path for one in storage.list()] == [path]
+    assert storage.read(path) == path.encode()
+    assert storage.head(path).path == path
+    folder = path.rpartition("/")[0]
+    assert [one.path for one in storage.list_folder(folder).objects] == [path]
+    if folder:
+        assert storage.list_folder(folder.rpartition("/")[0]).folders == (folder,)
+    storage.delete(path)
+    assert storage.list() == []
+
+
+def test_ranges(storage: Storage) -> None:
+    storage.write("x", bytes(range(100)))
+    assert storage.read_range("x", 10, 5) == bytes(range(10, 15))
+    assert storage.read_range("x", 90, 50) == bytes(range(90, 100))
+    assert storage.read_range("x", 100, 10) == b""
+    assert storage.read_range("x", 500, 10) == b""
+    assert storage.read_range("x", 3, 0) == b""
+    storage.write("empty", b"")
+    assert storage.read_range("empty", 0, 10) == b""
+
+
+def test_missing_objects(storage: Storage) -> None:
+    storage.write("folder/x", b"")
+    for path in ("none", "folder/none", "folder", "folder/x/y"):
+        for call in (
+            lambda p=path: storage.read(p),
+            lambda p=path: storage.head(p),
+            lambda p=path: storage.read_range(p, 0, 1),
+        ):
+            with pytest.raises(ObjectNotFoundError):
+                call()
+        storage.delete(path)
+    assert storage.read("folder/x") == b""
+
+
+def test_listing_goes_deep_and_is_sorted(storage: Storage) -> None:
+    paths = ["b/2", "a", "b/1/x", ".hoodie/.p", "b/1/y", "b/10", "bb/1"]
+    for path in paths:
+        storage.write(path, path.encode())
+    assert [one.path for one in storage.list()] == sorted(paths)
+    assert [one.path for one in storage.list("b")] == ["b/1/x", "b/1/y", "b/10", "b/2"]
+    assert storage.list("b/") == storage.list("b")
+    assert storage.list("none") == []
+    assert storage.list("a") == []
+    assert {one.size_bytes for one in storage.list("b/1")} == {5}
+
+
+def test_one_level(storage: Storage) -> None:
+    for path in ("a", "b/1", "b/c/2", ".hoodie/.temp/3"):
+        storage.write(path, b"")
+    top = storage.list_folder()
+    assert (top.folders, [one.path for one in top.objects]) == ((".hoodie", "b"), ["a"])
+    inner = storage.list_folder("b")
+    assert (inner.folders, [one.path for one in inner.objects]) == (("b/c",), ["b/1"])
+    assert storage.list_folder("none").folders == ()
+    assert storage.list_folder("none").objects == ()
+
+
+def test_nothing_leaves_the_root(storage: Storage) -> None:
+    for path in ("../x", "a/../../x", "/etc/passwd", "", "a//b", "./a", "a/.", "a\x00b"):
+        for call in (
+            lambda p=path: storage.read(p),
+            lambda p=path: storage.write(p, b""),
+            lambda p=path: storage.create(p, b""),
+            lambda p=path: storage.delete(p),
+            lambda p=path: storage.head(p),
+            lambda p=path: storage.read_range(p, 0, 1),
+        ):
+            with pytest.raises(StorageError, match="path"):
+                call()
+    for prefix in ("../", "a/../..", "/etc"):
+        with pytest.raises(StorageError):
+            storage.list(prefix)
+        with pytest.raises(StorageError):
+            storage.list_folder(prefix)
+
+
+def test_deleting_twice_is_fine(storage: Storage) -> None:
+    storage.write("x", b"1")
+    storage.delete("x")
+    storage.delete("x")
+    storage.create("x", b"2")
+    assert storage.read("x") == b"2"
+
+
+def test_times_are_now(storage: Storage) -> None:
+    storage.write("x", b"1")
+    assert abs(storage.head("x").modified_ms - time.time() * 1000) < 120_000
+    assert storage.list()[0] == storage.head("x")
+
+
+def test_an_etag_changes_with_the_content(storage: Storage) -> None:
+    storage.write("x", b"one")
+    before = storage.head("x").etag
+    storage.write("x", b"two")
+    assert before is not None
+    assert storage.head("x").etag != before
+
+
+def test_sync(storage: Storage) -> None:
+    storage.write("a/b/c", b"1")
+    storage.write("d", b"1")
+    storage.sync(["a/b/c", "d"])
+    storage.sync([])
+
+
+def test_a_store_travels_by_pickle_and_by_uri(storage: Storage) -> None:
+    storage.write("x", b"1")
+    assert pickle.loads(pickle.dumps(storage)).read("x") == b"1"
+    assert open_storage(storage.uri).read("x") == b"1"
+    assert len(pickle.dumps(storage)) < 300

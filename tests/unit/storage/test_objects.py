@@ -1,0 +1,75 @@
+"""What is special about object stores."""
+
+import pytest
+
+from lakeindex.errors import ObjectExistsError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.storage import open_storage
+from lakeindex.storage.objects import ObjectStorage
+
+
+def test_prefixes_do_not_see_each_other(moto_env: str) -> None:
+    one, other = open_storage(f"{moto_env}/t"), open_storage(f"{moto_env}/t2")
+    one.write("x", b"1")
+    other.write("y", b"2")
+    assert [o.path for o in one.list()] == ["x"]
+    assert [o.path for o in open_storage(moto_env).list()] == ["t/x", "t2/y"]
+
+
+def test_keys_are_not_encoded(moto_env: str) -> None:
+    store = open_storage(f"{moto_env}/a b%20")
+    store.write("c%2Fd e", b"1")
+    assert [one.path for one in open_storage(moto_env).list()] == ["a b%20/c%2Fd e"]
+
+
+def test_a_large_write_is_one_object(moto_env: str) -> None:
+    store = open_storage(moto_env)
+    data = bytes(range(256)) * 50_000
+    store.write("big.parquet", data)
+    assert store.head("big.parquet").size_bytes == len(data)
+    assert store.read_range("big.parquet", 12_000_000, 256) == data[12_000_000:12_000_256]
+
+
+def test_a_create_that_finds_its_own_bytes_still_says_exists(moto_env: str) -> None:
+    store = open_storage(moto_env)
+    store.create("x", b"1")
+    with pytest.raises(ObjectExistsError):
+        store.create("x", b"1")
+
+
+def test_without_an_endpoint_a_write_is_of_unknown_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    from datetime import timedelta
+
+    monkeypatch.setattr("lakeindex.storage.objects.CONTROL_TIMEOUT", timedelta(milliseconds=300))
+    for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_REGION", "us-east-1")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    store = open_storage("s3://bucket/x")
+    with pytest.raises(UnknownOutcomeError) as caught:
+        store.create("y", b"1")
+    assert "y" in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_plain_http_only_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage.invalid:9000")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    with pytest.raises(StorageError):
+        open_storage("s3://bucket/x").read("y")
+
+
+@pytest.mark.parametrize("uri", ["s3:///x", "s3://", "ftp://b/x"])
+def test_urls_without_a_bucket(uri: str) -> None:
+    with pytest.raises(OptionError):
+        ObjectStorage(uri)
+
+
+@pytest.mark.parametrize("scheme", ["gs", "az"])
+def test_other_clouds_are_named_by_their_scheme(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+    store = open_storage(f"{scheme}://bucket/table")
+    assert isinstance(store, ObjectStorage)
+    assert store.uri == f"{scheme}://bucket/table"
