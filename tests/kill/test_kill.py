@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kill
 
 ROOT = Path(__file__).parents[2]
 LOCAL = "import sys; from lakeindex.cli import main; sys.argv[0] = 'lakeindex'; main()"
-LOCAL_ROUNDS = 30
+LOCAL_ROUNDS = 20
 JOB_ROUNDS = 2
 
 
@@ -63,6 +63,7 @@ def finished(command: list[str]) -> bytes:
     return out
 
 
+@pytest.mark.timeout(900)
 def test_kill_local_runner_at_random_times(tmp_path: Path):
     rng = random.Random(20130101)
     table, oracle = make_table(tmp_path / "t"), Oracle()
