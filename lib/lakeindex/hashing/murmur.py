@@ -12,7 +12,8 @@ they are sign-extended (Java bytes are signed) and the *last* byte of the key is
 Only ``h`` depends on the seed. A filter hashes a key ``k`` times, each hash seeding the next, so a key's words
 are mixed once (:func:`mix_words`) and each of the k rounds (:func:`hash_round`) is two cheap steps a word.
 
-This module imports numba; it is imported only where keys are hashed.
+This module imports numba; it is imported only where keys are hashed. Compiled code is cached by the file of the kernel:
+after a change of a helper here, touch the modules whose kernels use it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lakeindex.hashing.arrow import StringArray, string_buffers
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_M: Final = np.uint32(0x5BD1E995)
+MULTIPLIER: Final = np.uint32(0x5BD1E995)
 
 READ_BYTES: Final = numba.types.Array(numba.uint8, 1, "C", readonly=True)
 READ_OFFSETS: Final = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -67,9 +68,9 @@ def mix_words(data: npt.NDArray[np.uint8], start: int, length: int, words: npt.N
         k |= np.uint32(data[p + 1]) << np.uint32(8)
         k |= np.uint32(data[p + 2]) << np.uint32(16)
         k |= np.uint32(data[p + 3]) << np.uint32(24)
-        k = np.uint32(k * _M)
+        k = np.uint32(k * MULTIPLIER)
         k ^= k >> np.uint32(24)
-        words[j] = np.uint32(k * _M)
+        words[j] = np.uint32(k * MULTIPLIER)
     left = length & 3
     end = start + length
     tail = np.uint32(0)
@@ -87,11 +88,11 @@ def hash_round(words: npt.NDArray[np.uint32], length: int, tail: np.uint32, seed
     """The key's hash under ``seed``, from its mixed words."""
     h = np.uint32(seed ^ np.uint32(length))
     for j in range(length >> 2):
-        h = np.uint32(h * _M) ^ words[j]
+        h = np.uint32(h * MULTIPLIER) ^ words[j]
     if length & 3:
-        h = np.uint32((h ^ tail) * _M)
+        h = np.uint32((h ^ tail) * MULTIPLIER)
     h ^= h >> np.uint32(13)
-    h = np.uint32(h * _M)
+    h = np.uint32(h * MULTIPLIER)
     h ^= h >> np.uint32(15)
     return h
 

@@ -77,6 +77,16 @@ def test_false_positives_are_within_twice_the_formula(filter_type: FilterType, r
     assert expected_fpp(built) * asked == pytest.approx(expected, rel=0.25)
 
 
+@given(st.lists(st.integers(1, 9), max_size=60), sizes)
+def test_keys_side_by_side_equal_keys_one_by_one(lengths: list[int], size: FilterSize) -> None:
+    texts = [chr(97 + n % 26) * length for n, length in enumerate(sorted(lengths))]
+    one_row = FilterSize(FilterType.SIMPLE, size.entries, 1, size.fpp)
+    bits = np.zeros_like(build_sized(pa.array([], pa.string()), one_row).bits)
+    for text in texts:
+        bits |= build_sized(pa.array([text]), one_row).bits
+    assert np.array_equal(build_sized(pa.array(texts, pa.string()), one_row).bits, bits)
+
+
 def test_expected_fpp_shows_that_hudis_default_stops_filtering() -> None:
     config = WriteConfig(filter_sizing=FilterSizing.FIXED, filter_entries=600, filter_max_entries=1_000)
     good = build_filter(numbered("key-", 0, 1_200), config)
