@@ -31,9 +31,7 @@ def rewrite(path: Path, change: Change | None = None, entries: dict[str, str | N
     """Write a base file again with other rows, or other footer entries (None takes one out)."""
     source = pq.ParquetFile(path)
     rows = source.read()
-    footer = {
-        key: value for key, value in (source.metadata.metadata or {}).items() if key != b"ARROW:schema"
-    }
+    footer = {key: value for key, value in (source.metadata.metadata or {}).items() if key != b"ARROW:schema"}
     for name, text in (entries or {}).items():
         footer.pop(name.encode(), None)
         if text is not None:
@@ -56,7 +54,9 @@ def with_value(column: str, row: int, value: object) -> Change:
         at = rows.schema.get_field_index(column)
         values = rows.column(at).to_pylist()
         values[row] = value
-        return rows.set_column(at, rows.schema.field(at).with_nullable(True), pa.array(values, rows.schema.field(at).type))
+        return rows.set_column(
+            at, rows.schema.field(at).with_nullable(True), pa.array(values, rows.schema.field(at).type)
+        )
 
     return change
 

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,9 @@ files_of_keys = st.lists(st.lists(st.one_of(plain_key_texts, key_texts), max_siz
 
 
 @given(files_of_keys, st.integers(1, 20))
-def test_finds_exactly_the_keys_that_occur_twice(tmp_path_factory, files: list[list[str]], rows_at_once: int):
+def test_finds_exactly_the_keys_that_occur_twice(
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[str]], rows_at_once: int
+):
     folder: Path = tmp_path_factory.mktemp("hashes")
     paths = []
     for number, keys in enumerate(files):

@@ -95,7 +95,7 @@ def test_nonsense_is_no_point_in_time(simple: Path, text: str):
 def test_a_time_whose_files_were_cleaned_away_is_refused(tmp_path: Path):
     table = unpack_table("h0150_v6_clean", tmp_path)
     commits = sorted(p.name.split(".")[0] for p in (table / ".hoodie").glob("*.commit"))
-    with pytest.raises(UsageError, match="cleaned away|archived"):
+    with pytest.raises(UsageError, match=r"cleaned away|archived"):
         read_rows(str(table), as_of=commits[0])
     assert read_rows(str(table), as_of=commits[-1]).num_rows == read_rows(str(table)).num_rows
 
