@@ -27,7 +27,6 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
-from lakeindex.table.footer_chunks import column_chunks
 
 RECORD_KEY: Final = "_hoodie_record_key"
 
@@ -187,6 +186,8 @@ def _key_chunk_ends(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) 
         ) from None
     if metadata.schema.column(place).physical_type != "BYTE_ARRAY":
         raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
+    from lakeindex.table.footer_chunks import column_chunks  # numba: not for those who only import this module
+
     chunks = column_chunks(raw, place, metadata.num_row_groups)
     if chunks is None:
         raise _corrupt(base_file, "its row groups cannot be read")
