@@ -142,7 +142,7 @@ class MemoryStorage:
         """Remove."""
 
         def effect(_: bytes) -> None:
-            self._objects.pop(path, None)
+            self._drop(path)
 
         self._change("delete", path, b"", effect)
 
@@ -194,6 +194,9 @@ class MemoryStorage:
         self._version += 1
         self._objects[path] = (bytes(data), self._now_ms(), self._version)
         self.synced.discard(path)
+
+    def _drop(self, path: str) -> None:
+        self._objects.pop(path, None)
 
     def _get(self, path: str) -> tuple[bytes, int, int]:
         found = self._objects.get(path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from lakeindex.config import WriteConfig
 from lakeindex.errors import (
     BatchIdReusedError,
+    FencedError,
     InvariantError,
     LakeIndexError,
     StorageError,
@@ -311,7 +312,10 @@ class WriteSession:
         check_groups(plan, snapshot(context.storage, timeline))
         since = files_committed_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
         guards.recheck_inserts(since)
-        lock.check()
+        try:
+            lock.check()
+        except FencedError as error:
+            raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
         return None
 
     def _verdict(self, plan: RunPlan, commit: CommitMetadata, summary: str | None) -> Verdict:

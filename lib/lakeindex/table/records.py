@@ -39,7 +39,7 @@ def key_of(text: str) -> str:
 
 def encode(record: Mapping[str, object]) -> bytes:
     """JSON bytes; equal records give equal bytes."""
-    return json.dumps(record, sort_keys=True, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
+    return json.dumps(record, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.attempts import newest_attempt
 from lakeindex.table.avro_instants import parse_requested_replace
-from lakeindex.table.claims import Claim, claim_foreign, drop_claim, load_claims
+from lakeindex.table.claims import Claim, claim_foreign, claim_path, drop_claim, load_claims
 from lakeindex.table.ledger import LedgerEntry, record_batch
 from lakeindex.table.lock import TableLock
 from lakeindex.table.markers import remove_markers
@@ -73,7 +73,11 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
     if _is_archived(timeline, time):
         stands = _any_exists(storage, verdict.paths)
     else:
-        stands = _is_completed(timeline, time) or _put_commit(context, timeline, verdict, files_checked=files_checked)
+        stands = _is_completed(timeline, time)
+        if not stands:
+            stands = _put_commit(context, timeline, verdict, files_checked=files_checked) and not _is_raced(
+                context, time
+            )
         if not (stands and _is_intact(context, context.table.load_timeline(), time)):
             _withdraw(context, verdict)
             return False
@@ -162,19 +166,31 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
     for instant in reversed(timeline.pending_writes):
         if instant.time == own or instant.time in claimed:
             continue
-        verdict = load_verdict(context.storage, instant.time)
-        if verdict is not None and verdict.is_committed:
-            continue  # completed since the timeline was read
-        if verdict is None:
-            if _is_clustering(context.storage, timeline, instant):
-                continue
+        if _is_foreign(context, timeline, instant):
             if not is_dead_foreign(context, timeline, instant):
                 raise PendingInstantError(
                     f"instant {instant.time} ({instant.action}, {instant.state}) of another writer is in flight",
                     culprit=instant.time,
                     hint="wait for it; if its writer is dead, roll it back with `lakeindex rollback` or run with --force",
                 )
-        roll_back_unclaimed(context, instant.time)
+            roll_back_unclaimed(context, instant.time)
+        elif is_tombstoned(context.storage, instant.time):
+            roll_back_unclaimed(context, instant.time)
+
+
+def _is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
+    """Whether a pending write is another kind of writer's, and no scheduled clustering."""
+    if records.load(context.storage, claim_path(instant.time)) is not None:
+        return False
+    if load_verdict(context.storage, instant.time) is not None:
+        return False
+    return not _is_clustering(context.storage, timeline, instant)
+
+
+def is_tombstoned(storage: Storage, time: str) -> bool:
+    """Whether an instant was rolled back for good: what appears of it later is a zombie's."""
+    verdict = load_verdict(storage, time)
+    return verdict is not None and not verdict.is_committed
 
 
 def roll_back_unclaimed(context: WriteContext, time: str) -> RolledBack:
@@ -201,6 +217,15 @@ def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, 
         )
     context.storage.sync([path])
     return True
+
+
+def _is_raced(context: WriteContext, time: str) -> bool:
+    """Whether another kind of writer began between our checks and our commit.
+
+    It may have read the table before our commit was there, and will not look for conflicts: its commit would undo ours.
+    """
+    timeline = context.table.load_timeline()
+    return any(one.time != time and _is_foreign(context, timeline, one) for one in timeline.pending_writes)
 
 
 def _withdraw(context: WriteContext, verdict: Verdict) -> None:

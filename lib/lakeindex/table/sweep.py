@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakeindex.config import WriteConfig
-from lakeindex.format.file_names import crc_path
+from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import remove_temporary
@@ -31,6 +31,7 @@ from lakeindex.table.claims import load_claims
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.listing import all_base_files, base_files_in
+from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.verdicts import VERDICTS_FOLDER, load_verdict
@@ -142,7 +143,13 @@ def _tidy_records(context: WriteContext) -> None:
         attempt = newest_attempt(storage, key)
         if key not in claimed and (attempt is None or attempt.expires_ms + _RUN_MS < now):
             forget_run(storage, key)
-    first = context.table.load_timeline().first_write_time
+    timeline = context.table.load_timeline()
+    for folder in storage.list_folder(TEMP_FOLDER).folders:
+        # A zombie of ours may mark files of an instant that is decided; other writers' markers are their business.
+        time = folder.rpartition("/")[2]
+        if time not in timeline.pending_times and load_verdict(storage, time) is not None:
+            remove_markers(storage, time)
+    first = timeline.first_write_time
     for one in storage.list_folder(VERDICTS_FOLDER).objects:
         time = one.path.rpartition("/")[2].removesuffix(".json")
         if first is None or comparable(time) >= comparable(first):

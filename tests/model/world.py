@@ -1,0 +1,306 @@
+"""A tiny table whose data files are JSON, and writers that run the real commit protocol on it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
+from lakeindex.format.instants import COMMIT, ROLLBACK, completed_name, inflight_name, requested_name
+from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
+from lakeindex.format.properties import format_properties
+from lakeindex.model import BaseFile, InstantState
+from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.attempts import RunIdentity
+from lakeindex.table.commit import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host, Process
+from lakeindex.table.sweep import find_strays
+from lakeindex.table.timeline import Timeline
+
+PARTITION = "p"
+FIRST = "20251231000000000"
+CONFIG = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60, conflict_retries=5)
+PROPERTIES = {
+    "hoodie.table.name": "model",
+    "hoodie.table.type": "COPY_ON_WRITE",
+    "hoodie.table.version": "6",
+    "hoodie.timeline.layout.version": "1",
+    "hoodie.table.base.file.format": "PARQUET",
+    "hoodie.archivelog.folder": "archived",
+    "hoodie.populate.meta.fields": "true",
+    "hoodie.table.recordkey.fields": "id",
+    "hoodie.table.partition.fields": "region",
+    "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.table.timeline.timezone": "UTC",
+}
+Rows = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one run writes."""
+
+    run_id: str
+    rows: Rows
+    batch_id: str = ""
+    digest: str = "d1"
+
+    @property
+    def identity(self) -> RunIdentity:
+        return RunIdentity(self.run_id, self.batch_id or f"batch of {self.run_id}", self.digest)
+
+
+def file_id(number: int) -> str:
+    return f"{uuid.UUID(int=number)}-0"
+
+
+def encode_rows(rows: Rows) -> bytes:
+    return json.dumps(dict(sorted(rows.items()))).encode()
+
+
+def initial_objects(groups: Sequence[Rows]) -> dict[str, bytes]:
+    """A table with one commit, and one file group for each of ``groups``."""
+    files = [BaseFile(PARTITION, file_id(n), FIRST, "0-0-0") for n in range(len(groups))]
+    stats = tuple(stat_of(file, rows, None) for file, rows in zip(files, groups, strict=True))
+    objects = {
+        ".hoodie/hoodie.properties": format_properties(PROPERTIES),
+        f"{PARTITION}/.hoodie_partition_metadata": format_partition_metadata(PartitionMetadata(FIRST, 1)),
+        f".hoodie/{requested_name(FIRST)}": b"",
+        f".hoodie/{inflight_name(FIRST)}": b"",
+        f".hoodie/{completed_name(FIRST)}": format_commit_metadata(CommitMetadata({PARTITION: stats}, "UPSERT")),
+    }
+    objects.update({file.path: encode_rows(rows) for file, rows in zip(files, groups, strict=True)})
+    return objects
+
+
+def stat_of(file: BaseFile, rows: Rows, previous: BaseFile | None) -> WriteStat:
+    size = len(encode_rows(rows))
+    return WriteStat(
+        file.file_id,
+        file.path,
+        PARTITION,
+        previous.instant_time if previous else "null",
+        num_writes=len(rows),
+        file_size_bytes=size,
+        total_write_bytes=size,
+    )
+
+
+def verify_rows(storage: Storage, file: BaseFile, expected: ExpectedFile) -> None:
+    """The stand-in for reading a Parquet footer."""
+    try:
+        data = storage.read(file.path)
+        rows = json.loads(data)
+    except (ObjectNotFoundError, ValueError) as error:
+        raise StorageError(f"data file {file.path} is missing or torn: {error}", culprit=file.path) from None
+    if len(data) != expected.size_bytes:
+        raise StorageError(f"data file {file.path} has another size", culprit=file.path)
+    if len(rows) != expected.rows:
+        raise InvariantError("row count", culprit=file.path)
+
+
+def read_rows(storage: Storage, file: BaseFile) -> dict[str, str]:
+    return dict(json.loads(storage.read(file.path)))
+
+
+def live_rows(storage: Storage) -> dict[str, list[str]]:
+    """key -> its values in all live files; more than one is a doubled key."""
+    found: dict[str, list[str]] = {}
+    for file in Table.open(storage).snapshot().base_files_all():
+        for key, value in read_rows(storage, file).items():
+            found.setdefault(key, []).append(value)
+    return found
+
+
+@dataclass(frozen=True)
+class Merge:
+    """New content of the files, from a snapshot and a batch."""
+
+    planned: tuple[PlannedFile, ...]
+    contents: tuple[Rows, ...]
+    new_keys: frozenset[str]
+
+    @property
+    def digest(self) -> str:
+        return json.dumps([[one.previous.path if one.previous else "", sorted(rows)] for one, rows in self._pairs()])
+
+    def _pairs(self) -> list[tuple[PlannedFile, Rows]]:
+        return list(zip(self.planned, self.contents, strict=True))
+
+
+def merge(storage: Storage, snapshot: Snapshot, rows: Rows, new_group: str) -> Merge:
+    planned: list[PlannedFile] = []
+    contents: list[Rows] = []
+    left = dict(rows)
+    for file in snapshot.base_files(PARTITION):
+        stored = read_rows(storage, file)
+        touched = {key: left.pop(key) for key in list(left) if key in stored}
+        if touched:
+            planned.append(PlannedFile(PARTITION, file.file_id, "0-0-0", file, len(touched)))
+            contents.append({**stored, **touched})
+    if left:
+        planned.append(PlannedFile(PARTITION, new_group, "1-0-0", None, 0, len(left)))
+        contents.append(left)
+    return Merge(tuple(planned), tuple(contents), frozenset(left))
+
+
+def upsert(
+    storage: Storage,
+    batch: Batch,
+    host: Host,
+    *,
+    config: WriteConfig = CONFIG,
+    begin: Callable[..., WriteSession | AlreadyDone] = begin_write,
+) -> str:
+    """One attempt of a run, from look-up to publish, as the merge stage does it. Returns the instant."""
+    table = Table.open(storage)
+    session = begin(table, batch.identity, "UPSERT", config, host=host, verify=verify_rows)
+    if isinstance(session, AlreadyDone):
+        return session.instant
+    try:
+        for left in reversed(range(config.conflict_retries + 1)):
+            try:
+                return _merge_and_publish(storage, table, session, batch, host)
+            except WriteConflictError:
+                session.abandon()
+                if not left:
+                    raise
+    finally:
+        session.close()
+    raise AssertionError("unreachable")
+
+
+def _merge_and_publish(storage: Storage, table: Table, session: WriteSession, batch: Batch, host: Host) -> str:
+    snapshot = table.snapshot()
+    new_group = f"{uuid.uuid5(uuid.NAMESPACE_OID, host.new_token())}-0"
+    merged = merge(storage, snapshot, batch.rows, new_group)
+    plan = session.plan(merged.planned, snapshot.instant_time, merged.digest)
+    stats, expected = [], []
+    for file, one, rows in zip(plan.files, plan.planned, merged.contents, strict=True):
+        data = encode_rows(rows)
+        storage.write(file.path, data)
+        stats.append(stat_of(file, rows, one.previous))
+        expected.append(ExpectedFile(file.path, len(data), len(rows)))
+
+    def recheck(files: Sequence[BaseFile]) -> None:
+        for file in files:
+            if merged.new_keys & set(read_rows(storage, file)):
+                raise WriteConflictError("key committed meanwhile", culprit=file.path)
+
+    commit = CommitMetadata({PARTITION: tuple(stats)}, "UPSERT", {"schema": "{}"})
+    known = snapshot.timeline.completed_write_times
+    return session.publish(commit, tuple(expected), PublishGuards(recheck, known), "{}")
+
+
+def make_host(name: str, clock: object, gone: Callable[[Process], bool]) -> Host:
+    """A deterministic host: its tokens are counted."""
+    counter = iter(range(1_000_000))
+    process = Process("model", sum(name.encode()), name)
+    return Host(clock, process, gone, lambda: f"{name}-{next(counter)}", heartbeat=False)  # type: ignore[arg-type]
+
+
+class PlainClock:
+    """Time for what runs alone: sleeping passes it."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now = now_ms
+
+    def now_ms(self) -> int:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += max(int(seconds * 1000), 1)
+
+
+def check_commit_is_whole(store: MemoryStorage, path: str) -> None:
+    """At the moment a commit appears, every file it names is there and whole."""
+    objects = store.snapshot()
+    metadata = parse_commit_metadata(objects[path], path)
+    for stat in metadata.stats():
+        assert stat.path in objects, f"{path} was published without {stat.path}"
+        size = len(objects[stat.path])
+        assert size == stat.file_size_bytes, f"{path} was published with {stat.path} torn ({size} bytes)"
+
+
+def check_table(store: MemoryStorage, batches: Sequence[Batch], base: Rows, committed: Mapping[str, str]) -> None:
+    """The invariants, after everything has come to rest and was recovered.
+
+    Args:
+        store: the table.
+        batches: all batches; every one has been committed.
+        base: rows of the initial table.
+        committed: batch id -> instants that were reported to callers.
+    """
+    timeline = Timeline.load(store)
+    commits = _check_timeline(store, timeline)
+    by_batch: dict[str, list[str]] = {}
+    for time, metadata in commits.items():
+        batch_id = metadata.extra_metadata.get("lakeindex.batch_id")
+        if batch_id is not None:
+            by_batch.setdefault(batch_id, []).append(time)
+    for batch in batches:
+        times = by_batch.get(batch.identity.batch_id, [])
+        assert len(times) == 1, f"{batch.identity.batch_id!r} was committed {len(times)} times: {times}"
+        told = committed.get(batch.identity.batch_id, times[0])
+        assert told == times[0], f"{batch.identity.batch_id!r} was reported as {told}, and is {times[0]}"
+    _check_rows(store, batches, base)
+    _check_files(store, timeline, commits)
+
+
+def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, CommitMetadata]:
+    assert not timeline.pending, f"left pending: {timeline.pending}"
+    actions: dict[str, str] = {}
+    states: dict[tuple[str, str], set[InstantState]] = {}
+    for one in timeline.files:
+        assert actions.setdefault(one.time, one.action) == one.action, f"{one.time} is shared by two actions"
+        states.setdefault((one.time, one.action), set()).add(one.state)
+    for (time, action), found in states.items():
+        if action in (COMMIT, ROLLBACK):
+            assert found == set(InstantState), f"{time} {action} has only {sorted(found)}"
+    return {one.time: timeline.commit_metadata(store, one) for one in timeline.completed_writes}
+
+
+def _check_rows(store: MemoryStorage, batches: Sequence[Batch], base: Rows) -> None:
+    allowed: dict[str, set[str]] = {key: {value} for key, value in base.items()}
+    for batch in batches:
+        for key in batch.rows:
+            allowed[key] = set()
+    for batch in batches:
+        for key, value in batch.rows.items():
+            allowed[key].add(value)
+    found = live_rows(store)
+    doubled = {key: values for key, values in found.items() if len(values) > 1}
+    assert not doubled, f"doubled keys: {doubled}"
+    assert set(found) == set(allowed), (
+        f"lost {sorted(set(allowed) - set(found))}, odd {sorted(set(found) - set(allowed))}"
+    )
+    wrong = {key: values[0] for key, values in found.items() if values[0] not in allowed[key]}
+    assert not wrong, f"lost updates: {wrong}"
+
+
+def _check_files(store: MemoryStorage, timeline: Timeline, commits: Mapping[str, CommitMetadata]) -> None:
+    objects = store.snapshot()
+    named = {stat.path: stat.file_size_bytes for metadata in commits.values() for stat in metadata.stats()}
+    for path, size in named.items():
+        assert path in objects, f"{path} is committed and gone"
+        assert len(objects[path]) == size, f"{path} is torn"
+    strays = find_strays(Table.open(store))
+    assert not strays, f"strays: {strays}"
+    unnamed = {path for path in objects if path.endswith(".parquet")} - set(named)
+    assert not unnamed, f"not in any commit: {sorted(unnamed)}"
+    temp = [path for path in objects if path.startswith(".hoodie/.temp/")]
+    assert not temp, f"markers left: {temp}"
+    claims = [path for path in objects if "/.lakeindex/instants/" in path]
+    assert not claims, f"claims left: {claims}"
+    assert timeline.files == tuple(sorted(timeline.files, key=lambda one: timeline.files.index(one)))
+
+
+def without(config: WriteConfig, **changes: object) -> WriteConfig:
+    return replace(config, **changes)  # type: ignore[arg-type]
