@@ -124,7 +124,7 @@ def _play(
     used = Counter(one.kind for one in deviations)
     left = {kind: budget.get(kind, 0) - used[kind] for kind in ("switch", "stall", "crash", "lost")}
     total = budget.get("total", sum(budget.values())) - len(deviations)
-    spent = tuple(sorted(left.items())) + (total,)
+    spent = (*sorted(left.items()), total)
     children: list[tuple[Deviation, ...]] = []
 
     def visit(scheduler: Scheduler, actor: Actor, name: str, path: str) -> bool:
@@ -141,26 +141,19 @@ def _play(
         return True
 
     scheduler = story.scheduler(deviations, visit)
-    reason = None
     try:
         scheduler.run()
-    except AssertionError as error:
-        reason = str(error)
-    report.steps += scheduler.steps
-    if scheduler.pruned and reason is None:
-        report.cut += 1
-        return children
-    report.histories += 1
-    if reason is None:
+        report.steps += scheduler.steps
+        if scheduler.pruned:
+            report.cut += 1
+            return children
+        report.histories += 1
         end = story.ending()
-        try:
-            if end not in judged:
-                judged[end] = story.judge()
-            report.outcomes[judged[end]] += 1
-        except AssertionError as error:
-            reason = str(error)
-    if reason is not None:
-        raise Violation(deviations, tuple(scheduler.trace), reason)
+        if end not in judged:
+            judged[end] = story.judge()
+        report.outcomes[judged[end]] += 1
+    except AssertionError as error:
+        raise Violation(deviations, tuple(scheduler.trace), str(error)) from error
     return children
 
 

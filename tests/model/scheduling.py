@@ -17,10 +17,12 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.storage.protocol import Listing, ObjectMeta
 
+_T = TypeVar("_T")
 WRITES = frozenset({"create", "write", "delete"})
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
@@ -77,7 +79,7 @@ class ActorStorage:
     def sync(self, paths: Iterable[str]) -> None:
         """Not a step: it changes nothing that anybody else can see."""
 
-    def _call(self, name: str, path: str, do: Callable[[], object]):  # type: ignore[no-untyped-def]
+    def _call(self, name: str, path: str, do: Callable[[], _T]) -> _T:
         fault = self._scheduler.step(self._actor, name, path)
         self._store.hook = (lambda _: fault) if fault is not None else None
         try:
@@ -224,9 +226,8 @@ class Scheduler:
     def _live(self, actor: Actor) -> None:
         actor.baton.acquire()
         try:
-            if self.pruned:
-                raise Killed
-            actor.result = actor.script(ActorStorage(self, actor))
+            if not self.pruned:
+                actor.result = actor.script(ActorStorage(self, actor))
             actor.state = "done"
         except Killed:
             actor.state = "killed"

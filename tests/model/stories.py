@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.avro_instants import parse_rollback_plan
 from lakeindex.table.commit import begin_write
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Process
 from lakeindex.table.sweep import sweep_strays
 from tests.model.exploring import Story
+from tests.model.hudi_writer import HudiError, hudi_upsert
 from tests.model.scheduling import START_MS, Actor, ActorStorage, Deviation, ModelClock, Scheduler
 from tests.model.world import (
     CONFIG,
@@ -21,6 +24,7 @@ from tests.model.world import (
     check_commit_is_whole,
     check_table,
     initial_objects,
+    live_rows,
     make_host,
     upsert,
 )
@@ -124,14 +128,18 @@ class WriterStory(Story):
 
     def check(self) -> None:
         base = {key: value for group in self.groups for key, value in group.items()}
+        by_name = {actor.name: actor for actor in self._actors}
         told = {
-            self._cast_of(actor).batch.identity.batch_id: str(actor.result)
-            for actor in self._actors
-            if actor.state == "done"
+            one.batch.identity.batch_id: str(by_name[one.name].result)
+            for one in self.cast
+            if by_name[one.name].state == "done"
         }
-        check_table(
-            self.store, [*{c.batch.identity.batch_id: c.batch for c in self.cast}.values(), JANITOR], base, told
-        )
+        batches = [*{one.batch.identity.batch_id: one.batch for one in self.cast}.values(), JANITOR]
+        check_table(self.store, batches, base, told, self.foreign_rows())
+
+    def foreign_rows(self) -> list[Rows]:
+        """What writers that are none of ours have committed."""
+        return []
 
     def _again(self, batch: Batch, name: str, clock: PlainClock) -> None:
         try:
@@ -141,7 +149,7 @@ class WriterStory(Story):
 
     def _script(self, one: Cast) -> Callable[[ActorStorage], object]:
         def run(storage: ActorStorage) -> object:
-            clock = ModelClock(lambda: self._require(), lambda: self._actor(one.name))
+            clock = ModelClock(self._require, lambda: self._actor(one.name))
             host = make_host(one.name, clock, self._is_gone)
             return upsert(storage, one.batch, host, begin=self.begin)  # type: ignore[arg-type]
 
@@ -161,9 +169,6 @@ class WriterStory(Story):
 
     def _actor(self, name: str) -> Actor:
         return next(one for one in self._actors if one.name == name)
-
-    def _cast_of(self, actor: Actor) -> Cast:
-        return next(one for one in self.cast if one.name == actor.name)
 
 
 GROUPS: tuple[Rows, ...] = ({"a1": "0", "a2": "0"}, {"b1": "0", "b2": "0"})
@@ -188,3 +193,102 @@ SAME_BATCH = (
     Cast("one", Batch("run-1", {"a1": "one", "x": "one"}, "the batch")),
     Cast("two", Batch("run-2", {"a1": "one", "x": "one"}, "the batch")),
 )
+
+HUDI_ROWS: Rows = {"a2": "hudi", "h": "hudi"}
+
+
+class HudiStory(WriterStory):
+    """One writer of ours, and one Hudi writer at its defaults.
+
+    One window is left, and told from a defect by how it comes about: Hudi read the timeline while our instant was pending,
+    and began to roll it back only after our commit had been put *and* looked after.
+    """
+
+    def __init__(self, groups: Sequence[Rows], one: Cast, *, hudi_first: bool = False, **options: object) -> None:
+        self.one = one
+        self.hudi_first = hudi_first
+        self.window = False
+        super().__init__(groups, [one], **options)  # type: ignore[arg-type]
+
+    def actors(self) -> list[Actor]:
+        hudi = Actor("hudi", lambda storage: hudi_upsert(storage, HUDI_ROWS, START_MS))
+        return [hudi, *super().actors()] if self.hudi_first else [*super().actors(), hudi]
+
+    def judge(self) -> str:
+        for actor in self._actors:
+            known = (LakeIndexError, HudiError) if actor.name == "hudi" else LakeIndexError
+            assert actor.error is None or isinstance(actor.error, known), f"{actor.name} failed: {actor.error!r}"
+        word = "+".join(a.state if a.error is None else type(a.error).__name__ for a in self._actors)
+        try:
+            self.recover()
+            self.check()
+        except AssertionError:
+            if not self.window:
+                raise
+            return "window"
+        return word
+
+    def ending(self) -> object:
+        return super().ending(), self.window
+
+    def recover(self) -> None:
+        clock = PlainClock(self._require().now_ms + 3 * 3_600_000)
+        ours, hudi = self._actor(self.one.name), self._actor("hudi")
+        if ours.state != "done":
+            self._again(self.one.batch, "again", clock)
+        self._again(JANITOR, "janitor", clock)
+        if hudi.state != "done":
+            hudi.result = hudi_upsert(self.store, HUDI_ROWS, clock.now_ms())
+        sweep_strays(Table.open(self.store), CONFIG, make_host("sweeper", clock, self._is_gone))
+
+    def foreign_rows(self) -> list[Rows]:
+        return [HUDI_ROWS]
+
+    def _watch(self, actor: Actor, name: str, path: str) -> None:
+        # No check of the moment here: while Hudi rolls us back, our commit may show until it is withdrawn.
+        if actor.name == "hudi" and name == "create" and path.endswith(".rollback.requested"):
+            plan = parse_rollback_plan(self.store.snapshot()[path], path)
+            self.window |= f".hoodie/{plan.instant_time}.commit" in self.store.snapshot()
+
+
+class ChangedTableStory(WriterStory):
+    """A Hudi writer changes the table's properties (upgrades it, builds a metadata table) while we write.
+
+    We must not decide on a commit in a publish that began after the change.
+    """
+
+    def __init__(self, key: str, value: str) -> None:
+        self.key, self.value = key, value
+        self.changed = False
+        self.changed_before_lock = False
+        super().__init__(GROUPS, [OVERLAPPING[0]])
+
+    def actors(self) -> list[Actor]:
+        return [*super().actors(), Actor("hudi", self._change, may_crash=False)]
+
+    def recover(self) -> None:
+        """Nothing: the table is refused from now on."""
+
+    def check(self) -> None:
+        committed = [path for path in self.store.snapshot() if path.endswith(".commit")]
+        if self._actors[0].state == "done":
+            assert len(committed) == 2, "reported, and not committed"
+        live = live_rows(self.store)
+        assert not [key for key, values in live.items() if len(values) > 1], "doubled keys"
+
+    def ending(self) -> object:
+        return super().ending(), self.changed_before_lock
+
+    def _change(self, storage: ActorStorage) -> None:
+        path = ".hoodie/hoodie.properties"
+        entries = parse_properties(storage.read(path), path)
+        storage.write(path, format_properties({**entries, self.key: self.value}))
+
+    def _watch(self, actor: Actor, name: str, path: str) -> None:
+        super()._watch(actor, name, path)
+        if name == "write" and path == ".hoodie/hoodie.properties":
+            self.changed = True
+        elif name == "create" and "/lock/" in path:
+            self.changed_before_lock = self.changed
+        elif name == "create" and "/verdicts/" in path and self.changed_before_lock:
+            raise AssertionError("a commit was decided on a table that must not be written to")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
@@ -229,7 +229,13 @@ def check_commit_is_whole(store: MemoryStorage, path: str) -> None:
         assert size == stat.file_size_bytes, f"{path} was published with {stat.path} torn ({size} bytes)"
 
 
-def check_table(store: MemoryStorage, batches: Sequence[Batch], base: Rows, committed: Mapping[str, str]) -> None:
+def check_table(
+    store: MemoryStorage,
+    batches: Sequence[Batch],
+    base: Rows,
+    committed: Mapping[str, str],
+    foreign: Sequence[Rows] = (),
+) -> None:
     """The invariants, after everything has come to rest and was recovered.
 
     Args:
@@ -237,6 +243,7 @@ def check_table(store: MemoryStorage, batches: Sequence[Batch], base: Rows, comm
         batches: all batches; every one has been committed.
         base: rows of the initial table.
         committed: batch id -> instants that were reported to callers.
+        foreign: rows that another kind of writer has committed.
     """
     timeline = Timeline.load(store)
     commits = _check_timeline(store, timeline)
@@ -250,8 +257,8 @@ def check_table(store: MemoryStorage, batches: Sequence[Batch], base: Rows, comm
         assert len(times) == 1, f"{batch.identity.batch_id!r} was committed {len(times)} times: {times}"
         told = committed.get(batch.identity.batch_id, times[0])
         assert told == times[0], f"{batch.identity.batch_id!r} was reported as {told}, and is {times[0]}"
-    _check_rows(store, batches, base)
-    _check_files(store, timeline, commits)
+    _check_rows(store, [*(batch.rows for batch in batches), *foreign], base)
+    _check_files(store, commits)
 
 
 def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, CommitMetadata]:
@@ -267,14 +274,13 @@ def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, Commi
     return {one.time: timeline.commit_metadata(store, one) for one in timeline.completed_writes}
 
 
-def _check_rows(store: MemoryStorage, batches: Sequence[Batch], base: Rows) -> None:
-    allowed: dict[str, set[str]] = {key: {value} for key, value in base.items()}
-    for batch in batches:
-        for key in batch.rows:
-            allowed[key] = set()
-    for batch in batches:
-        for key, value in batch.rows.items():
-            allowed[key].add(value)
+def _check_rows(store: MemoryStorage, written: Sequence[Rows], base: Rows) -> None:
+    allowed: dict[str, set[str]] = {}
+    for rows in written:
+        for key, value in rows.items():
+            allowed.setdefault(key, set()).add(value)
+    for key, value in base.items():
+        allowed.setdefault(key, {value})
     found = live_rows(store)
     doubled = {key: values for key, values in found.items() if len(values) > 1}
     assert not doubled, f"doubled keys: {doubled}"
@@ -285,7 +291,7 @@ def _check_rows(store: MemoryStorage, batches: Sequence[Batch], base: Rows) -> N
     assert not wrong, f"lost updates: {wrong}"
 
 
-def _check_files(store: MemoryStorage, timeline: Timeline, commits: Mapping[str, CommitMetadata]) -> None:
+def _check_files(store: MemoryStorage, commits: Mapping[str, CommitMetadata]) -> None:
     objects = store.snapshot()
     named = {stat.path: stat.file_size_bytes for metadata in commits.values() for stat in metadata.stats()}
     for path, size in named.items():
@@ -295,12 +301,8 @@ def _check_files(store: MemoryStorage, timeline: Timeline, commits: Mapping[str,
     assert not strays, f"strays: {strays}"
     unnamed = {path for path in objects if path.endswith(".parquet")} - set(named)
     assert not unnamed, f"not in any commit: {sorted(unnamed)}"
-    temp = [path for path in objects if path.startswith(".hoodie/.temp/")]
+    ours = {path.rpartition("/")[2].removesuffix(".json") for path in objects if "/.lakeindex/verdicts/" in path}
+    temp = [path for path in objects if path.startswith(".hoodie/.temp/") and path.split("/")[2] in ours]
     assert not temp, f"markers left: {temp}"
     claims = [path for path in objects if "/.lakeindex/instants/" in path]
     assert not claims, f"claims left: {claims}"
-    assert timeline.files == tuple(sorted(timeline.files, key=lambda one: timeline.files.index(one)))
-
-
-def without(config: WriteConfig, **changes: object) -> WriteConfig:
-    return replace(config, **changes)  # type: ignore[arg-type]

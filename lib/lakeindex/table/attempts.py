@@ -19,6 +19,7 @@ from lakeindex.table.host import Host, Process
 RUNS_FOLDER: Final = f"{records.OWN_FOLDER}/runs"
 
 _DIGITS: Final = 8
+_END_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +114,11 @@ class Attempt:
     def end(self) -> None:
         """Say that this attempt does nothing any more; best effort, its lease runs out anyway."""
         with self._mutex:
-            try:
-                self._rewrite(replace(self._record, ended=True))
-            except StorageError:
+            for _ in range(_END_TRIES):
+                try:
+                    self._rewrite(replace(self._record, ended=True))
+                except StorageError:
+                    continue
                 return
 
     def _rewrite(self, record: AttemptRecord) -> None:

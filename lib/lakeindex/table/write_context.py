@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import StorageError
@@ -13,6 +14,8 @@ from lakeindex.table import lock
 from lakeindex.table.handle import Table
 from lakeindex.table.heartbeat import Heartbeat
 from lakeindex.table.host import Host
+
+_RELEASE_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,9 @@ class WriteContext:
 
 def _release(held: lock.TableLock) -> None:
     """Let go. What was done under the lock stands whether or not this is answered: its lease runs out anyway."""
-    try:
-        held.release()
-    except StorageError:
+    for _ in range(_RELEASE_TRIES):
+        try:
+            held.release()
+        except StorageError:
+            continue
         return

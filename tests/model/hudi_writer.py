@@ -1,0 +1,83 @@
+"""A Hudi writer at its defaults, as a script of its storage calls: one writer, no lock, no conflict check.
+
+What counts here, measured on 0.15 and 1.2 (docs/format.md): it rolls back every pending commit that it sees when it starts
+(EAGER), by markers; then requests its instant, reads the table, writes, and completes if its inflight file is still there.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from lakeindex.errors import ObjectNotFoundError
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.model import BaseFile
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.avro_instants import (
+    RollbackMetadata,
+    RollbackPlan,
+    format_rollback_metadata,
+    format_rollback_plan,
+)
+from lakeindex.table.handle import Table
+from lakeindex.table.markers import marked_files
+from lakeindex.table.timeline import Timeline
+from tests.model.world import PARTITION, Rows, encode_rows, merge, stat_of
+
+
+class HudiError(Exception):
+    """Hudi gives up."""
+
+
+def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
+    """Commit rows as Hudi does. Returns the instant."""
+    table = Table.open(storage)
+    timeline = table.load_timeline()
+    newest = timeline.max_time
+    for one in reversed(timeline.pending_writes):
+        newest = _roll_back(storage, timeline, one.time, names.next_instant_time(newest, now_ms))
+    time = names.next_instant_time(newest, now_ms)
+    storage.create(f".hoodie/{names.requested_name(time)}", b"")
+    snapshot = table.snapshot()
+    merged = merge(storage, snapshot, rows, f"{uuid.UUID(int=0xC0FFEE)}-0")
+    storage.create(f".hoodie/{names.inflight_name(time)}", b"{}")
+    stats = []
+    for planned, content in zip(merged.planned, merged.contents, strict=True):
+        file = BaseFile(PARTITION, planned.file_id, time, "7-7-7")
+        kind = "CREATE" if planned.previous is None else "MERGE"
+        storage.write(f".hoodie/.temp/{time}/{file.path}.marker.{kind}", b"")
+        storage.write(file.path, encode_rows(content))
+        stats.append(stat_of(file, content, planned.previous))
+    try:
+        storage.head(f".hoodie/{names.inflight_name(time)}")
+    except ObjectNotFoundError:
+        raise HudiError(f"inflight file of {time} is gone") from None
+    metadata = CommitMetadata({PARTITION: tuple(stats)}, "UPSERT", {"schema": "{}"})
+    storage.create(f".hoodie/{names.completed_name(time)}", format_commit_metadata(metadata))
+    for path in [one.path for one in storage.list(f".hoodie/.temp/{time}")]:
+        storage.delete(path)
+    return time
+
+
+def _roll_back(storage: Storage, timeline: Timeline, target: str, time: str) -> str:
+    if timeline.completed_writes and timeline.completed_writes[-1].time > target:
+        raise HudiError(f"found commits after time {target}, please roll back greater commits first")
+    files = sorted(marked_files(storage, target))
+    located = {PARTITION: tuple(f"file:/t/{path}" for path in files)} if files else {}
+    plan = RollbackPlan(target, names.COMMIT, located)
+    # Hudi's containers have sync markers of their own.
+    storage.create(f".hoodie/{names.requested_name(time, names.ROLLBACK)}", _foreign(format_rollback_plan(plan)))
+    storage.create(f".hoodie/{names.inflight_name(time, names.ROLLBACK)}", b"")
+    for path in files:
+        storage.delete(path)
+    storage.delete(f".hoodie/{names.inflight_name(target)}")
+    storage.delete(f".hoodie/{names.requested_name(target)}")
+    done = RollbackMetadata(time, target, names.COMMIT, located)
+    storage.create(f".hoodie/{names.completed_name(time, names.ROLLBACK)}", _foreign(format_rollback_metadata(done)))
+    for path in [one.path for one in storage.list(f".hoodie/.temp/{target}")]:
+        storage.delete(path)
+    return time
+
+
+def _foreign(data: bytes) -> bytes:
+    return data.replace(b"lakeindex-sync-1", b"somebody-elses-1")

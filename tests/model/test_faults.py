@@ -1,0 +1,195 @@
+"""Every storage call of every operation of the protocol fails once, in every way; running again makes it right."""
+
+import pytest
+
+from lakeindex.config import MetadataTablePolicy, WriteConfig
+from lakeindex.errors import UsageError
+from lakeindex.format.commit_metadata import parse_commit_metadata
+from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.storage.memory import Fault, MemoryStorage
+from lakeindex.table.handle import Table
+from lakeindex.table.metadata_table import METADATA_FOLDERS
+from lakeindex.table.rollback import rollback_instant
+from lakeindex.table.sweep import sweep_strays
+from tests.model.harness import Operation, count_calls, fail_every_call
+from tests.model.scheduling import START_MS
+from tests.model.stories import GROUPS, JANITOR
+from tests.model.world import (
+    CONFIG,
+    PROPERTIES,
+    Batch,
+    PlainClock,
+    check_table,
+    initial_objects,
+    live_rows,
+    make_host,
+    upsert,
+)
+
+BATCH = Batch("run", {"a1": "new", "x": "new"})
+FIRST_BATCH = Batch("before", {"a1": "before", "w": "before"})
+BASE = {key: value for group in GROUPS for key, value in group.items()}
+
+
+def host(name: str = "h"):
+    return make_host(name, PlainClock(START_MS), lambda _: False)
+
+
+def prepare() -> dict[str, bytes]:
+    return initial_objects(GROUPS)
+
+
+def tidied(store: MemoryStorage) -> None:
+    """The next run finishes what the last one left; the batch's own second run says that it is done, and no more."""
+    upsert(store, JANITOR, host("janitor"))
+    sweep_strays(Table.open(store), CONFIG, host("sweeper"))
+
+
+def check_upserted(store: MemoryStorage) -> None:
+    tidied(store)
+    check_table(store, [BATCH, JANITOR], BASE, {})
+
+
+UPSERT = Operation("upsert", prepare, lambda store: upsert(store, BATCH, host()), check_upserted)
+
+
+def committed_table() -> dict[str, bytes]:
+    store = MemoryStorage()
+    store.restore(prepare())
+    upsert(store, FIRST_BATCH, host())
+    return store.snapshot()
+
+
+def newest_commit(store: MemoryStorage) -> str:
+    return Table.open(store).load_timeline().completed_writes[-1].time
+
+
+def roll_back_newest(store: MemoryStorage) -> None:
+    table = Table.open(store)
+    target = "20260101000000000"
+    try:
+        rollback_instant(table, target, CONFIG, host=host())
+    except UsageError:
+        # A run that failed late had done it: the second one says that there is nothing left to roll back.
+        assert target not in {one.time for one in table.load_timeline().completed_writes}
+
+
+def check_rolled_back(store: MemoryStorage) -> None:
+    upsert(store, FIRST_BATCH, host("again"))
+    tidied(store)
+    check_table(store, [FIRST_BATCH, JANITOR], BASE, {})
+
+
+ROLLBACK = Operation("rollback", committed_table, roll_back_newest, check_rolled_back)
+
+
+def table_with_metadata() -> dict[str, bytes]:
+    extra = {
+        "hoodie.table.metadata.partitions": "files,column_stats",
+        "hoodie.table.metadata.partitions.inflight": "",
+        "hoodie.table.index.defs.path": ".hoodie/.index_defs/index.json",
+    }
+    return prepare() | {
+        ".hoodie/hoodie.properties": format_properties(PROPERTIES | extra),
+        ".hoodie/.hoodie.properties.crc": b"crc\x00",
+        ".hoodie/metadata/.hoodie/hoodie.properties": b"hoodie.table.name=model_metadata",
+        ".hoodie/metadata/files/files-0000-0_0-1-2_3.hfile": b"x",
+        ".hoodie/.index_defs/index.json": b"{}",
+    }
+
+
+def check_dropped(store: MemoryStorage) -> None:
+    objects = store.snapshot()
+    assert parse_properties(objects[".hoodie/hoodie.properties"]) == PROPERTIES
+    assert not [path for path in objects if path.startswith(tuple(f"{folder}/" for folder in METADATA_FOLDERS))]
+    assert not [path for path in objects if "properties.backup" in path or path.endswith(".crc") or "dropping" in path]
+    check_upserted(store)
+
+
+DROP_CONFIG = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60, metadata_table=MetadataTablePolicy.DROP)
+DROP = Operation(
+    "drop the metadata table",
+    table_with_metadata,
+    lambda store: upsert(store, BATCH, host(), config=DROP_CONFIG),
+    check_dropped,
+)
+
+
+def table_with_stray() -> dict[str, bytes]:
+    objects = committed_table()
+    name = next(path for path in objects if path.startswith("p/") and path.endswith("20260101000000000.parquet"))
+    stray = name.replace("20260101000000000", "20251231000000001")
+    return objects | {stray: b"{}", ".hoodie/.lakeindex/runs/dead/plan-000001.json": b"{}"}
+
+
+def check_swept(store: MemoryStorage) -> None:
+    check_table(store, [FIRST_BATCH], BASE, {})
+    assert not [path for path in store.snapshot() if "/runs/dead/" in path]
+
+
+SWEEP = Operation("sweep", table_with_stray, lambda store: sweep_strays(Table.open(store), CONFIG, host()), check_swept)
+
+
+@pytest.mark.parametrize("operation", [UPSERT, ROLLBACK, DROP, SWEEP], ids=lambda one: one.name)
+def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
+    report = fail_every_call(operation)
+    assert report.histories >= report.calls
+    assert report.outcomes["fine"] > 0
+
+
+def test_a_torn_data_file_is_never_committed() -> None:
+    store = MemoryStorage()
+    store.restore(prepare())
+    torn: list[str] = []
+
+    def hook(call: object) -> Fault | None:
+        path = getattr(call, "path", "")
+        if path.endswith(".parquet") and getattr(call, "name", "") == "write":
+            torn.append(path)
+            return Fault.TORN
+        return None
+
+    store.hook = hook
+    with pytest.raises(Exception, match="torn"):
+        upsert(store, BATCH, host())
+    store.hook = None
+    assert torn
+    assert live_rows(store) == {key: [value] for key, value in BASE.items()}
+
+
+def test_the_harness_counts_and_checks() -> None:
+    assert count_calls(UPSERT) > 50
+
+
+def test_the_harness_can_fail() -> None:
+    def forgetful(store: MemoryStorage) -> None:
+        store.write("half", b"1")
+        store.write("other half", b"2")
+
+    def check(store: MemoryStorage) -> None:
+        assert store.snapshot().get("half") == b"1"
+        assert "leak" not in store.snapshot()
+
+    fine = Operation("two writes", dict, forgetful, check)
+    assert fail_every_call(fine).histories == 6
+
+    def leaky(store: MemoryStorage) -> None:
+        if "half" in store.snapshot():
+            store.write("leak", b"")
+        forgetful(store)
+
+    with pytest.raises(AssertionError, match=r"two writes: call 1 .write half. failed with done but failed"):
+        fail_every_call(Operation("two writes", dict, leaky, check))
+
+
+def test_extra_metadata_tells_whose_commit_it_is() -> None:
+    store = MemoryStorage()
+    store.restore(prepare())
+    instant = upsert(store, BATCH, host())
+    path = f".hoodie/{instant}.commit"
+    extra = parse_commit_metadata(store.read(path), path).extra_metadata
+    assert extra["lakeindex.run_id"] == "run"
+    assert extra["lakeindex.batch_id"] == "batch of run"
+    assert extra["lakeindex.input_digest"] == "d1"
+    assert extra["lakeindex.attempt"]
+    assert extra["schema"] == "{}"
