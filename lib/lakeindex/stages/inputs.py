@@ -139,7 +139,7 @@ def _split(file: InputFile, wanted: InputFormat) -> list[Split]:
     splits: list[Split] = []
     first, size = 0, 0
     for group in range(metadata.num_row_groups):
-        size += sum(metadata.row_group(group).column(c).total_compressed_size for c in range(metadata.num_columns))
+        size += file.size_bytes * metadata.row_group(group).num_rows // max(metadata.num_rows, 1)
         if size >= SPLIT_BYTES or group == metadata.num_row_groups - 1:
             splits.append(Split(file, first, group + 1, size))
             first, size = group + 1, 0

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.bloom import build_filter, marks
-from lakeindex.config import Codec, FilterType, WriteConfig
+from lakeindex.bloom import marks
+from lakeindex.config import Codec, WriteConfig
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
 
@@ -98,11 +98,7 @@ def _key_footer(keys: pa.Array, config: WriteConfig, carried: CarriedFooter | No
         footer = marks.footer_with_added(carried.key_value, carried.added, config)
         if footer is not None:
             return footer
-    if len(keys):
-        return marks.footer_of_keys(keys, config)
-    bloom = build_filter(keys, config)
-    type_code = {marks.FILTER_TYPE: bloom.filter_type.value} if bloom.filter_type is not FilterType.SIMPLE else {}
-    return {marks.FILTER: bloom.to_text().decode("ascii"), **type_code}
+    return marks.footer_of_keys(keys, config)
 
 
 def _schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
