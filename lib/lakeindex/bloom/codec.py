@@ -15,7 +15,6 @@ parsed filter are a view of the decoded text.
 from __future__ import annotations
 
 import binascii
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -23,17 +22,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.bloom.filter import BloomFilter, lacks_bits
+from lakeindex.bloom.filter import GROWTH, HEADER, MURMUR, VERSION, BloomFilter, lacks_bits
 from lakeindex.bloom.sizing import hashes_for
 from lakeindex.config import FilterType
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_HEADER: Final = struct.Struct(">iibi")
-_GROWTH: Final = struct.Struct(">iii")
-_VERSION: Final = -1
-_MURMUR: Final = 1
 # ceil(ln2 * m / n) for n = 1 and the least positive double as probability is 1,075
 MAX_HASHES: Final = 1_100
 
@@ -45,18 +40,6 @@ class FilterProblem:
     """Why a filter cannot be used; its file then stays a candidate for every key."""
 
     reason: str
-
-
-def filter_text(bloom_filter: BloomFilter) -> bytes:
-    """Base64 text of the filter, byte for byte what Hudi writes."""
-    header = _HEADER.pack(_VERSION, bloom_filter.k, _MURMUR, bloom_filter.m)
-    if bloom_filter.filter_type is FilterType.SIMPLE:
-        return binascii.b2a_base64(header + bloom_filter.bits[0].tobytes(), newline=False)
-    growth = _GROWTH.pack(bloom_filter.entries, bloom_filter.active_keys, bloom_filter.rows)
-    parts = [header, growth]
-    for row in bloom_filter.bits:
-        parts += (header, row.tobytes())
-    return binascii.b2a_base64(b"".join(parts), newline=False)
 
 
 def parse_filter(
@@ -96,14 +79,14 @@ def _of_this_file(parsed: BloomFilter, rows: int | None, known_keys: Sequence[st
 
 def _parse_header(raw: bytes) -> tuple[int, int] | FilterProblem:
     """Bits and hashes of the header."""
-    if len(raw) < _HEADER.size:
+    if len(raw) < HEADER.size:
         return FilterProblem(f"bloom filter ends inside its header ({len(raw)} bytes)")
-    version, hashes, hash_type, bits = _HEADER.unpack_from(raw)
-    if version != _VERSION:
+    version, hashes, hash_type, bits = HEADER.unpack_from(raw)
+    if version != VERSION:
         old = ", the old unversioned form" if version > 0 else ""
-        return FilterProblem(f"bloom filter has version {version}{old}; only version {_VERSION} is read")
-    if hash_type != _MURMUR:
-        return FilterProblem(f"bloom filter has hash type {hash_type}; only {_MURMUR} (Murmur) is read")
+        return FilterProblem(f"bloom filter has version {version}{old}; only version {VERSION} is read")
+    if hash_type != MURMUR:
+        return FilterProblem(f"bloom filter has hash type {hash_type}; only {MURMUR} (Murmur) is read")
     if not 1 <= hashes <= MAX_HASHES:
         return FilterProblem(f"bloom filter claims {hashes} hashes a key")
     if bits < 1:
@@ -116,10 +99,10 @@ def _parse_simple(raw: bytes) -> BloomFilter | FilterProblem:
     if isinstance(header, FilterProblem):
         return header
     bits, hashes = header
-    expected = _HEADER.size + (bits + 7) // 8
+    expected = HEADER.size + (bits + 7) // 8
     if len(raw) != expected:
         return FilterProblem(f"bloom filter of {bits} bits must have {expected} bytes, has {len(raw)}")
-    view = np.frombuffer(raw, dtype=np.uint8, offset=_HEADER.size).reshape(1, -1)
+    view = np.frombuffer(raw, dtype=np.uint8, offset=HEADER.size).reshape(1, -1)
     return _with_clean_tail(BloomFilter(FilterType.SIMPLE, bits, hashes, 0, 0, view))
 
 
@@ -128,28 +111,28 @@ def _parse_dynamic(raw: bytes) -> BloomFilter | FilterProblem:
     if isinstance(header, FilterProblem):
         return header
     bits, hashes = header
-    start = _HEADER.size + _GROWTH.size
+    start = HEADER.size + GROWTH.size
     if len(raw) < start:
         return FilterProblem(f"bloom filter ends inside its header ({len(raw)} bytes)")
-    entries, active, rows = _GROWTH.unpack_from(raw, _HEADER.size)
+    entries, active, rows = GROWTH.unpack_from(raw, HEADER.size)
     if entries < 1 or active < 0 or rows < 1:
         return FilterProblem(f"bloom filter claims {rows} rows of {entries} entries, {active} keys in the last")
     if hashes != hashes_for(bits, entries):
         return FilterProblem(f"bloom filter claims {hashes} hashes for {bits} bits and {entries} entries")
-    row_bytes = _HEADER.size + (bits + 7) // 8
+    row_bytes = HEADER.size + (bits + 7) // 8
     if len(raw) != start + rows * row_bytes:
         return FilterProblem(
             f"bloom filter of {rows} x {bits} bits must have {start + rows * row_bytes} bytes, has {len(raw)}"
         )
     matrix = np.frombuffer(raw, dtype=np.uint8, offset=start).reshape(rows, row_bytes)
-    if (matrix[:, : _HEADER.size] != np.frombuffer(raw, dtype=np.uint8, count=_HEADER.size)).any():
+    if (matrix[:, : HEADER.size] != np.frombuffer(raw, dtype=np.uint8, count=HEADER.size)).any():
         return FilterProblem("bloom filter rows disagree with their header")
     view = _row_bits(matrix)
     return _with_clean_tail(BloomFilter(FilterType.DYNAMIC_V0, bits, hashes, entries, active, view))
 
 
 def _row_bits(matrix: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    bits = matrix[:, _HEADER.size :]
+    bits = matrix[:, HEADER.size :]
     if len(matrix) == 1:
         return bits.reshape(-1).reshape(1, -1)  # one row lies in one piece: no copy
     whole = np.ascontiguousarray(bits)

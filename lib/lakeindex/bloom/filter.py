@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import binascii
 import math
+import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,12 @@ from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+# The serialised form is described in lakeindex.bloom.codec, which reads it.
+HEADER: Final = struct.Struct(">iibi")
+GROWTH: Final = struct.Struct(">iii")
+VERSION: Final = -1
+MURMUR: Final = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,9 +78,13 @@ class BloomFilter:
 
     def to_text(self) -> bytes:
         """The filter as it stands in a footer: base64 of Hudi's serialised form."""
-        from lakeindex.bloom.codec import filter_text
-
-        return filter_text(self)
+        header = HEADER.pack(VERSION, self.k, MURMUR, self.m)
+        if self.filter_type is FilterType.SIMPLE:
+            return binascii.b2a_base64(header + self.bits[0].tobytes(), newline=False)
+        parts = [header, GROWTH.pack(self.entries, self.active_keys, self.rows)]
+        for row in self.bits:
+            parts += (header, row.tobytes())
+        return binascii.b2a_base64(b"".join(parts), newline=False)
 
 
 def build_filter(keys: StringArray, config: WriteConfig, rows: int | None = None) -> BloomFilter:
