@@ -18,6 +18,7 @@ from tests.model.hudi_writer import HudiError, hudi_upsert
 from tests.model.scheduling import START_MS, Actor, ActorStorage, Deviation, ModelClock, Scheduler
 from tests.model.world import (
     CONFIG,
+    PROPERTIES,
     Batch,
     PlainClock,
     Rows,
@@ -228,6 +229,9 @@ class HudiStory(WriterStory):
             return "window"
         return word
 
+    def fingerprint(self) -> object:
+        return super().fingerprint(), self.window
+
     def ending(self) -> object:
         return super().ending(), self.window
 
@@ -270,11 +274,15 @@ class ChangedTableStory(WriterStory):
         """Nothing: the table is refused from now on."""
 
     def check(self) -> None:
+        self.store.write(".hoodie/hoodie.properties", format_properties(PROPERTIES))  # to read it again
         committed = [path for path in self.store.snapshot() if path.endswith(".commit")]
         if self._actors[0].state == "done":
             assert len(committed) == 2, "reported, and not committed"
         live = live_rows(self.store)
         assert not [key for key, values in live.items() if len(values) > 1], "doubled keys"
+
+    def fingerprint(self) -> object:
+        return super().fingerprint(), self.changed, self.changed_before_lock
 
     def ending(self) -> object:
         return super().ending(), self.changed_before_lock

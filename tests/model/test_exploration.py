@@ -1,0 +1,93 @@
+"""All histories with one deviation (preemption, stall, crash, lost answer) of every story; more under the mark ``model``."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.model.exploring import Story, explore
+from tests.model.stories import (
+    DISJOINT,
+    GROUPS,
+    OVERLAPPING,
+    SAME_BATCH,
+    SAME_NEW_KEY,
+    ZOMBIE,
+    ChangedTableStory,
+    HudiStory,
+    WriterStory,
+)
+
+ONE = {"switch": 1, "stall": 1, "crash": 1, "lost": 1, "total": 1}
+SWITCH_OR_STALL = {"switch": 1, "stall": 1, "total": 1}
+
+STORIES: dict[str, Callable[[], Story]] = {
+    "overlapping groups": lambda: WriterStory(GROUPS, OVERLAPPING),
+    "disjoint groups": lambda: WriterStory(GROUPS, DISJOINT),
+    "same new key": lambda: WriterStory(GROUPS, SAME_NEW_KEY),
+    "zombie attempt": lambda: WriterStory(GROUPS, ZOMBIE),
+    "one batch, two runs": lambda: WriterStory(GROUPS, SAME_BATCH),
+    "other host": lambda: WriterStory(GROUPS, OVERLAPPING, gone_is_seen=False),
+    "zombie attempt on another host": lambda: WriterStory(GROUPS, ZOMBIE, gone_is_seen=False),
+    "hudi second": lambda: HudiStory(GROUPS, OVERLAPPING[0]),
+    "hudi first": lambda: HudiStory(GROUPS, OVERLAPPING[0], hudi_first=True),
+    "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "9"),
+    "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "files"),
+}
+QUICK = {
+    "overlapping groups": ONE,
+    "disjoint groups": SWITCH_OR_STALL,
+    "same new key": SWITCH_OR_STALL,
+    "zombie attempt": ONE,
+    "one batch, two runs": SWITCH_OR_STALL,
+    "other host": {"crash": 1},
+    "zombie attempt on another host": {"crash": 1},
+    "hudi second": ONE,
+    "hudi first": ONE,
+    "upgraded meanwhile": {"switch": 1},
+    "metadata table meanwhile": {"switch": 1},
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_every_history_with_one_deviation(name: str) -> None:
+    report = explore(STORIES[name], QUICK[name])
+    assert report.complete
+    assert report.histories + report.cut > 50
+    assert report.outcomes["window"] == 0
+
+
+def test_disjoint_writers_both_succeed_without_help() -> None:
+    report = explore(STORIES["disjoint groups"], {"switch": 1})
+    assert set(report.outcomes) == {"done+done"}
+
+
+def test_a_changed_table_is_refused() -> None:
+    report = explore(STORIES["upgraded meanwhile"], {"switch": 1})
+    assert report.outcomes["TableUnsupportedError+done"] > 0
+    report = explore(STORIES["metadata table meanwhile"], {"switch": 1})
+    assert report.outcomes["MetadataTableError+done"] > 0
+
+
+def test_a_living_hudi_writer_is_left_alone() -> None:
+    report = explore(STORIES["hudi first"], {"switch": 1})
+    assert report.outcomes["done+PendingInstantError"] > 0
+
+
+@pytest.mark.model
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", STORIES)
+def test_every_history_with_two_deviations(name: str) -> None:
+    report = explore(STORIES[name], {"switch": 2, "stall": 2, "crash": 2, "lost": 2, "total": 2})
+    print(f"\n{name}: {report}")  # noqa: T201 - the numbers for docs/commit-protocol.md
+    assert report.complete
+    assert (report.outcomes["window"] > 0) == (name == "hudi second")
+
+
+@pytest.mark.model
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", STORIES)
+def test_random_histories_with_up_to_four_deviations(name: str) -> None:
+    budget = {"switch": 4, "stall": 2, "crash": 2, "lost": 2, "total": 4}
+    report = explore(STORIES[name], budget, limit=3_000, seed=20_260_101)
+    print(f"\n{name}: {report}")  # noqa: T201 - the numbers for docs/commit-protocol.md
+    assert report.histories > 0

@@ -1,0 +1,114 @@
+"""The model can fail: take a check out of the protocol, and the search finds the history that needs it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import commit, recovery
+from lakeindex.table.attempts import Attempt, AttemptRecord, RunIdentity
+from lakeindex.table.lock import TableLock
+from lakeindex.table.verdicts import Verdict, overrule
+from lakeindex.table.write_context import WriteContext
+from tests.model.exploring import Story, Violation, explore
+from tests.model.stories import (
+    DISJOINT,
+    GROUPS,
+    OVERLAPPING,
+    SAME_BATCH,
+    SAME_NEW_KEY,
+    ZOMBIE,
+    Cast,
+    ChangedTableStory,
+    HudiStory,
+    WriterStory,
+)
+from tests.model.test_exploration import ONE
+
+
+def violation(story: Callable[[], Story], budget: dict[str, int]) -> str:
+    with pytest.raises(Violation) as caught:
+        explore(story, budget)
+    return caught.value.reason
+
+
+def writers(cast: Sequence[Cast]) -> Callable[[], Story]:
+    return lambda: WriterStory(GROUPS, cast)
+
+
+def test_without_the_check_of_file_groups_an_update_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "check_groups", lambda *_: None)
+    assert "lost" in violation(writers(OVERLAPPING), {"switch": 1})
+
+
+def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "files_committed_since", lambda *_: ())
+    assert "doubled keys" in violation(writers(SAME_NEW_KEY), {"switch": 1})
+
+
+def ledger_only_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = commit._find_done
+    looks: Counter[int] = Counter()
+
+    def look(context: WriteContext, run: RunIdentity) -> commit.AlreadyDone | None:
+        looks[id(run)] += 1
+        return real(context, run) if looks[id(run)] <= 2 else None
+
+    monkeypatch.setattr(commit, "_find_done", look)
+
+
+def test_without_the_ledger_under_the_lock_a_batch_is_committed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger_only_at_the_start(monkeypatch)
+    assert "was committed 2 times" in violation(writers(SAME_BATCH), {"switch": 1})
+
+
+def test_the_token_and_the_ledger_both_stop_a_zombie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either alone is enough; without both the batch of a run is committed twice."""
+    monkeypatch.setattr(Attempt, "check", lambda _: None)
+    explore(writers(ZOMBIE), {"switch": 1})
+    ledger_only_at_the_start(monkeypatch)
+    assert "was committed 2 times" in violation(writers(ZOMBIE), {"switch": 1})
+
+
+def test_without_arbitration_what_was_committed_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_arbiter(storage: Storage, verdict: Verdict) -> Verdict:
+        overrule(storage, verdict)
+        return verdict
+
+    monkeypatch.setattr(commit, "decide", no_arbiter)
+    monkeypatch.setattr(recovery, "decide", no_arbiter)
+    assert "was committed 0 times" in violation(writers(OVERLAPPING), {"stall": 1})
+
+
+def test_a_takeover_settles_what_the_last_holder_was_about_to_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock alone is not enough: its lease runs out while the holder, otherwise alive, is between check and put."""
+    monkeypatch.setattr(AttemptRecord, "is_alive", lambda record, _: not record.ended)
+    explore(writers(OVERLAPPING), {"stall": 1})
+    monkeypatch.setattr(TableLock, "unsettled", ())
+    assert "lost" in violation(writers(OVERLAPPING), {"stall": 1})
+
+
+def test_without_recovery_of_claims_a_killed_writer_stays_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_resolve", lambda *_: None)
+    violation(writers(DISJOINT), {"crash": 1})
+
+
+def test_without_the_look_back_hudis_rollback_leaves_a_commit_without_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_is_intact", lambda *_: True)
+    violation(lambda: HudiStory(GROUPS, OVERLAPPING[0]), ONE)
+
+
+def test_without_looking_for_other_writers_hudi_overwrites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_is_foreign", lambda *_: False)
+    violation(lambda: HudiStory(GROUPS, OVERLAPPING[0], hudi_first=True), {"switch": 1})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("hoodie.table.version", "9"), ("hoodie.table.metadata.partitions", "files")]
+)
+def test_without_rereading_the_properties_we_commit_to_a_changed_table(
+    monkeypatch: pytest.MonkeyPatch, key: str, value: str
+) -> None:
+    monkeypatch.setattr(commit, "check_or_drop_metadata_table", lambda table, _: table.properties)
+    assert "must not be written" in violation(lambda: ChangedTableStory(key, value), {"switch": 1})

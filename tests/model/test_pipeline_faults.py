@@ -1,0 +1,120 @@
+"""Whole operations with every storage call failing once: create, upsert, delete, global upsert, rollback.
+
+The table and its run folders lie in two in-memory stores; faults are injected into one of them at a time. After the fault the
+same command is run again, as a user would, and the table is compared with a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lakeindex.api import LakeTable
+from lakeindex.errors import TableExistsError
+from lakeindex.runners.local import LocalRunner
+from lakeindex.storage.memory import MemoryStorage
+from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.model.harness import Operation, fail_every_call
+
+TABLE, RUNS = "memory://pipeline", "memory://pipeline-runs"
+FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))]
+SECOND = [Row("a", "x", 2, "2"), Row("c", "x", 2, "2"), Row("d", "y", 0, "late"), Row("b", "x", 2, "", deleted=True)]
+OPTIONS = {"lakeindex.lock.lease": "2", "lakeindex.lock.wait": "30"}
+
+
+def batch_of_operation(_: MemoryStorage, rows: list[Row], batch_id: str = "second") -> None:
+    LakeTable(TABLE).upsert(
+        batch_of(rows), checkpoints=RUNS, batch_id=batch_id, run_id=batch_id, options=OPTIONS, runner=LocalRunner(1)
+    )
+
+
+def prepared(index: str) -> Callable[[], dict[str, bytes]]:
+    """A table that holds the first batch."""
+
+    def prepare() -> dict[str, bytes]:
+        store, runs = MemoryStorage.named("pipeline"), MemoryStorage.named("pipeline-runs")
+        store.restore({})
+        runs.restore({})
+        make_table(TABLE, hoodie__index__type=index)
+        batch_of_operation(store, FIRST, "first")
+        runs.restore({})
+        return store.snapshot()
+
+    return prepare
+
+
+def table_equals(batches: list[list[Row]], *, is_global: bool) -> Callable[[MemoryStorage], None]:
+    oracle = Oracle(is_global=is_global)
+    for batch in batches:
+        oracle.apply(batch)
+
+    def check(_: MemoryStorage) -> None:
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        report = LakeTable(TABLE).check()
+        assert report.ok, report.violations
+
+    return check
+
+
+def upsert(index: str) -> Operation:
+    return Operation(
+        f"upsert {index}",
+        prepare=prepared(index),
+        run=lambda store: batch_of_operation(store, SECOND),
+        check=table_equals([FIRST, SECOND], is_global=index == "GLOBAL_BLOOM"),
+        store=lambda: MemoryStorage.named("pipeline"),
+    )
+
+
+def create(store: MemoryStorage) -> None:
+    """As a user: create, and after an error look whether it is there."""
+    try:
+        make_table(TABLE)
+    except TableExistsError:
+        return
+
+
+def is_empty_table(_: MemoryStorage) -> None:
+    assert content_of(LakeTable(TABLE)) == set()
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
+def test_upsert_survives_some_failing_calls(index: str):
+    report = fail_every_call(upsert(index), every=9)
+    assert report.histories > 10
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
+def test_upsert_survives_every_failing_call(index: str):
+    report = fail_every_call(upsert(index))
+    assert report.histories > 150
+
+
+def test_create_survives_every_failing_call():
+    operation = Operation(
+        "create", prepare=dict, run=create, check=is_empty_table, store=lambda: MemoryStorage.named("pipeline")
+    )
+    report = fail_every_call(operation)
+    assert report.histories > 5
+
+
+def test_checkpoints_survive_failing_calls():
+    initial = prepared("BLOOM")()
+
+    def fresh() -> MemoryStorage:
+        """The run folders' store; each history begins with the table as it was."""
+        MemoryStorage.named("pipeline").restore(initial)
+        return MemoryStorage.named("pipeline-runs")
+
+    operation = Operation(
+        "checkpoints",
+        prepare=dict,
+        run=lambda store: batch_of_operation(store, SECOND),
+        check=table_equals([FIRST, SECOND], is_global=False),
+        store=fresh,
+    )
+    report = fail_every_call(operation, every=3)
+    assert report.histories > 10
