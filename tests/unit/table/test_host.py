@@ -1,0 +1,41 @@
+"""Which processes are gone."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+from lakeindex.table.clock import SystemClock
+from lakeindex.table.host import is_gone, this_host, this_process
+
+
+def test_this_process_is_here() -> None:
+    assert not is_gone(this_process())
+    assert this_host().process == this_process()
+    assert this_host().new_token() != this_host().new_token()
+
+
+def test_an_ended_process_is_gone_even_before_its_parent_collects_it() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    process = replace(this_process(), pid=child.pid, started="")
+    child.wait()
+    assert is_gone(process)
+
+
+def test_a_zombie_counts_as_gone() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = replace(this_process(), pid=child.pid, started="")
+    assert not is_gone(process)
+    child.kill()
+    while not is_gone(process):  # killed, not yet waited for
+        SystemClock().sleep(0.01)
+    child.communicate()
+    assert is_gone(process)
+
+
+def test_a_number_that_was_given_out_again_is_another_process() -> None:
+    assert is_gone(replace(this_process(), started="1"))
+
+
+def test_nothing_is_known_of_other_hosts() -> None:
+    assert not is_gone(replace(this_process(), host="elsewhere:boot:ns", pid=2**22 - 1))
+    assert str(replace(this_process(), host="elsewhere:boot:ns", pid=7)) == "process 7 on elsewhere"

@@ -1,0 +1,71 @@
+"""Create-if-absent judged by reading back."""
+
+import pytest
+
+from lakeindex.errors import StorageError, TableCorruptError, UnknownOutcomeError
+from lakeindex.storage.memory import Fault, MemoryStorage
+from lakeindex.table import records
+
+
+def failing(*faults: Fault | None) -> MemoryStorage:
+    store = MemoryStorage()
+    todo = list(faults)
+    store.hook = lambda call: todo.pop(0) if todo and call.name in ("create", "write", "delete") else None
+    return store
+
+
+@pytest.mark.parametrize("faults", [(), (Fault.DONE_BUT_FAILED,), (Fault.TORN,), (Fault.TORN, Fault.DONE_BUT_FAILED)])
+def test_a_lost_answer_is_found_out(faults: tuple[Fault, ...]) -> None:
+    store = failing(*faults)
+    assert records.settle(store, "x", b"mine") == b"mine"
+    assert store.snapshot() == {"x": b"mine"}
+
+
+def test_another_ones_file_stands() -> None:
+    store = MemoryStorage()
+    store.create("x", b"theirs")
+    assert records.settle(store, "x", b"mine") == b"theirs"
+
+
+def test_a_store_that_never_answers() -> None:
+    with pytest.raises(UnknownOutcomeError):
+        records.settle(failing(*[Fault.TORN] * 9), "x", b"mine")
+    with pytest.raises(UnknownOutcomeError):
+        records.put(failing(*[Fault.TORN] * 9), "x", b"mine")
+    with pytest.raises(UnknownOutcomeError):
+        records.remove(failing(*[Fault.TORN] * 9), ["x"])
+    records.tidy(failing(*[Fault.TORN] * 9), ["x"])
+
+
+def test_an_error_is_an_error() -> None:
+    with pytest.raises(StorageError):
+        records.settle(failing(Fault.ERROR), "x", b"mine")
+
+
+@pytest.mark.parametrize("count", [0, 3, 50])
+def test_work_on_many_items(count: int) -> None:
+    store = MemoryStorage()
+    records.each(lambda n: store.write(f"{n}", b""), range(count))
+    assert len(store.snapshot()) == count
+    records.remove(store, [f"{n}" for n in range(count)])
+    assert store.snapshot() == {}
+
+
+def test_the_first_error_of_many_is_raised() -> None:
+    with pytest.raises(StorageError):
+        records.remove(failing(*[Fault.ERROR] * 50), [f"{n}" for n in range(50)])
+
+
+def test_keys_are_file_names() -> None:
+    assert records.key_of("manual__2026/../x y") == records.key_of("manual__2026/../x y")
+    assert records.key_of("a") != records.key_of("b")
+    assert records.key_of("\ud800").isalnum()
+
+
+@pytest.mark.parametrize("data", [b"", b"nope", b"[1]", b"\xff"])
+def test_damage_is_named(data: bytes) -> None:
+    store = MemoryStorage()
+    store.write("some/record.json", data)
+    with pytest.raises(TableCorruptError, match=r"some/record\.json"):
+        records.load(store, "some/record.json")
+    assert records.load(store, "none") is None
