@@ -1,7 +1,7 @@
-"""A writer that dies at the worst moment: all data files are there, the commit is about to be put.
+"""A writer that dies at the worst moment: all data files are there, the commit is not.
 
-``crash_before_commit.py TABLE BATCH`` runs our upsert in this process and ends it, as ``kill -9`` would, when the
-storage is asked to create ``<instant>.commit``. Exit code 137.
+``crash_before_commit.py TABLE BATCH WHERE`` runs our upsert in this process and ends it, as ``kill -9`` would, when the
+storage is asked to create a path that has ``WHERE`` in it. Exit code 137.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from lakeindex.storage import open_storage
 
 
 def main() -> None:
-    table, batch = sys.argv[1:3]
+    table, batch, where = sys.argv[1:4]
     kind: Any = type(open_storage(table))
     create = kind.create
 
     def dying_create(self: Any, path: str, data: bytes) -> None:
-        if path.endswith(".commit"):
+        if where in path:
             os._exit(137)
         create(self, path, data)
 

@@ -18,6 +18,10 @@ from tests.interop.story import Story, completed_writes, keeping_story, rows_of
 pytestmark = pytest.mark.interop
 
 _CRASH = Path(__file__).with_name("crash_before_commit.py")
+#: Where our writer dies, its data files written: before it is decided whether the run is committed, or between the
+#: decision (``.hoodie/.lakeindex/verdicts``) and ``<instant>.commit``, which is all that Hudi knows of.
+_UNDECIDED, _DECIDED = "/verdicts/", ".commit"
+_KILLED_ROWS = (*range(20), *range(200, 220))
 
 
 def _base_files(story: Story) -> set[str]:
@@ -34,12 +38,12 @@ def _rollbacks(story: Story) -> int:
     return len(list((story.path / ".hoodie").glob("*.rollback")))
 
 
-def _die_in_a_commit(story: Story) -> set[str]:
-    """Our killed upsert; the names of the data files it left behind."""
+def _die_in_a_commit(story: Story, where: str) -> set[str]:
+    """Our killed upsert (version 9 of some rows); the names of the data files it left behind."""
     batch = story.path.with_name("killed.parquet")
-    pq.write_table(rows_of([*range(20), *range(200, 220)], 9), batch)
+    pq.write_table(rows_of(_KILLED_ROWS, 9), batch)
     before = _base_files(story)
-    line = [sys.executable, str(_CRASH), str(story.path), str(batch)]
+    line = [sys.executable, str(_CRASH), str(story.path), str(batch), where]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 137, done.stderr
     left = _base_files(story) - before
@@ -57,8 +61,9 @@ def story(hudi: HudiServer, folder: Path) -> Story:
     return told
 
 
-def test_our_killed_commit_is_invisible_and_hudi_rolls_it_back(story: Story) -> None:
-    left = _die_in_a_commit(story)
+@pytest.mark.parametrize("where", [_UNDECIDED, _DECIDED])
+def test_our_killed_commit_is_invisible_and_hudi_rolls_it_back(story: Story, where: str) -> None:
+    left = _die_in_a_commit(story, where)
     story.judge("with our killed commit pending")
     story.hudi_upserts(range(10), 3)
     assert not _pending(story)
@@ -70,13 +75,27 @@ def test_our_killed_commit_is_invisible_and_hudi_rolls_it_back(story: Story) -> 
 
 
 def test_our_killed_commit_is_rolled_back_by_our_next_run(story: Story) -> None:
-    left = _die_in_a_commit(story)
+    left = _die_in_a_commit(story, _UNDECIDED)
     story.we_upsert([*range(15, 25), *range(210, 230)], 3)
     assert not _pending(story)
+    assert _rollbacks(story) == 1
     assert not left & _base_files(story)
     story.judge("after our rollback and next commit", sound=True)
     story.hudi_upserts(range(205, 215), 4)
     story.judge("after Hudi's turn behind our rollback")
+
+
+def test_our_killed_commit_is_completed_by_our_next_run_once_decided(story: Story) -> None:
+    left = _die_in_a_commit(story, _DECIDED)
+    story.judge("decided, but not yet committed")
+    (killed,) = _pending(story)
+    story.note(killed, _KILLED_ROWS, 9)
+    story.we_upsert([*range(15, 25), *range(210, 230)], 10)
+    assert not _pending(story)
+    assert left <= _base_files(story)
+    story.judge("after our next run completed it", sound=True)
+    story.hudi_upserts(range(205, 215), 11)
+    story.judge("after Hudi's turn")
 
 
 def test_our_rollback_of_a_completed_commit(story: Story) -> None:

@@ -38,9 +38,13 @@ def test_hudi_upserts_and_deletes_in_our_table(hudi: HudiServer, layout: Layout,
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
 def test_we_upsert_and_delete_in_hudis_table(hudi: HudiServer, layout: Layout, folder: Path) -> None:
     story = keeping_story(folder, layout, hudi)
-    # the row writer of bulk_insert lays files out in its own way: other names of list items, no Avro schema
-    story.hudi_writes("bulk_insert" if layout is NONPARTITIONED else "insert", range(120), 1)
-    story.hudi_upserts([*range(30), *range(120, 140)], 2)
+    if layout is NONPARTITIONED:
+        # The row writer lays files out in its own way: other names of list items, no Avro schema. No upsert of Hudi's
+        # may follow here: 0.15 loses the lists of such files in its own merge.
+        story.hudi_writes("bulk_insert", range(120), 1)
+    else:
+        story.hudi_writes("insert", range(120), 1)
+        story.hudi_upserts([*range(30), *range(120, 140)], 2)
     before = story.instants[-1]
     story.our_options = _SAY_ONCE if hudi.version == "0.15.0" else {}
     story.we_upsert([*range(20, 40), *range(135, 150)], 3)
@@ -50,8 +54,8 @@ def test_we_upsert_and_delete_in_hudis_table(hudi: HudiServer, layout: Layout, f
     story.hudi_upserts([*range(3, 12), *range(148, 160)], 4)
     story.hudi_deletes([*range(40, 45), 149])
     story.judge("after Hudi's second turn")
-    assert_state(rust_since(story.path, before), story.replay.since(before), "hudi-rs since Hudi's second commit")
-    assert_state(hudi.as_of(story.path, before), story.states[before], "Hudi as of its second commit")
+    assert_state(rust_since(story.path, before), story.replay.since(before), "hudi-rs since before our turn")
+    assert_state(hudi.as_of(story.path, before), story.states[before], "Hudi as of before our turn")
 
 
 def _random_turn(story: Story, choose: random.Random, version: int) -> str:
@@ -92,10 +96,10 @@ def test_all_three_writers_take_turns(servers: dict[str, HudiServer], folder: Pa
     story = keeping_story(folder, SIMPLE, servers["0.15.0"])
     story.we_create()
     story.we_upsert(range(90), 1)
-    for version, release in enumerate(("0.15.0", "1.2.0", "0.15.0"), start=2):
-        turn = keeping_story(folder, SIMPLE, servers[release])
-        story.hudi, story.options = turn.hudi, turn.options
-        story.hudi_upserts(range(version * 10, version * 10 + 70, 3), version)
-        story.we_upsert(range(version * 20, version * 20 + 70, 3), version + 10)
+    for turn, release in enumerate(("0.15.0", "1.2.0", "0.15.0"), start=1):
+        guest = keeping_story(folder, SIMPLE, servers[release])
+        story.hudi, story.options = guest.hudi, guest.options
+        story.hudi_upserts(range(turn * 10, turn * 10 + 70, 3), 2 * turn)
+        story.we_upsert(range(turn * 20, turn * 20 + 70, 3), 2 * turn + 1)
         story.judge(f"after {release}")
     ours.assert_sound(story.path, "at the end")
