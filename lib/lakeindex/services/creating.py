@@ -75,7 +75,7 @@ def create_like(
         OptionError: a column that is not there, or choices that do not fit together.
         TableExistsError: there is a table, or what is left of one.
     """
-    name = table_name_of(uri)
+    name = table_name_of(absolute(uri))
     text = schema_to_avro(_columns_of(like), name)
     columns = schema_from_avro(text)
     spec = CreateSpec(

@@ -326,3 +326,42 @@ def test_left_over_markers_are_only_noted(table: Path):
     report = check_table(str(table))
     assert report.ok
     assert any("markers" in note for note in report.notes)
+
+
+def test_a_timeline_too_damaged_to_know_the_files(tmp_path: Path):
+    table = unpack_table("h120_v6_main", tmp_path)
+    replace = next((table / ".hoodie").glob("*.replacecommit"))
+    replace.write_bytes(replace.read_bytes()[:100])
+    report = check_table(str(table))
+    assert [(v.kind, v.culprit) for v in report.violations] == [(Broken.COMMIT, f".hoodie/{replace.name}")]
+    assert any("files were not checked" in note for note in report.notes)
+
+
+def _set_property(table: Path, name: str, value: str) -> None:
+    path = table / ".hoodie" / "hoodie.properties"
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith(f"{name}=")]
+    path.write_text("\n".join([*lines, f"{name}={value}", ""]), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hoodie.table.keygenerator.class", "com.example.MyKeyGenerator"),
+        ("hoodie.datasource.write.drop.partition.columns", "true"),
+        ("hoodie.table.recordkey.fields", "nope"),
+    ],
+)
+def test_keys_that_are_not_made_our_way_are_only_noted(table: Path, name: str, value: str):
+    _set_property(table, name, value)
+    report = check_table(str(table))
+    assert report.ok
+    assert report.checked.keys_recomputed == 0
+    assert any("keys were not made anew" in note for note in report.notes)
+
+
+def test_bare_keys_of_a_complex_generator_are_recognised(table: Path):
+    _set_property(table, "hoodie.table.keygenerator.class", "org.apache.hudi.keygen.ComplexKeyGenerator")
+    assert check_table(str(table)).ok
+    file = live_files(table)[0]
+    rewrite(file, with_value("_hoodie_record_key", 1, "id:x"))
+    assert Broken.RECORD_KEY in _kinds(check_table(str(table)))

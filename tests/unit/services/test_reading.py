@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -180,3 +182,23 @@ def test_an_output_that_is_no_file_is_refused(simple: Path, out: str):
 def test_an_output_in_a_folder_that_is_not_there_is_refused(simple: Path, tmp_path: Path):
     with pytest.raises((UsageError, StorageError), match="--out"):
         write_rows(str(simple), str(tmp_path / "nowhere" / "x.parquet"))
+
+
+def test_a_moment_between_the_newest_commit_and_now_is_now(simple: Path):
+    third = commit_instants(simple)[2]
+    iso = f"{third[:4]}-{third[4:6]}-{third[6:8]}T{third[8:10]}:{third[10:12]}:{int(third[12:14]) + 1:02d}"
+    assert read_rows(str(simple), as_of=iso).num_rows == 220
+
+
+def test_iso_texts_are_utc_also_where_instants_are_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = unpack_table("h120_v6_main", tmp_path)
+    first = min(p.name.split(".")[0] for p in (table / ".hoodie").glob("*.commit"))
+    monkeypatch.setenv("TZ", "Etc/GMT-5")  # five hours ahead of UTC
+    time.tzset()
+    try:
+        five_hours_before = datetime.strptime(f"{first}000", "%Y%m%d%H%M%S%f").astimezone(UTC).isoformat()
+        assert read_rows(str(table), as_of=five_hours_before).num_rows == 300
+        assert read_rows(str(table), as_of=first).num_rows == 300
+    finally:
+        monkeypatch.undo()
+        time.tzset()
