@@ -90,7 +90,7 @@ def test_upsert_survives_some_failing_calls(index: str):
 @pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
 def test_upsert_survives_every_failing_call(index: str):
     report = fail_every_call(upsert(index))
-    assert report.histories > 150
+    assert report.histories > 100
 
 
 def test_create_survives_every_failing_call():

@@ -58,15 +58,21 @@ class Split:
     bytes: int = 0
 
 
-def find_inputs(inputs: tuple[str, ...], wanted: InputFormat) -> list[InputFile]:
+def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | None = None) -> list[InputFile]:
     """The files behind paths, folders and ``*`` patterns, in the order given, sorted within a folder.
+
+    Args:
+        inputs: what the caller named.
+        wanted: the format, or ``auto``.
+        own_root: root of the run folders: a path below it names one file that this library wrote for data in memory.
 
     Raises:
         InputError: nothing there, or a suffix that does not tell the format.
     """
     files: list[InputFile] = []
     for entry in inputs:
-        found = _find(entry)
+        is_own = own_root is not None and entry.startswith(f"{own_root.rstrip('/')}/") and entry.endswith(ARROW_SUFFIX)
+        found = [_own(entry, str(own_root))] if is_own else _find(entry)
         if not found:
             raise InputError(
                 f"no input at {entry!r}", culprit=entry, hint="give files, folders of files, or a * pattern"
@@ -75,6 +81,11 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat) -> list[InputFile]
     for file in files:
         format_of(file, wanted)
     return files
+
+
+def _own(entry: str, root: str) -> InputFile:
+    path = entry.removeprefix(f"{root.rstrip('/')}/")
+    return InputFile(root, path, storage_at(root).head(path).size_bytes)
 
 
 def _find(entry: str) -> list[InputFile]:

@@ -87,7 +87,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         QuarantineExceededError: more bad rows than ``spec.max_quarantined``; they are in the quarantine file.
     """
     config = spec.config
-    files = find_inputs(spec.inputs, config.input_format)
+    files = find_inputs(spec.inputs, config.input_format, spec.checkpoints_uri)
     digest = content_digest(files)
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.is_global,
