@@ -6,6 +6,7 @@ What counts here, measured on 0.15 and 1.2 (docs/format.md): it rolls back every
 
 from __future__ import annotations
 
+import itertools
 import uuid
 
 from lakeindex.errors import ObjectNotFoundError
@@ -30,13 +31,17 @@ class HudiError(Exception):
 
 
 def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
-    """Commit rows as Hudi does. Returns the instant."""
+    """Commit rows as Hudi does. Returns the instant.
+
+    Its instants are whole seconds of its own: that two programs take the same millisecond by chance is not modelled.
+    """
+    clock = itertools.count(now_ms + 60_000, 1_000)
     table = Table.open(storage)
     timeline = table.load_timeline()
     newest = timeline.max_time
     for one in reversed(timeline.pending_writes):
-        newest = _roll_back(storage, timeline, one.time, names.next_instant_time(newest, now_ms))
-    time = names.next_instant_time(newest, now_ms)
+        newest = _roll_back(storage, timeline, one.time, names.next_instant_time(newest, next(clock)))
+    time = names.next_instant_time(newest, next(clock))
     storage.create(f".hoodie/{names.requested_name(time)}", b"")
     snapshot = table.snapshot()
     merged = merge(storage, snapshot, rows, f"{uuid.UUID(int=0xC0FFEE)}-0")

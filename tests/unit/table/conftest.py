@@ -1,0 +1,10 @@
+"""Shared by the tests of the commit protocol's modules."""
+
+import pytest
+
+from tests.unit.table.protocol_support import World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()

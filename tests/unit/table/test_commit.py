@@ -1,0 +1,427 @@
+"""The session: begin, plan, publish, abandon."""
+
+from pathlib import Path
+
+import pytest
+
+from lakeindex.config import MetadataTablePolicy, WriteConfig
+from lakeindex.errors import (
+    BatchIdReusedError,
+    FencedError,
+    InvariantError,
+    LakeIndexError,
+    LockTimeoutError,
+    MetadataTableError,
+    PendingInstantError,
+    StorageError,
+    TableUnsupportedError,
+    WriteConflictError,
+)
+from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from lakeindex.format.partition_metadata import parse_partition_metadata
+from lakeindex.format.properties import format_properties
+from lakeindex.storage import open_storage
+from lakeindex.table import lock
+from lakeindex.table.commit import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    RunIdentity,
+    WriteSession,
+    begin_write,
+)
+from lakeindex.table.handle import Table
+from lakeindex.table.recovery import recover
+from lakeindex.table.run_plan import RunPlan
+from lakeindex.table.write_context import WriteContext
+from tests.model.world import (
+    CONFIG,
+    PARTITION,
+    Rows,
+    encode_rows,
+    file_id,
+    initial_objects,
+    live_rows,
+    merge,
+    stat_of,
+    verify_rows,
+)
+from tests.unit.table.protocol_support import BATCH, FIRST, GROUPS, OTHER, PROPERTIES, START_MS, Batch, World
+
+ROWS: Rows = {"a1": "one", "x": "one"}
+
+
+def begin(world: World, batch: Batch = BATCH, name: str = "writer", **options: object) -> WriteSession:
+    session = begin_write(
+        Table.open(world.store),
+        batch.identity,
+        "UPSERT",
+        options.pop("config", CONFIG),  # type: ignore[arg-type]
+        host=world.host(name),
+        verify=verify_rows,
+        **options,  # type: ignore[arg-type]
+    )
+    assert isinstance(session, WriteSession)
+    return session
+
+
+class Written:
+    """A plan whose files are written, ready to be published."""
+
+    def __init__(self, world: World, session: WriteSession, rows: Rows = ROWS, *, new_group: int = 9) -> None:
+        self.session = session
+        snapshot = Table.open(world.store).snapshot()
+        self.merged = merge(world.store, snapshot, rows, file_id(new_group))
+        self.plan: RunPlan = session.plan(self.merged.planned, snapshot.instant_time, self.merged.digest)
+        stats, expected = [], []
+        for file, one, content in zip(self.plan.files, self.plan.planned, self.merged.contents, strict=True):
+            data = encode_rows(content)
+            world.store.write(file.path, data)
+            stats.append(stat_of(file, content, one.previous))
+            expected.append(ExpectedFile(file.path, len(data), len(content)))
+        self.commit = CommitMetadata({PARTITION: tuple(stats)}, "UPSERT", {"schema": "{}"})
+        self.expected = tuple(expected)
+
+    def publish(self, guards: PublishGuards | None = None, summary: str | None = None) -> str:
+        return self.session.publish(self.commit, self.expected, guards, summary)
+
+
+def test_everything_that_must_be_there_before_data(world: World) -> None:
+    session = begin(world)
+    snapshot = Table.open(world.store).snapshot()
+    old = snapshot.base_files(PARTITION)[0]
+    planned = (
+        PlannedFile(PARTITION, old.file_id, "0-0-0", old, 3, 2),
+        PlannedFile("new/deep", file_id(9), "1-0-0", None, 0, 5),
+    )
+    plan = session.plan(planned, snapshot.instant_time, "digest")
+    assert plan.instant == session.instant > FIRST
+    assert [file.name for file in plan.files] == [
+        f"{old.file_id}_0-0-0_{plan.instant}.parquet",
+        f"{file_id(9)}_1-0-0_{plan.instant}.parquet",
+    ]
+    assert world.store.read(f".hoodie/{plan.instant}.commit.requested") == b""
+    inflight = parse_commit_metadata(world.store.read(f".hoodie/{plan.instant}.inflight"), "inflight")
+    first, update = inflight.write_stats[PARTITION]
+    assert (first.file_id, first.num_inserts) == ("", 2)
+    assert (update.file_id, update.prev_commit, update.num_update_writes) == (old.file_id, FIRST, 3)
+    assert inflight.write_stats["new/deep"][0].num_inserts == 5
+    metadata = parse_partition_metadata(world.store.read("new/deep/.hoodie_partition_metadata"))
+    assert (metadata.commit_time, metadata.depth) == (plan.instant, 2)
+    markers = [one.path for one in world.store.list(f".hoodie/.temp/{plan.instant}")]
+    assert markers == [
+        f".hoodie/.temp/{plan.instant}/new/deep/{plan.files[1].name}.marker.CREATE",
+        f".hoodie/.temp/{plan.instant}/{PARTITION}/{plan.files[0].name}.marker.MERGE",
+    ]
+
+
+def test_a_commit_leaves_hudis_files_and_no_more(world: World) -> None:
+    session = begin(world)
+    written = Written(world, session)
+    instant = written.publish(summary='{"rows": 2}')
+    session.close()
+    assert sorted(name for name in world.names() if name.startswith(instant)) == [
+        f"{instant}.commit",
+        f"{instant}.commit.requested",
+        f"{instant}.inflight",
+    ]
+    assert world.store.list(".hoodie/.temp") == []
+    assert [one.path for one in world.store.list(".hoodie/.lakeindex/instants")] == []
+    assert [one.path for one in world.store.list(".hoodie/.lakeindex/runs")] == []
+    assert live_rows(world.store) == {"a1": ["one"], "a2": ["0"], "b1": ["0"], "x": ["one"]}
+    assert f".hoodie/{instant}.commit" in world.store.synced
+    assert {file.path for file in written.plan.files} <= world.store.synced
+
+
+def test_the_same_batch_again_is_done_already(world: World) -> None:
+    session = begin(world)
+    instant = Written(world, session).publish(summary='{"rows": 2}')
+    session.record_summary(instant, '{"rows": 3}')
+    session.close()
+    for run_id in ("run-1", "another run"):
+        run = RunIdentity(run_id, BATCH.identity.batch_id, "d1")
+        done = begin_write(Table.open(world.store), run, "UPSERT", CONFIG, host=world.host("again"))
+        assert done == AlreadyDone(instant, '{"rows": 3}')
+    other = RunIdentity("run-1", BATCH.identity.batch_id, "other input")
+    with pytest.raises(BatchIdReusedError, match=instant):
+        begin_write(Table.open(world.store), other, "UPSERT", CONFIG, host=world.host("again"))
+    forced = begin(world, Batch("run-1", ROWS, digest="other input"), "forced", force=True)
+    assert Written(world, forced).publish() > instant
+    forced.close()
+
+
+def test_a_retry_follows_the_plan_of_the_first_attempt(world: World) -> None:
+    first = Written(world, begin(world, name="a"))
+    second = Written(world, begin(world, name="b"), new_group=77)
+    assert second.plan == first.plan
+    with pytest.raises(FencedError, match="attempt 1"):
+        first.publish()
+    assert second.publish() == first.plan.instant
+
+
+def test_a_retry_with_another_plan_gets_another_instant(world: World) -> None:
+    first = Written(world, begin(world, name="a"))
+    second = Written(world, begin(world, name="b"), {"a2": "other"})
+    assert second.plan.instant > first.plan.instant
+    assert not [name for name in world.names() if name.startswith(f"{first.plan.instant}.")]
+    assert not [path for path in world.store.snapshot() if path.endswith(f"{first.plan.instant}.parquet")]
+    second.publish()
+
+
+def test_an_abandoned_plan_is_rolled_back_and_the_next_one_is_new(world: World) -> None:
+    session = begin(world)
+    first = Written(world, session)
+    session.abandon()
+    session.abandon()
+    assert not [path for path in world.store.snapshot() if path.endswith(f"{first.plan.instant}.parquet")]
+    second = Written(world, session)
+    assert second.plan.instant > first.plan.instant
+    assert second.publish() == second.plan.instant
+
+
+def test_a_moved_file_group_is_a_conflict(world: World) -> None:
+    mine = Written(world, begin(world, name="a"))
+    theirs = begin(world, Batch("run-9", {"a2": "two"}), "b")
+    Written(world, theirs, {"a2": "two"}).publish()
+    with pytest.raises(WriteConflictError, match=file_id(0)) as caught:
+        mine.publish()
+    assert caught.value.hint
+
+
+def test_a_replaced_or_clustered_group_is_a_conflict(world: World) -> None:
+    from lakeindex.format.commit_metadata import format_commit_metadata
+    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+
+    mine = Written(world, begin(world))
+    later = "20260101000000900"
+    replace = CommitMetadata({}, "CLUSTER", replaced_file_ids={PARTITION: (file_id(0),)})
+    plan = format_requested_replace(RequestedReplace("CLUSTER", ((PARTITION, file_id(0)),)))
+    world.store.write(f".hoodie/{later}.replacecommit.requested", plan)
+    with pytest.raises(WriteConflictError, match="clustering"):
+        mine.publish()
+    world.store.write(f".hoodie/{later}.replacecommit.inflight", b"")
+    world.store.write(f".hoodie/{later}.replacecommit", format_commit_metadata(replace))
+    with pytest.raises(WriteConflictError, match="was replaced"):
+        mine.publish()
+
+
+def test_the_recheck_sees_what_was_committed_since_the_snapshot(world: World) -> None:
+    session = begin(world, name="a")
+    mine = Written(world, session)
+    theirs = Written(world, begin(world, OTHER, "b"), OTHER.rows)
+    theirs.publish()
+    seen: list[str] = []
+    mine.publish(PublishGuards(lambda files: seen.extend(file.path for file in files)))
+    assert seen == [file.path for file in theirs.plan.files]
+
+
+def test_a_recheck_that_objects_publishes_nothing(world: World) -> None:
+    mine = Written(world, begin(world))
+
+    def objects(_: object) -> None:
+        raise WriteConflictError("key 'x'")
+
+    with pytest.raises(WriteConflictError, match="key 'x'"):
+        mine.publish(PublishGuards(objects))
+    assert f"{mine.plan.instant}.commit" not in world.names()
+    assert mine.publish() == mine.plan.instant
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn", "rows"])
+def test_a_file_that_is_not_what_was_written_stops_the_commit(world: World, damage: str) -> None:
+    mine = Written(world, begin(world))
+    path = mine.expected[0].path
+    if damage == "missing":
+        world.store.delete(path)
+    else:
+        data = world.store.read(path)
+        world.store.write(path, data[:-3] if damage == "torn" else data.replace(b'"a2": "0"', b'"a1": "0"'))
+    with pytest.raises((StorageError, InvariantError), match=r"data file|row count"):
+        mine.publish()
+    assert f"{mine.plan.instant}.commit" not in world.names()
+
+
+def test_the_real_check_reads_the_footer(world: World) -> None:
+    session = begin_write(Table.open(world.store), BATCH.identity, "UPSERT", CONFIG, host=world.host("w"))
+    assert isinstance(session, WriteSession)
+    with pytest.raises(StorageError, match="damaged"):
+        Written(world, session).publish()
+
+
+@pytest.mark.parametrize("what", ["path", "rows", "bytes", "double"])
+def test_a_commit_that_does_not_match_the_files_breaks_an_invariant(world: World, what: str) -> None:
+    mine = Written(world, begin(world))
+    one = mine.expected[0]
+    mine.expected = {
+        "path": (ExpectedFile("p/other.parquet", one.size_bytes, one.rows), *mine.expected[1:]),
+        "rows": (ExpectedFile(one.path, one.size_bytes, one.rows + 1), *mine.expected[1:]),
+        "bytes": (ExpectedFile(one.path, one.size_bytes + 1, one.rows), *mine.expected[1:]),
+        "double": (one, *mine.expected),
+    }[what]
+    with pytest.raises(InvariantError):
+        mine.publish()
+
+
+def test_a_living_foreign_instant_is_named_at_the_start_and_before_the_commit(world: World) -> None:
+    mine = Written(world, begin(world, name="a"))
+    world.put_pending("20260101000000777")
+    with pytest.raises(PendingInstantError) as caught:
+        mine.publish()
+    assert caught.value.culprit == "20260101000000777"
+    assert caught.value.exit_code == 5
+    with pytest.raises(PendingInstantError, match="20260101000000777"):
+        begin(world, OTHER, "b")
+
+
+@pytest.mark.parametrize("how", ["age", "force"])
+def test_a_dead_foreign_instant_is_rolled_back_first(world: World, how: str) -> None:
+    name = f"{file_id(5)}_0-0-0_20260101000000777.parquet"
+    world.put_pending("20260101000000777", marked=name)
+    if how == "age":
+        world.clock.sleep(7_201)
+    session = begin(world, force=how == "force")
+    session.close()
+    assert f"p/{name}" not in world.store.snapshot()
+    assert not [one for one in world.names() if one.startswith("20260101000000777")]
+    assert [one for one in world.names() if one.endswith(".rollback")]
+
+
+def test_a_heartbeat_of_hudis_keeps_its_instant_alive(world: World) -> None:
+    world.put_pending("20260101000000777")
+    world.clock.sleep(7_201)
+    world.store.write(".hoodie/.heartbeat/20260101000000777", b"")
+    with pytest.raises(PendingInstantError):
+        begin(world)
+
+
+def test_a_copied_table_has_an_old_dead_instant_although_its_files_are_new(world: World) -> None:
+    world.put_pending("20251231000000001")
+    begin(world).close()
+    assert not [one for one in world.names() if one.startswith("20251231000000001")]
+
+
+def test_a_scheduled_clustering_stands_in_nobodys_way(world: World) -> None:
+    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+
+    plan = format_requested_replace(RequestedReplace("CLUSTER", ((PARTITION, file_id(1)),)))
+    world.store.write(".hoodie/20251231000000500.replacecommit.requested", plan)
+    Written(world, begin(world)).publish()
+    assert "20251231000000500.replacecommit.requested" in world.names()
+
+
+def test_a_rolled_back_plan_is_a_conflict_not_a_storage_error(world: World) -> None:
+    mine = Written(world, begin(world))
+    for path in [*(one.path for one in mine.expected), f".hoodie/{mine.plan.instant}.inflight"]:
+        world.store.delete(path)
+    world.store.delete(f".hoodie/{mine.plan.instant}.commit.requested")
+    with pytest.raises(WriteConflictError, match="rolled back by another writer"):
+        mine.publish()
+    mine.session.abandon()
+    assert Written(world, mine.session).publish()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        ("hoodie.table.version", "9", TableUnsupportedError),
+        ("hoodie.table.metadata.partitions", "files", MetadataTableError),
+        ("hoodie.table.metadata.partitions.inflight", "column_stats", MetadataTableError),
+    ],
+)
+def test_a_table_that_was_changed_meanwhile_is_refused(
+    world: World, key: str, value: str, error: type[LakeIndexError]
+) -> None:
+    mine = Written(world, begin(world))
+    changed = PROPERTIES | {key: value} | ({"hoodie.timeline.layout.version": "2"} if value == "9" else {})
+    world.store.write(".hoodie/hoodie.properties", format_properties(changed))
+    with pytest.raises(error):
+        mine.publish()
+    assert f"{mine.plan.instant}.commit" not in world.names()
+
+
+def test_a_metadata_table_built_meanwhile_is_dropped_if_asked(world: World) -> None:
+    config = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=0, metadata_table=MetadataTablePolicy.DROP)
+    mine = Written(world, begin(world, config=config))
+    world.store.write(
+        ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.table.metadata.partitions": "files"})
+    )
+    world.store.write(".hoodie/metadata/.hoodie/hoodie.properties", b"x")
+    mine.publish()
+    assert world.store.list(".hoodie/metadata") == []
+
+
+def test_a_killed_run_makes_the_next_one_wait_no_time(world: World) -> None:
+    dead = Written(world, begin(world, name="dead"))
+    lock.acquire(world.store, world.host("dead"), lease_ms=60_000, wait_ms=0, purpose="publishing")
+    world.gone.add("dead")
+    before = world.clock.now_ms()
+    Written(world, begin(world, OTHER, "next"), OTHER.rows).publish()
+    assert world.clock.now_ms() == before
+    assert not [name for name in world.names() if name.startswith(f"{dead.plan.instant}.")]
+
+
+def test_a_living_run_of_ours_is_left_alone(world: World) -> None:
+    mine = Written(world, begin(world, name="a"))
+    Written(world, begin(world, OTHER, "b"), OTHER.rows).publish()
+    assert mine.publish() == mine.plan.instant
+
+
+def test_the_lock_is_waited_for(world: World) -> None:
+    lock.acquire(world.store, world.host("holder"), lease_ms=600_000, wait_ms=0, purpose="a long clean")
+    with pytest.raises(LockTimeoutError, match="a long clean"):
+        begin(world)
+
+
+def test_publishing_needs_a_plan(world: World) -> None:
+    with pytest.raises(InvariantError, match="no plan"):
+        begin(world).publish(CommitMetadata(), ())
+
+
+def test_an_instant_is_never_one_that_another_writer_has(world: World) -> None:
+    world.store.write(".hoodie/20260101000000000.clean.requested", b"")
+    world.store.write(".hoodie/20260101000000001.rollback", b"")
+    assert Written(world, begin(world)).plan.instant > "20260101000000001"
+
+
+def test_an_instant_that_turns_out_to_be_hudis_is_left_to_it(world: World) -> None:
+    """The same millisecond: Hudi's inflight file is there when ours is to be written."""
+    real = world.store.create
+
+    def create(path: str, data: bytes) -> None:
+        if path == ".hoodie/20260101000000000.inflight":
+            world.store.write(path, b"{}")
+        real(path, data)
+
+    world.store.create = create  # type: ignore[method-assign]
+    session = begin(world)
+    plan = session.plan((PlannedFile(PARTITION, file_id(9), "0-0-0"),), FIRST, "digest")
+    assert plan.instant == "20260101000000001"
+    assert world.store.read(".hoodie/20260101000000000.inflight") == b"{}"
+    assert ".hoodie/20260101000000000.commit.requested" in world.store.snapshot()
+
+
+def test_heartbeats_renew_leases_while_work_goes_on(tmp_path: Path) -> None:
+    import time
+
+    store = open_storage(str(tmp_path))
+    for path, data in initial_objects(GROUPS).items():
+        store.write(path, data)
+    config = WriteConfig(lock_lease_seconds=2)
+    session = begin_write(Table.open(store), BATCH.identity, "UPSERT", config, verify=verify_rows)
+    assert isinstance(session, WriteSession)
+    folder = store.list(".hoodie/.lakeindex/runs")[0].path
+    before = store.read(folder)
+    time.sleep(1.0)
+    assert store.read(folder) != before
+    session.close()
+    assert b'"ended": true' in store.read(folder)
+
+
+def test_recovery_with_nothing_to_do_changes_nothing(world: World) -> None:
+    before = {path: data for path, data in world.store.snapshot().items() if "/lock/" not in path}
+    context = WriteContext(Table.open(world.store), world.host("w"), CONFIG)
+    with context.locked("test") as held:
+        recover(context, held)
+    assert {path: data for path, data in world.store.snapshot().items() if "/lock/" not in path} == before
+    assert world.clock.now_ms() == START_MS

@@ -1,0 +1,69 @@
+"""The ledger follows rollbacks by anybody, and outlives archiving."""
+
+import pytest
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.table.handle import Table
+from lakeindex.table.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, record_batch
+from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
+
+
+def found(world: World, batch_id: str = BATCH.identity.batch_id) -> LedgerEntry | None:
+    return find_batch(world.store, Table.open(world.store).load_timeline(), batch_id)
+
+
+def test_a_batch_is_found_by_its_id(world: World) -> None:
+    instant = world.upsert(BATCH)
+    entry = found(world)
+    assert entry is not None
+    assert (entry.batch_id, entry.input_digest, entry.instant) == (BATCH.identity.batch_id, "d1", instant)
+    assert found(world, "another") is None
+
+
+def test_an_archived_commit_still_counts(world: World) -> None:
+    instant = world.upsert(BATCH)
+    world.upsert(OTHER, "two")
+    for path in list(world.store.snapshot()):
+        if path.startswith((f".hoodie/{FIRST}", f".hoodie/{instant}")):
+            world.store.delete(path)
+    entry = found(world)
+    assert entry is not None
+    assert entry.instant == instant
+
+
+def test_a_commit_that_hudi_rolled_back_does_not_count(world: World) -> None:
+    instant = world.upsert(BATCH)
+    for path in list(world.store.snapshot()):
+        if path.startswith(f".hoodie/{instant}"):
+            world.store.delete(path)
+    assert found(world) is None
+
+
+def test_nor_does_it_when_it_was_the_first_one(world: World) -> None:
+    instant = world.upsert(BATCH)
+    world.upsert(OTHER, "two")
+    later = "20260101000000900"
+    done = RollbackMetadata(later, instant, "commit")
+    world.store.write(f".hoodie/{later}.rollback", format_rollback_metadata(done))
+    for path in list(world.store.snapshot()):
+        if path.startswith((f".hoodie/{FIRST}", f".hoodie/{instant}")):
+            world.store.delete(path)
+    assert found(world) is None
+
+
+def test_an_entry_is_never_overwritten(world: World) -> None:
+    instant = world.upsert(BATCH)
+    record_batch(world.store, LedgerEntry(BATCH.identity.batch_id, "other", instant, None))
+    entry = found(world)
+    assert entry is not None
+    assert entry.input_digest == "d1"
+
+
+def test_a_damaged_entry_is_named(world: World) -> None:
+    world.upsert(BATCH)
+    path = world.store.list(LEDGER_FOLDER)[0].path
+    for content in (b"", b"{}"):
+        world.store.write(path, content)
+        with pytest.raises(TableCorruptError, match="ledger"):
+            found(world)

@@ -1,0 +1,136 @@
+"""Rolling back: what Hudi finds afterwards, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
+from lakeindex.storage import open_storage
+from lakeindex.table.avro_instants import (
+    RollbackPlan,
+    format_rollback_plan,
+    parse_rollback_metadata,
+    parse_rollback_plan,
+)
+from lakeindex.table.handle import Table
+from lakeindex.table.rollback import rollback_instant
+from lakeindex.table.undo import OWN_SYNC_MARKER
+from tests.model.world import CONFIG, file_id, live_rows
+from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
+from tests.vectors_support import unpack_table
+
+PENDING = "20260101000000777"
+
+
+def roll_back(world: World, time: str, **options: bool) -> object:
+    return rollback_instant(Table.open(world.store), time, CONFIG, host=world.host("operator"), **options)
+
+
+def test_our_plans_are_told_from_hudis() -> None:
+    assert OWN_SYNC_MARKER in format_rollback_plan(RollbackPlan("1", "commit"))
+
+
+def test_a_committed_batch_is_undone_and_may_be_committed_again(world: World) -> None:
+    before = live_rows(world.store)
+    instant = world.upsert(BATCH)
+    done = roll_back(world, instant)
+    assert live_rows(world.store) == before
+    assert done.instant == instant
+    assert len(done.files) == 2
+    assert not [name for name in world.names() if name.startswith(f"{instant}.")]
+    assert world.upsert(BATCH, "again") > instant
+    assert live_rows(world.store)["x"] == ["one"]
+
+
+def test_the_three_files_that_hudi_expects(world: World) -> None:
+    instant = world.upsert(BATCH)
+    files = sorted(path for path in world.store.snapshot() if path.endswith(f"_{instant}.parquet"))
+    own = roll_back(world, instant).rollback_instant
+    plan = parse_rollback_plan(world.store.read(f".hoodie/{own}.rollback.requested"), "plan")
+    assert (plan.instant_time, plan.action) == (instant, "commit")
+    assert sorted(plan.files["p"]) == [f"memory:///{path}" for path in files]
+    assert world.store.read(f".hoodie/{own}.rollback.inflight") == b""
+    metadata = parse_rollback_metadata(world.store.read(f".hoodie/{own}.rollback"), "metadata")
+    assert (metadata.start_time, metadata.instant_time, metadata.deleted) == (own, instant, plan.files)
+
+
+def test_only_the_newest_may_go(world: World) -> None:
+    first = world.upsert(BATCH)
+    second = world.upsert(OTHER, "two")
+    with pytest.raises(UsageError, match=second):
+        roll_back(world, first)
+    roll_back(world, second)
+    roll_back(world, first)
+    roll_back(world, FIRST)
+    assert live_rows(world.store) == {}
+
+
+def test_a_savepoint_keeps_its_commit(world: World) -> None:
+    instant = world.upsert(BATCH)
+    world.store.write(f".hoodie/{instant}.savepoint", b"x")
+    with pytest.raises(TableUnsupportedError, match="savepointed"):
+        roll_back(world, instant)
+
+
+@pytest.mark.parametrize("time", ["20300101000000000", "x", ""])
+def test_an_instant_that_is_not_there(world: World, time: str) -> None:
+    with pytest.raises(UsageError, match="no write"):
+        roll_back(world, time)
+
+
+def test_a_pending_one_only_if_it_is_dead_or_forced(world: World) -> None:
+    marked = f"{file_id(5)}_0-0-0_{PENDING}.parquet"
+    unmarked = f"{file_id(6)}_0-0-0_{PENDING}.parquet"
+    world.put_pending(PENDING, marked=marked)
+    world.store.write(f"elsewhere/deep/{unmarked}", b"{}")
+    with pytest.raises(PendingInstantError, match=PENDING):
+        roll_back(world, PENDING)
+    assert roll_back(world, PENDING, force=True).files == (f"elsewhere/deep/{unmarked}", f"p/{marked}")
+    assert world.store.list(".hoodie/.temp") == []
+
+
+def test_a_missing_marker_of_a_deleted_file_is_no_error(world: World) -> None:
+    world.put_pending(PENDING)
+    world.store.write(f".hoodie/.temp/{PENDING}/p/{file_id(5)}_0-0-0_{PENDING}.parquet.marker.CREATE", b"")
+    roll_back(world, PENDING, force=True)
+
+
+def test_our_own_run_that_lives_is_protected(world: World) -> None:
+    from tests.unit.table.test_commit import Written, begin
+
+    written = Written(world, begin(world, name="alive"))
+    with pytest.raises(PendingInstantError):
+        roll_back(world, written.plan.instant)
+    world.gone.add("alive")
+    roll_back(world, written.plan.instant)
+    with pytest.raises(LakeIndexError):
+        written.publish()
+
+
+def test_a_commit_after_a_rollback_is_not_taken_for_archived(world: World) -> None:
+    """The first commit of a table, rolled back: later its instant is older than the timeline."""
+    world.store.restore({path: data for path, data in world.store.snapshot().items() if FIRST not in path})
+    instant = world.upsert(BATCH)
+    roll_back(world, instant)
+    world.upsert(OTHER, "two")
+    assert world.upsert(BATCH, "again") > instant
+
+
+def test_a_table_of_hudi_with_a_dead_instant(tmp_path: Path) -> None:
+    """Hudi 1.2's third commit, killed before it completed; its markers are gone, its files are found by listing."""
+    storage = open_storage(str(unpack_table("h120_v6_inflight", tmp_path)))
+    table = Table.open(storage)
+    pending = table.load_timeline().pending_writes[0]
+    dead = [one.path for one in storage.list() if one.path.endswith(f"_{pending.time}.parquet")]
+    before = table.snapshot().base_files_all()
+    done = rollback_instant(table, pending.time, WriteConfig(), force=True)
+    assert sorted(done.files) == sorted(dead)
+    assert len(dead) == 3
+    assert table.snapshot().base_files_all() == before
+    assert table.load_timeline().pending == ()
+    plan = parse_rollback_plan(storage.read(f".hoodie/{done.rollback_instant}.rollback.requested"), "plan")
+    assert all(
+        url.startswith("file:/") and not url.startswith("file://") for urls in plan.files.values() for url in urls
+    )
+    assert set(plan.files) == {"as ia", "eu", "us"}

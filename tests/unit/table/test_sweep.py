@@ -1,0 +1,99 @@
+"""Strays: what is one, and what is never deleted."""
+
+import pytest
+
+from lakeindex.table.handle import Table
+from lakeindex.table.rollback import rollback_instant
+from lakeindex.table.sweep import StrayKind, find_strays, sweep_strays
+from tests.model.world import CONFIG, file_id, live_rows
+from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
+
+
+def stray(number: int, time: str, folder: str = "p") -> str:
+    return f"{folder}/{file_id(number)}_0-0-0_{time}.parquet"
+
+
+def kinds(world: World) -> dict[str, StrayKind]:
+    return {one.file.path: one.kind for one in find_strays(Table.open(world.store))}
+
+
+def test_a_clean_table_has_none(world: World) -> None:
+    world.upsert(BATCH)
+    assert kinds(world) == {}
+
+
+def test_each_kind(world: World) -> None:
+    first = world.upsert(BATCH)
+    second = world.upsert(OTHER, "two")
+    rollback_instant(Table.open(world.store), second, CONFIG, host=world.host("operator"))
+    expected = {
+        stray(7, second): StrayKind.ROLLED_BACK,
+        stray(8, "20251231000000001"): StrayKind.UNKNOWN_INSTANT,
+        stray(9, first): StrayKind.NOT_IN_COMMIT,
+        stray(9, first, "q/r"): StrayKind.NOT_IN_COMMIT,
+    }
+    for path in expected:
+        world.store.write(path, b"{}")
+    assert kinds(world) == expected
+    swept = sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert {one.file.path for one in swept} == set(expected)
+    assert kinds(world) == {}
+    assert live_rows(world.store)["x"] == ["one"]
+
+
+def test_what_may_be_archived_pending_or_hudis_is_never_deleted(world: World) -> None:
+    world.upsert(BATCH)
+    world.put_pending("20260101000000777")
+    kept = [
+        stray(1, "20200101000000000"),  # older than the timeline: archived
+        stray(2, "20260101000000777"),  # pending
+        stray(3, FIRST),  # beside another writer's commit
+        "p/notes.txt",
+        "nested/.hoodie/hoodie.properties",
+        stray(4, "20251231000000001", "nested/p"),  # another table
+    ]
+    for path in kept:
+        world.store.write(path, b"{}")
+    assert kinds(world) == {}
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert set(kept) <= set(world.store.snapshot())
+
+
+def test_an_archived_instant_that_we_rolled_back_is_still_known(world: World) -> None:
+    """As soon as the timeline begins after it, Hudi would take its files for committed ones."""
+    instant = world.upsert(BATCH)
+    rollback_instant(Table.open(world.store), instant, CONFIG, host=world.host("operator"))
+    world.upsert(OTHER, "two")
+    for path in list(world.store.snapshot()):
+        if path.startswith((f".hoodie/{FIRST}", f".hoodie/{instant}")) or ".rollback" in path:
+            world.store.delete(path)
+    zombie = stray(7, instant)
+    world.store.write(zombie, b"{}")
+    assert kinds(world) == {zombie: StrayKind.ROLLED_BACK}
+
+
+def test_publishing_sweeps_the_partitions_it_wrote_to(world: World) -> None:
+    world.store.write(stray(8, "20251231000000001"), b"{}")
+    world.store.write(stray(8, "20251231000000001", "elsewhere"), b"{}")
+    world.upsert(BATCH)
+    assert list(kinds(world)) == [stray(8, "20251231000000001", "elsewhere")]
+
+
+def test_old_records_of_ours_go(world: World) -> None:
+    from tests.unit.table.test_commit import begin
+
+    begin(world, name="gone").close()
+    world.upsert(OTHER, "two")
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert world.store.list(".hoodie/.lakeindex/runs")
+    world.clock.sleep(8 * 86_400)
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert world.store.list(".hoodie/.lakeindex/runs") == []
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_markers_are_removed_only_of_decided_instants(world: World, decided: bool) -> None:
+    time = world.upsert(BATCH) if decided else "20260101000000999"
+    world.store.write(f".hoodie/.temp/{time}/p/x.parquet.marker.CREATE", b"")
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert bool(world.store.list(".hoodie/.temp")) is not decided
