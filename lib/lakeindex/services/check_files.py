@@ -44,6 +44,8 @@ class FileTask:
         timeline: which instants are visible.
         schema: the table's columns.
         keys: how keys are made; None if they are not to be made anew.
+        may_lie_elsewhere: rows may lie in another partition than their columns say: under a global index an update
+            can leave a row where it is (``hoodie.bloom.index.update.partition.path=false``).
         hashes: where to leave the hashes of the file's keys.
     """
 
@@ -53,6 +55,7 @@ class FileTask:
     timeline: Timeline
     schema: pa.Schema
     keys: KeySpec | None
+    may_lie_elsewhere: bool
     hashes: Path
 
 
@@ -229,21 +232,32 @@ class _WholeFile:
             return
         self._recomputed += rows.num_rows
         stored = plain_strings(rows.column(RECORD_KEY))
-        self._compare(Broken.RECORD_KEY, "the record key", stored, made.record_key)
+        wrong = _difference(stored, made.record_key)
+        if wrong is not None:
+            hint = "the rows were written with another key generator; such keys are never found by an upsert"
+            self._say(Broken.RECORD_KEY, "", f"the record key of {wrong}", hint)
         folder = pa.repeat(pa.scalar(self._task.file.partition_path, pa.string()), rows.num_rows)
-        self._compare(Broken.PARTITION_PATH, "the partition path", folder, made.partition_path)
-
-    def _compare(self, kind: Broken, what: str, stored: pa.Array, made: pa.Array) -> None:
-        same = np.asarray(pc.fill_null(pc.equal(stored, made.cast(stored.type)), fill_value=False))
-        if not same.all():
-            row = int(np.flatnonzero(~same)[0])
-            self._say(
-                kind,
-                what,
-                f"{what} of {int((~same).sum())} rows is not what their columns say: "
-                f"{stored[row].as_py()!r} is stored, {made[row].as_py()!r} is made",
-                "the rows were written with another key generator; such keys are never found by an upsert",
+        wrong = _difference(folder, made.partition_path)
+        if wrong is not None and self._task.may_lie_elsewhere:
+            self._notes.append(
+                "some rows lie in another partition than their columns say, as a global index leaves them where they are "
+                "with hoodie.bloom.index.update.partition.path=false"
             )
+        elif wrong is not None:
+            hint = "the rows were written with another key generator; an upsert of such a key would double it"
+            self._say(Broken.PARTITION_PATH, "", f"the partition path of {wrong}", hint)
+
+
+def _difference(stored: pa.Array, made: pa.Array) -> str | None:
+    """How many values differ, with an example; None if none do."""
+    same = np.asarray(pc.fill_null(pc.equal(stored, made.cast(stored.type)), fill_value=False))
+    if same.all():
+        return None
+    row = int(np.flatnonzero(~same)[0])
+    return (
+        f"{int((~same).sum())} rows is not what their columns say: {stored[row].as_py()!r} is stored, "
+        f"{made[row].as_py()!r} is made"
+    )
 
 
 def _text_entries(metadata: pq.FileMetaData) -> dict[str, str]:

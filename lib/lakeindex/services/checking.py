@@ -95,7 +95,16 @@ def _check_rows(
         hashes = {file.path: Path(folder) / f"{number}.npy" for number, file in enumerate(files)}
         written = committed.by_path
         tasks = [
-            FileTask(table.uri, file, written.get(file.path), snapshot.timeline, schema, keys.spec, hashes[file.path])
+            FileTask(
+                uri=table.uri,
+                file=file,
+                written=written.get(file.path),
+                timeline=snapshot.timeline,
+                schema=schema,
+                keys=keys.spec,
+                may_lie_elsewhere=scope == "table" or table.binding is None,
+                hashes=hashes[file.path],
+            )
             for file in files
         ]
         found = run_tasks(runner, check_file, tasks, "check: base files").values

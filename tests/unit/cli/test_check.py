@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli_support import lakeindex
 from tests.unit.cli.tables import batch, new_table, table_with, upserted
-from tests.unit.services.tables import footer_entries, live_files, relative, rewrite
+from tests.unit.services.tables import footer_entries, live_files, relative, rewrite, with_value
 
 
 def test_a_key_in_two_partitions_breaks_a_global_index_only(tmp_path: Path):
@@ -40,3 +40,27 @@ def test_a_footer_of_ours_without_a_range(tmp_path: Path):
     rewrite(file, entries={"hoodie_max_record_key": None})
     violations = lakeindex("check", table, "--json").json["violations"]
     assert ("key_range", relative(table, file)) in [(one["kind"], one["culprit"]) for one in violations]
+
+
+def test_a_row_in_the_wrong_partition(tmp_path: Path):
+    table = table_with(tmp_path)
+    file = live_files(table)[0]
+    rewrite(file, with_value("region", 0, "other"))
+    violations = lakeindex("check", table, "--json").json["violations"]
+    assert ("partition_path", relative(table, file)) in [(one["kind"], one["culprit"]) for one in violations]
+
+
+def test_a_row_that_a_global_index_left_where_it_was(tmp_path: Path):
+    table = new_table(tmp_path, "-o", "hoodie.index.type=GLOBAL_BLOOM")
+    upserted(lakeindex("upsert", table, batch(tmp_path / "1.parquet", [("k1", "eu", 1, "x")]), "--json"))
+    stay = ("-o", "hoodie.bloom.index.update.partition.path=false")
+    summary = upserted(
+        lakeindex("upsert", table, batch(tmp_path / "2.parquet", [("k1", "us", 2, "y")]), *stay, "--json")
+    )
+    assert (summary["updates"], summary["moved"]) == (1, 0)
+    answer = lakeindex("check", table, "--json")
+    assert answer.exit_code == 0
+    assert any("update.partition.path" in note for note in answer.json["notes"])
+    moved = upserted(lakeindex("upsert", table, batch(tmp_path / "3.parquet", [("k1", "as", 3, "z")]), "--json"))
+    assert moved["moved"] == 1
+    assert lakeindex("check", table, "--json").json["notes"] == []

@@ -223,7 +223,6 @@ def test_a_damaged_page(table: Path):
         ("_hoodie_record_key", "zzz", Broken.KEY_RANGE),
         ("_hoodie_record_key", "k00000x", Broken.FILTER),
         ("id", "other", Broken.RECORD_KEY),
-        ("region", "other", Broken.PARTITION_PATH),
     ],
 )
 def test_a_value_that_does_not_fit(table: Path, column: str, value: str | None, kind: Broken):
