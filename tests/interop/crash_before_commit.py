@@ -1,13 +1,14 @@
 """A writer that dies at the worst moment: all data files are there, the commit is not.
 
 ``crash_before_commit.py TABLE BATCH WHERE`` runs our upsert in this process and ends it, as ``kill -9`` would, when the
-storage is asked to create a path that has ``WHERE`` in it. Exit code 137.
+storage is asked to create a path that matches the pattern ``WHERE``. Exit code 137.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from fnmatch import fnmatch
 from typing import Any
 
 import lakeindex
@@ -20,7 +21,7 @@ def main() -> None:
     create = kind.create
 
     def dying_create(self: Any, path: str, data: bytes) -> None:
-        if where in path:
+        if fnmatch(path, where):
             os._exit(137)
         create(self, path, data)
 
