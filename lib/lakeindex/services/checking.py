@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakeindex.errors import LakeIndexError, TableCorruptError
-from lakeindex.model import BaseFile, KeyGeneratorType
+from lakeindex.model import BaseFile
 from lakeindex.pipeline import is_global
 from lakeindex.services.check_files import FileTask, check_file, read_keys
 from lakeindex.services.check_listing import Committed, check_listing
@@ -130,14 +130,10 @@ def _unique_task(table: Table, scope: str, files: Sequence[BaseFile], hashes: di
 
 def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
     """How the table's keys are made; None if another writer's table does it in a way that is not ours."""
-    properties, binding = table.properties, table.binding
-    entries = dict(properties.entries)
-    if properties.key_generator is KeyGeneratorType.CUSTOM and properties.partition_types:
-        fields = zip(properties.partition_fields, properties.partition_types, strict=True)
-        entries["hoodie.datasource.write.partitionpath.field"] = ",".join(f"{name}:{kind}" for name, kind in fields)
-    encoding = None if binding is None else binding.complex_key_new_encoding
+    encoding = None if table.binding is None else table.binding.complex_key_new_encoding
+    entries = table.key_properties()
     try:
-        spec = KeySpec.from_properties(entries, complex_new_encoding=bool(encoding))
+        spec = KeySpec.from_properties(entries)
         if encoding is None and spec.encoding_is_open:
             stored = detect_complex_encoding(read_keys(table.uri, files[0]), spec.record_key_fields[0])
             spec = KeySpec.from_properties(entries, complex_new_encoding=bool(stored))

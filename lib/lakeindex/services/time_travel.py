@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.format import instants
 from lakeindex.services.opening import Commits, live_slices, missing_slices, not_after, read_commits
+from lakeindex.table.clock import timeline_ms
 from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
@@ -76,7 +77,7 @@ def _point(table: Table, timeline: Timeline, text: str, option: str) -> str:
     newest = timeline.completed[-1].time if timeline.completed else None
     if newest is not None and not_after(point, newest):
         return point
-    now = instants.instant_time_of(time.time_ns() // 1_000_000)
+    now = instants.instant_time_of(timeline_ms(table.properties.timezone, time.time_ns() // 1_000_000))
     if is_instant or point > now:
         raise UsageError(
             f"{option} cannot be {text!r}: the table has no instant so new",
