@@ -141,6 +141,6 @@ def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
         return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))
     except LakeIndexError as error:
         return _Keys(None, Findings((), (f"keys were not made anew: {error.message}",)))
-    if properties.drop_partition_columns:
+    if table.properties.drop_partition_columns:
         return _Keys(None, Findings((), ("keys were not made anew: the table drops its partition columns",)))
     return _Keys(spec, Findings())
