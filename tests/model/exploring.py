@@ -76,7 +76,7 @@ def explore(
         Violation: the first history that breaks an invariant.
     """
     report = Report()
-    visited: set[tuple[object, ...]] = set()
+    visited: set[int] = set()  # hashes: millions of states have to fit
     judged: dict[object, str] = {}
     todo: list[tuple[Deviation, ...]] = [()]
     dice = random.Random(seed)
@@ -116,7 +116,7 @@ def _play(
     story: Story,
     deviations: tuple[Deviation, ...],
     budget: Budget,
-    visited: set[tuple[object, ...]],
+    visited: set[int],
     judged: dict[object, str],
     report: Report,
 ) -> list[tuple[Deviation, ...]]:
@@ -132,7 +132,7 @@ def _play(
         if step <= last:
             return True
         states = tuple((one.name, one.state, one.seen, one.frozen_by) for one in scheduler.actors.values())
-        key = (story.fingerprint(), states, actor.name, name, path, scheduler.now_ms, spent)
+        key = hash((story.fingerprint(), states, actor.name, name, path, scheduler.now_ms, spent))
         if key in visited:
             return False
         visited.add(key)
@@ -163,7 +163,9 @@ def _options(scheduler: Scheduler, actor: Actor, name: str, left: Mapping[str, i
     for kind in ("switch", "stall"):
         if left[kind] > 0:
             options += [(kind, other) for other in others]
-    if left["crash"] > 0 and actor.may_crash:
+    # Killed before a read is the same as killed before the write that follows it, or when the baton came.
+    came = not scheduler.trace or scheduler.trace[-1][0] != actor.name
+    if left["crash"] > 0 and actor.may_crash and (came or name in WRITES):
         options.append(("crash", ""))
     if left["lost"] > 0 and name in WRITES:
         options.append(("lost", ""))
