@@ -55,9 +55,12 @@ class HudiServer:
         scratch: folder for exchanged files and the log.
         memory: heap of the JVM.
         quick: compile lightly; jobs on a few rows take half the time, big ones longer.
+        zone: time zone of the JVM, which Hudi's instants are in unless the table says UTC.
     """
 
-    def __init__(self, version: str, scratch: Path, memory: str = "1500m", *, quick: bool = True) -> None:
+    def __init__(
+        self, version: str, scratch: Path, memory: str = "1500m", *, quick: bool = True, zone: str = "UTC"
+    ) -> None:
         self.version = version
         self.log = scratch / "server.log"
         self._scratch = scratch
@@ -65,7 +68,7 @@ class HudiServer:
         self._up = False
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
-        java_options = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else ""
+        java_options = f"-Duser.timezone={zone}" + (" -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else "")
         command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch)]
         command += [memory, java_options]
         with self.log.open("wb") as log:

@@ -31,7 +31,7 @@ def start_session(jar: str, scratch: str, memory: str, java_options: str) -> Spa
         "spark.jars": jar,
         "spark.driver.extraClassPath": jar,
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {java_options}",
+        "spark.driver.extraJavaOptions": java_options,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",

@@ -15,6 +15,7 @@ from lakeindex.format import instants as names
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.attempts import RunIdentity
+from lakeindex.table.clock import timeline_ms
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.verdicts import load_verdict
@@ -54,7 +55,7 @@ def claim_new_instant(table: Table, host: Host, run: RunIdentity, attempt: int) 
     timeline = table.load_timeline()
     floor = timeline.max_time
     while True:
-        time = names.next_instant_time(floor, host.clock.now_ms())
+        time = names.next_instant_time(floor, timeline_ms(table.properties.timezone, host.clock.now_ms()))
         claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
         data = records.encode(asdict(claim))
         if records.settle(storage, claim_path(time), data) == data:

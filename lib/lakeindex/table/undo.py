@@ -26,6 +26,7 @@ from lakeindex.table.avro_instants import (
     parse_rollback_plan,
 )
 from lakeindex.table.claims import drop_claim
+from lakeindex.table.clock import timeline_ms
 from lakeindex.table.listing import all_base_files, base_files_in
 from lakeindex.table.markers import marked_files, remove_markers
 from lakeindex.table.timeline import Timeline
@@ -153,7 +154,8 @@ def _request(context: WriteContext, timeline: Timeline, time: str, action: str, 
     data = format_rollback_plan(RollbackPlan(time, action, _located(context, files)))
     floor = timeline.max_time
     while True:
-        own = names.next_instant_time(floor, context.host.clock.now_ms())
+        now = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
+        own = names.next_instant_time(floor, now)
         path = timeline.path(Instant(own, names.ROLLBACK, InstantState.REQUESTED))
         if records.settle(context.storage, path, data) == data:
             if all(one.action == names.ROLLBACK for one in context.table.load_timeline().find(own)):
