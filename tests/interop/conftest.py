@@ -14,12 +14,17 @@ VERSIONS = tuple(interop_env.BUNDLES)
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, HudiServer]]:
-    """Both releases; their sessions start at the same time. The environment is made if it is not there."""
+def environment() -> None:
+    """What Hudi runs in; made if it is not there."""
     try:
         interop_env.make()
     except interop_env.SetupError as error:
         pytest.fail(f"the interop environment cannot be made, so nothing was proved: {error}")
+
+
+@pytest.fixture(scope="session")
+def servers(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, HudiServer]]:
+    """Both releases; their sessions start at the same time."""
     running = {version: HudiServer(version, tmp_path_factory.mktemp(f"hudi-{version}")) for version in VERSIONS}
     yield running
     for server in running.values():

@@ -21,7 +21,9 @@ _ZONE = "America/Los_Angeles"
 
 
 @pytest.fixture(scope="module", params=["0.15.0", "1.2.0"])
-def western_hudi(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiServer]:
+def western_hudi(
+    request: pytest.FixtureRequest, environment: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HudiServer]:
     server = HudiServer(request.param, tmp_path_factory.mktemp("western"), zone=_ZONE)
     yield server
     server.close()
