@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "lib/lakeindex").rglob("*.py"))
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 60
+LONGEST_KERNEL = 100
 LONGER = {"config.py": 600}  # the list of options is a table, a line a cell
 
 
@@ -24,7 +25,13 @@ def test_module_fits_a_sitting(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef):
             body = (node.end_lineno or 0) - node.lineno + 1
-            assert body <= LONGEST_FUNCTION, f"{node.name} has {body} lines"
+            assert body <= longest(node), f"{node.name} has {body} lines"
+
+
+def longest(function: ast.FunctionDef) -> int:
+    """A compiled kernel is one loop, because that is what compiles to one."""
+    is_kernel = any("njit" in ast.unparse(decorator) for decorator in function.decorator_list)
+    return LONGEST_KERNEL if is_kernel else LONGEST_FUNCTION
 
 
 def test_jobs_are_doors_and_dags_are_wiring() -> None:

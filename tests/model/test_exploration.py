@@ -52,7 +52,7 @@ QUICK = {
 def test_every_history_with_one_deviation(name: str) -> None:
     report = explore(STORIES[name], QUICK[name])
     assert report.complete
-    assert report.histories + report.cut > 50
+    assert report.histories + report.cut > 20
     assert report.outcomes["window"] == 0
 
 

@@ -66,9 +66,7 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
     staged = pa.concat_tables([changes.updates, changes.inserts])
     stored = 0 if old is None else old.num_rows
     source = _sources(stored, changes)
-    keys = _column(
-        None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), source, stored, pa.string()
-    )
+    keys = _column(None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), source, pa.string())
     if len(changes.inserts) or not _is_sorted(keys):
         order = pc.sort_indices(keys)
         source = source[order.to_numpy()]
@@ -87,10 +85,7 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
         constant_column(new.partition_path, rows),
         constant_column(new.file_name, rows),
     ]
-    body = [
-        _column(None if old is None else old.column(f.name), staged.column(f.name), source, stored, f.type)
-        for f in schema
-    ]
+    body = [_column(None if old is None else old.column(f.name), staged.column(f.name), source, f.type) for f in schema]
     names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
     return pa.table([*meta, *body], names=names)
 
@@ -107,14 +102,10 @@ def _sources(stored: int, changes: Changes) -> np.ndarray:
     return np.concatenate([source, first_insert + np.arange(len(changes.inserts), dtype=np.int64)])
 
 
-def _column(
-    old: pa.ChunkedArray | None, staged: pa.ChunkedArray, source: np.ndarray, stored: int, kind: pa.DataType
-) -> pa.Array:
+def _column(old: pa.ChunkedArray | None, staged: pa.ChunkedArray, source: np.ndarray, kind: pa.DataType) -> pa.Array:
     chunks = [] if old is None else [c if c.type == kind else c.cast(kind) for c in old.chunks]
     chunks += [c if c.type == kind else c.cast(kind) for c in staged.chunks]
     joined = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], kind)
-    if len(source) == stored == len(joined):
-        return joined
     return joined.take(pa.array(source))
 
 
