@@ -124,11 +124,6 @@ class Layout:
             texts = [f"{name}={text}" for name, text in zip(self.partitions, texts, strict=True)]
         return "/".join(texts)
 
-    @property
-    def delete_columns(self) -> list[str]:
-        """What a delete of ours has to be given: keys and partitions."""
-        return list(dict.fromkeys((*self.keys, *self.partitions)))
-
     def hudi_options(self) -> dict[str, str]:
         """Write options that name keys and partitions to Hudi."""
         return {

@@ -102,7 +102,7 @@ class Story:
         """Our delete."""
         numbers = list(numbers)
         found = sum(number in self.replay.rows for number in numbers)
-        summary = ours.delete(self.path, rows_of(numbers, 0).select(self.layout.delete_columns), self.our_options)
+        summary = ours.delete(self.path, rows_of(numbers, 0), self.our_options)
         assert (summary.deletes, summary.ignored) == (found, len(numbers) - found), summary
         return self.note(summary.instant, numbers, None)
 

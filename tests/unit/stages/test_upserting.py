@@ -111,6 +111,14 @@ def test_delete_all_rows_of_a_file_then_insert_again(tmp_path: Path):
     assert len(rows_of(table)) == 2
 
 
+def test_delete_by_key_always_wins_whatever_ordering_value_its_file_has(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 5, "new"), Row("b", "x", 5, "new")]))
+    gone = table.delete(batch_of([Row("a", "x", 4, "old")]))
+    assert (gone.deletes, gone.ignored) == (1, 0)
+    assert [r["id"] for r in rows_of(table)] == ["b"]
+
+
 def test_upsert_empty_batch_commits_nothing(tmp_path: Path):
     table = make_table(tmp_path / "t")
     summary = table.upsert(batch_of([]))
