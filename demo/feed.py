@@ -2,7 +2,8 @@
 
 A day's feed comes out when the day is over. It holds, in no order:
 
-* the *schedule* of the next day: a row a flight, actual times null;
+* the *schedule* of the next day: a row a flight, actual times null. One flight in twelve is put on at short notice and
+  is not in it: what happened to it is the first that is heard of it;
 * for the flights of the day: what happened to each. One in ten sends two messages (departed, then landed), so a file
   holds keys twice. A cancelled flight is marked ``_hoodie_is_deleted``;
 * *corrections* of flights of the six days before: one in forty flights gets one. A third of them is newer than what
@@ -105,9 +106,10 @@ def make_feed(flights: pa.Table) -> Feed:
     planned_ms = day * _DAY_MS + _clock_ms(flights["sched_dep_time"])
     left_ms = planned_ms + pc.fill_null(flights["dep_delay"], 0).to_numpy().astype(np.int64) * _MINUTE_MS
     landed_ms = left_ms + 8 * _HOUR_MS
+    is_announced = (chance // 720) % 12 != 0
     first_report_off = is_corrected & (kind != 2)
     parts = [
-        _part(flights, np.ones(count, bool), day - 1, (day - 1) * _DAY_MS + 18 * _HOUR_MS, "scheduled", blank=_ACTUALS),
+        _part(flights, is_announced, day - 1, (day - 1) * _DAY_MS + 18 * _HOUR_MS, "scheduled", blank=_ACTUALS),
         _part(flights, flew & (chance % 10 == 3), day, left_ms, "departed", blank=_ARRIVAL),
         _part(flights, flew, day, landed_ms, "landed", arrival_off=first_report_off * 7),
         _part(flights, ~flew, day, planned_ms - _HOUR_MS, "cancelled", deleted=True, blank=_ACTUALS),

@@ -35,6 +35,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 BIN: Final = Path(sys.executable).parent
 INTERVALS: Final = (date(2013, 12, 1), date(2013, 12, 2))
 _POLL_SECONDS: Final = 0.3
+_LOG_COLUMNS: Final = 140
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Demo:
             sys.exit("conf/tables/flights.yaml has no create section")
         self._lakeindex(
             "create", self.table.uri, "--like", str(self.feed / "like.parquet"), "--key", ",".join(create.key),
-            "--partition", ",".join(create.partition), "--ordering", create.ordering or "", *self._options(),
+            "--partition", ",".join(create.partition), "--ordering", create.ordering or "",
         )  # fmt: skip
         self.console.print(f"[bold]2[/] table: {self._short(Path(self.table.uri))}, key {', '.join(create.key)}")
 
@@ -196,7 +197,8 @@ def main() -> None:
     if home.exists() and not (home / "feed").is_dir() and any(home.iterdir()):
         sys.exit(f"{home} is there and holds something else: name another --home")
     started = time.monotonic()
-    console = Console()
+    terminal = Console()
+    console = terminal if terminal.is_terminal else Console(width=_LOG_COLUMNS)
     holds = Demo(home, console).run()
     console.print(f"[dim]{time.monotonic() - started:.0f} s[/]")
     sys.exit(0 if holds else 1)

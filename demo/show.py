@@ -17,7 +17,7 @@ _SHOWN_COMPARISONS = 8
 def show_counts(console: Console, title: str, summary: dict[str, Any]) -> None:
     """What happened to the rows of a batch, in a line."""
     parts = [f"{summary[name]:,} {name.replace('_', ' ')}" for name in FATES if summary.get(name)]
-    console.print(f"{title}: {', '.join(parts)}; instant {summary['instant']}")
+    console.print(f"{title}: {', '.join(parts)}; instant {summary['instant']}", soft_wrap=True)
 
 
 def show_funnel(console: Console, summary: dict[str, Any]) -> None:
