@@ -36,6 +36,7 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
+        """Whether it is part of the table's history."""
         return self.state is InstantState.COMPLETED
 
 
@@ -59,6 +60,7 @@ class BaseFile:
 
     @property
     def name(self) -> str:
+        """File name."""
         return f"{self.file_id}_{self.write_token}_{self.instant_time}.parquet"
 
     @property
