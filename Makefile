@@ -10,7 +10,7 @@ PYTHON = $(shell sh scripts/find_python.sh)
 BIN := .venv/bin
 WORKERS ?= 2
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or kill or model or slow or dag_spark or demo
+APART := interop or s3 or kill or model or dag_spark or demo
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -48,10 +48,6 @@ test: setup ## what a newcomer runs: unit, property, local-runner, some Spark an
 .PHONY: unit
 unit: setup ## the tests that need neither a JVM nor Airflow
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART) or spark or dag)"
-
-.PHONY: slow
-slow: setup ## tests that take long and have no target of their own
-	@$(PYTEST) -m slow
 
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
