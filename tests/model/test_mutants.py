@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lakeindex.storage.protocol import Storage
-from lakeindex.table import commit, recovery
+from lakeindex.table import commit, foreign, recovery
 from lakeindex.table.attempts import Attempt, AttemptRecord, RunIdentity
 from lakeindex.table.lock import TableLock
 from lakeindex.table.verdicts import Verdict, overrule
@@ -95,12 +95,13 @@ def test_without_recovery_of_claims_a_killed_writer_stays_pending(monkeypatch: p
 
 
 def test_without_the_look_back_hudis_rollback_leaves_a_commit_without_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_is_intact", lambda *_: True)
+    monkeypatch.setattr(recovery, "_is_undisturbed", lambda *_: True)
     violation(lambda: HudiStory(GROUPS, OVERLAPPING[0]), ONE)
 
 
 def test_without_looking_for_other_writers_hudi_overwrites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_is_foreign", lambda *_: False)
+    monkeypatch.setattr(recovery, "is_foreign", lambda *_: False)
+    monkeypatch.setattr(foreign, "is_foreign", lambda *_: False)
     violation(lambda: HudiStory(GROUPS, OVERLAPPING[0], hudi_first=True), {"switch": 1})
 
 

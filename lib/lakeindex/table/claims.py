@@ -61,7 +61,7 @@ def claim_new_instant(table: Table, host: Host, run: RunIdentity, attempt: int) 
         if records.settle(storage, claim_path(time), data) == data:
             if load_verdict(storage, time) is None and _request(storage, timeline.folder, time):
                 found = table.load_timeline().find(time)
-                if all(one.action == names.COMMIT and not one.is_completed for one in found):
+                if found and all(one.action == names.COMMIT and not one.is_completed for one in found):
                     return time
                 records.remove(storage, [f"{timeline.folder}/{names.requested_name(time)}"])
             records.remove(storage, [claim_path(time)])

@@ -74,6 +74,14 @@ class AlreadyDone:
     summary: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What the checks before a commit found: the completed writes, or the instant that has committed the batch."""
+
+    writes: tuple[str, ...] = ()
+    done_by: str | None = None
+
+
 def begin_write(
     table: Table,
     run: RunIdentity,
@@ -286,20 +294,20 @@ class WriteSession:
         context = self._context
         try:
             standing = load_verdict(context.storage, plan.instant)
-            other = self._check_table(lock, plan, guards) if standing is None else None
+            checked = self._check_table(lock, plan, guards) if standing is None else _Checked()
         except LakeIndexError:
             lock.settled(plan.instant)  # nothing was decided, and this call is not going to
             raise
-        if other is not None:
+        if checked.done_by is not None:
             abandon_instant(context, plan.instant)
             lock.settled(plan.instant)
-            return other
+            return checked.done_by
         if standing is None:
-            standing = decide(context.storage, self._verdict(plan, commit, summary))
+            standing = decide(context.storage, self._verdict(plan, commit, summary, checked.writes))
         return self._follow(lock, plan, standing)
 
-    def _check_table(self, lock: TableLock, plan: RunPlan, guards: PublishGuards) -> str | None:
-        """Everything that must still hold. Returns the batch's commit, if another run was first."""
+    def _check_table(self, lock: TableLock, plan: RunPlan, guards: PublishGuards) -> _Checked:
+        """Everything that must still hold, unless another run has committed the batch."""
         context = self._context
         recover(context, lock, own=plan.instant)
         self._attempt.check()
@@ -307,7 +315,7 @@ class WriteSession:
         self._check_not_rolled_back(plan)
         done = _find_done(context, self._run)
         if done is not None:
-            return done.instant
+            return _Checked(done_by=done.instant)
         timeline = context.table.load_timeline()
         check_groups(plan, snapshot(context.storage, timeline))
         since = files_committed_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
@@ -316,9 +324,11 @@ class WriteSession:
             lock.check()
         except FencedError as error:
             raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
-        return None
+        return _Checked(writes=tuple(sorted(timeline.completed_write_times)))
 
-    def _verdict(self, plan: RunPlan, commit: CommitMetadata, summary: str | None) -> Verdict:
+    def _verdict(
+        self, plan: RunPlan, commit: CommitMetadata, summary: str | None, base_writes: tuple[str, ...]
+    ) -> Verdict:
         marks = {
             ATTEMPT_KEY: self._attempt.token,
             BATCH_KEY: self._run.batch_id,
@@ -334,6 +344,7 @@ class WriteSession:
             input_digest=self._run.input_digest,
             commit=format_commit_metadata(marked).decode("utf-8", "surrogatepass"),
             paths=tuple(file.path for file in plan.files),
+            base_writes=base_writes,
             summary=summary,
         )
 
@@ -346,7 +357,7 @@ class WriteSession:
                 culprit=plan.instant,
                 hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
             )
-        stands = roll_forward(self._context, standing, self._run.key, files_checked=True)
+        stands = roll_forward(self._context, standing, self._run.key, publishing=True)
         lock.settled(plan.instant)
         if not stands:
             raise WriteConflictError(

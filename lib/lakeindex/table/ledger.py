@@ -3,12 +3,15 @@
 ``.hoodie/.lakeindex/ledger/<batch key>/<instant>.json``: one file a batch and instant, never changed, so that a late
 writer cannot overwrite what holds now. An entry counts while its instant is part of the table: on the timeline as
 completed, or archived. So the ledger follows rollbacks by anybody, and outlives archiving.
+
+Writing the entry is what tells the world that a commit stands; from then on nobody withdraws it. Who has to withdraw one
+creates the entry as ``withdrawn`` first: of the two, one wins.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format.instants import ROLLBACK
@@ -31,19 +34,29 @@ class LedgerEntry:
         input_digest: digest of what was committed.
         instant: the commit.
         summary: what its run reported, JSON text.
+        withdrawn: whether the commit was taken back before anybody was told.
     """
 
     batch_id: str
     input_digest: str
     instant: str
     summary: str | None = None
+    withdrawn: bool = False
 
 
-def record_batch(storage: Storage, entry: LedgerEntry) -> None:
-    """Write an entry; one that is there stays as it is."""
+def record_batch(storage: Storage, entry: LedgerEntry) -> LedgerEntry:
+    """Write an entry, unless there is one: the entry that stands."""
     path = _path(entry.batch_id, entry.instant)
-    records.settle(storage, path, records.encode(asdict(entry)))
+    standing = records.settle(storage, path, records.encode(asdict(entry)))
     storage.sync([path])
+    return _from_record(records.decode(standing, path), path)
+
+
+def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
+    """Whether the world was told that an instant committed a batch."""
+    path = _path(batch_id, instant)
+    found = records.load(storage, path)
+    return found is not None and not _from_record(found, path).withdrawn
 
 
 def update_summary(storage: Storage, entry: LedgerEntry) -> None:
@@ -66,11 +79,17 @@ def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEnt
         found = records.load(storage, one.path)
         if found is None:
             continue
-        try:
-            return LedgerEntry(**found)
-        except TypeError as error:
-            raise records.damaged(one.path, repr(error)) from None
+        entry = _from_record(found, one.path)
+        if not entry.withdrawn:
+            return entry
     return None
+
+
+def _from_record(found: dict[str, Any], path: str) -> LedgerEntry:
+    try:
+        return LedgerEntry(**found)
+    except TypeError as error:
+        raise records.damaged(path, repr(error)) from None
 
 
 def _counts(storage: Storage, timeline: Timeline, instant: str) -> bool:

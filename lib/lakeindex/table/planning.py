@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from lakeindex.errors import FencedError
+from lakeindex.errors import FencedError, ObjectNotFoundError, WriteConflictError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, format_commit_metadata, inflight_plan
 from lakeindex.format.partition_metadata import (
@@ -56,6 +56,9 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
 
     Returns:
         False if another writer turned out to use the same instant: it is left to that one, a new plan is needed.
+
+    Raises:
+        WriteConflictError: another writer has rolled the instant back already.
     """
     storage = context.storage
     path = f"{context.table.properties.timeline_folder}/{names.inflight_name(plan.instant)}"
@@ -73,7 +76,14 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
     records.each(make_partition, plan.partitions)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
     requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant)}"
-    storage.sync([requested, path, *(partition_metadata_path(one) for one in plan.partitions)])
+    try:
+        storage.sync([requested, path, *(partition_metadata_path(one) for one in plan.partitions)])
+    except ObjectNotFoundError as error:
+        raise WriteConflictError(
+            f"instant {plan.instant} was rolled back by another writer while it was planned",
+            culprit=error.culprit,
+            hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
+        ) from error
     return True
 
 

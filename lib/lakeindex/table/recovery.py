@@ -6,18 +6,15 @@ back is rolled back to the end. Without a verdict, a living run's instant is lef
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Final
-
-from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorruptError
+from lakeindex.errors import TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.attempts import newest_attempt
-from lakeindex.table.avro_instants import parse_requested_replace
-from lakeindex.table.claims import Claim, claim_foreign, claim_path, drop_claim, load_claims
-from lakeindex.table.ledger import LedgerEntry, record_batch
+from lakeindex.table.claims import Claim, claim_foreign, drop_claim, load_claims
+from lakeindex.table.foreign import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
+from lakeindex.table.ledger import LedgerEntry, is_told, record_batch
 from lakeindex.table.lock import TableLock
 from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run, newest_plan
@@ -25,12 +22,6 @@ from lakeindex.table.timeline import Timeline
 from lakeindex.table.undo import RolledBack, pending_rollbacks, roll_back
 from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict, overrule, shrink
 from lakeindex.table.write_context import WriteContext
-
-_HEARTBEATS: Final = ".hoodie/.heartbeat"
-_ZONES_MS: Final = 12 * 3_600_000
-"""An instant in local time is at most twelve hours behind UTC."""
-
-_CLUSTER: Final = "CLUSTER"
 
 
 def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> None:
@@ -47,49 +38,49 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
     inherited = [time for time in lock.unsettled if time != own]
     for time in inherited:
         decide(context.storage, _rolled_back(context, time))
+    _settle_unclaimed(context, own)
     for claim in load_claims(context.storage):
         if claim.instant != own:
             _resolve(context, claim)
     for time in inherited:
         lock.settled(time)
-    _settle_unclaimed(context, own)
 
 
-def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, files_checked: bool = False) -> bool:
+def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, publishing: bool = False) -> bool:
     """Make a committed instant visible and note its batch; whoever finds the verdict may do it, again and again.
 
     Args:
         context: the writer; the lock is held.
         verdict: a committed one.
         run_key: folder of the run, which is over then.
-        files_checked: whether its data files are known to be there.
+        publishing: whether the checks before the verdict were made just now, by this process.
 
     Returns:
-        Whether the commit stands. False if another writer rolled the instant back before its commit could be seen: then
-        that rollback is finished.
+        Whether the commit stands. False if another writer rolled the instant back, or committed, before anybody was told:
+        then it is withdrawn.
+
+    Raises:
+        PendingInstantError: not publishing, and a living writer of another kind is in flight.
     """
     storage, time = context.storage, verdict.instant
     timeline = context.table.load_timeline()
-    if _is_archived(timeline, time):
-        stands = _any_exists(storage, verdict.paths)
-    else:
-        stands = _is_completed(timeline, time)
-        if not stands:
-            stands = _put_commit(context, timeline, verdict, files_checked=files_checked) and not _is_raced(
-                context, time
-            )
-        if not (stands and _is_intact(context, context.table.load_timeline(), time)):
-            _withdraw(context, verdict)
-            return False
-    if stands and verdict.batch_id:
-        record_batch(storage, LedgerEntry(verdict.batch_id, verdict.input_digest, time, verdict.summary))
+    stands = is_told(storage, verdict.batch_id, time)
+    if not stands and _is_archived(timeline, time):
+        stands = _any_exists(storage, verdict.paths) and _tell(context, verdict)
+    elif not stands:
+        other = None if publishing else racing(context, timeline, time)
+        if other is not None:
+            raise pending_error(other)
+        put = _is_completed(timeline, time) or _put_commit(context, timeline, verdict, files_checked=publishing)
+        if not (put and _is_undisturbed(context, verdict) and _tell(context, verdict)):
+            return _withdraw(context, verdict)
     remove_markers(storage, time)
     if verdict.commit is not None:
         shrink(storage, verdict)
     if run_key:
         forget_run(storage, run_key)
     drop_claim(storage, time)
-    return stands
+    return stands or is_told(storage, verdict.batch_id, time)
 
 
 def abandon_instant(context: WriteContext, time: str) -> None:
@@ -107,8 +98,10 @@ def is_rolled_back(context: WriteContext, time: str) -> bool:
 def is_requested(context: WriteContext, time: str) -> bool:
     """Whether a pending instant of ours is still on the timeline, and nobody has begun to roll it back."""
     timeline = context.table.load_timeline()
-    states = {one.state for one in timeline.find(time) if one.action == names.COMMIT}
-    return bool(states) and InstantState.COMPLETED not in states and not _is_named(context, timeline, time)
+    states = {one.state for one in timeline.files if one.time == time and one.action == names.COMMIT}
+    if InstantState.REQUESTED not in states or InstantState.COMPLETED in states:
+        return False
+    return not _is_named(context, timeline, time)
 
 
 def is_alive(context: WriteContext, claim: Claim) -> bool:
@@ -118,26 +111,6 @@ def is_alive(context: WriteContext, claim: Claim) -> bool:
         return False
     plan = newest_plan(context.storage, claim.run_key)
     return claim.attempt == attempt.number or (plan is not None and plan.instant == claim.instant)
-
-
-def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether another writer's pending instant is older than it may be, or the user says that it is dead."""
-    if context.force:
-        return True
-    limit = context.config.pending_foreign_max_age_seconds * 1000
-    now = context.host.clock.now_ms()
-    beat = _modified_ms(context.storage, f"{_HEARTBEATS}/{instant.time}")
-    if beat is not None and now - beat < limit:
-        return False
-    paths = [timeline.path(replace(instant, state=s)) for s in (InstantState.REQUESTED, InstantState.INFLIGHT)]
-    touched = [ms for path in paths if (ms := _modified_ms(context.storage, path)) is not None]
-    if not touched or now - max(touched) >= limit:
-        return True
-    # A copied table has new modification times; the instant itself tells the start, in an unknown zone.
-    try:
-        return now - names.instant_time_to_ms(instant.time) - _ZONES_MS >= limit
-    except ValueError:
-        return False
 
 
 def _resolve(context: WriteContext, claim: Claim) -> None:
@@ -166,25 +139,12 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
     for instant in reversed(timeline.pending_writes):
         if instant.time == own or instant.time in claimed:
             continue
-        if _is_foreign(context, timeline, instant):
+        if is_foreign(context, timeline, instant):
             if not is_dead_foreign(context, timeline, instant):
-                raise PendingInstantError(
-                    f"instant {instant.time} ({instant.action}, {instant.state}) of another writer is in flight",
-                    culprit=instant.time,
-                    hint="wait for it; if its writer is dead, roll it back with `lakeindex rollback` or run with --force",
-                )
+                raise pending_error(instant)
             roll_back_unclaimed(context, instant.time)
         elif is_tombstoned(context.storage, instant.time):
             roll_back_unclaimed(context, instant.time)
-
-
-def _is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether a pending write is another kind of writer's, and no scheduled clustering."""
-    if records.load(context.storage, claim_path(instant.time)) is not None:
-        return False
-    if load_verdict(context.storage, instant.time) is not None:
-        return False
-    return not _is_clustering(context.storage, timeline, instant)
 
 
 def is_tombstoned(storage: Storage, time: str) -> bool:
@@ -219,19 +179,39 @@ def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, 
     return True
 
 
-def _is_raced(context: WriteContext, time: str) -> bool:
-    """Whether another kind of writer began between our checks and our commit.
+def _tell(context: WriteContext, verdict: Verdict) -> bool:
+    """Write the ledger's entry: from now on the commit stands. False if it was withdrawn first."""
+    entry = LedgerEntry(verdict.batch_id, verdict.input_digest, verdict.instant, verdict.summary)
+    return not record_batch(context.storage, entry).withdrawn
 
-    It may have read the table before our commit was there, and will not look for conflicts: its commit would undo ours.
+
+def _withdraw(context: WriteContext, verdict: Verdict) -> bool:
+    """Another writer rolled our instant back, or committed beside it: take the commit away, unless it was told already.
+
+    Returns:
+        Whether the commit stands after all.
     """
-    timeline = context.table.load_timeline()
-    return any(one.time != time and _is_foreign(context, timeline, one) for one in timeline.pending_writes)
-
-
-def _withdraw(context: WriteContext, verdict: Verdict) -> None:
-    """Another writer rolled our instant back before it was done: take the commit away, and what is left of it."""
+    gone = LedgerEntry(verdict.batch_id, verdict.input_digest, verdict.instant, None, withdrawn=True)
+    if not record_batch(context.storage, gone).withdrawn:
+        return True
     overrule(context.storage, _rolled_back(context, verdict.instant))
     roll_back(context, verdict.instant, everywhere=False)
+    return False
+
+
+def _is_undisturbed(context: WriteContext, verdict: Verdict) -> bool:
+    """The look back, after the commit was put: nobody has rolled it back, nor begun or completed a write beside it.
+
+    Another kind of writer may have read the table before our commit was there, and looks for no conflicts: its commit would
+    undo ours, or double a key.
+    """
+    timeline = context.table.load_timeline()
+    if not _is_intact(context, timeline, verdict.instant) or racing(context, timeline, verdict.instant) is not None:
+        return False
+    if verdict.commit is None:
+        return True
+    new = timeline.completed_write_times - {*verdict.base_writes, verdict.instant}
+    return all(load_verdict(context.storage, time) is not None for time in new)
 
 
 def _is_intact(context: WriteContext, timeline: Timeline, time: str) -> bool:
@@ -255,40 +235,20 @@ def _is_archived(timeline: Timeline, time: str) -> bool:
     return not timeline.find(time) and timeline.is_visible(time)
 
 
-def _is_clustering(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
-    """A scheduled clustering may wait for long; it blocks its file groups, not the table."""
-    if instant.action == names.CLUSTERING:
-        return True
-    if instant.action != names.REPLACE_COMMIT:
-        return False
-    path = timeline.path(replace(instant, state=InstantState.REQUESTED))
-    try:
-        return parse_requested_replace(storage.read(path), path).operation == _CLUSTER
-    except (ObjectNotFoundError, TableCorruptError):
-        return False
-
-
 def _rolled_back(context: WriteContext, time: str) -> Verdict:
     return Verdict(time, Outcome.ROLLED_BACK, context.host.new_token())
 
 
 def _any_exists(storage: Storage, paths: tuple[str, ...]) -> bool:
-    return any(_modified_ms(storage, path) is not None for path in paths)
+    return any(modified_ms(storage, path) is not None for path in paths)
 
 
 def _all_exist(storage: Storage, paths: tuple[str, ...]) -> bool:
     missing: list[str] = []
 
     def look(path: str) -> None:
-        if _modified_ms(storage, path) is None:
+        if modified_ms(storage, path) is None:
             missing.append(path)
 
     records.each(look, paths)
     return not missing
-
-
-def _modified_ms(storage: Storage, path: str) -> int | None:
-    try:
-        return storage.head(path).modified_ms
-    except ObjectNotFoundError:
-        return None

@@ -7,12 +7,13 @@ from lakeindex.errors import PendingInstantError, TableUnsupportedError, UsageEr
 from lakeindex.format import instants as names
 from lakeindex.model import Instant
 from lakeindex.table.claims import Claim, claim_foreign, load_claims
+from lakeindex.table.foreign import is_dead_foreign
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.ledger import forget_batch
 from lakeindex.table.lock import TableLock
 from lakeindex.table.metadata_table import check_or_drop_metadata_table
-from lakeindex.table.recovery import is_alive, is_dead_foreign, recover, roll_back_unclaimed
+from lakeindex.table.recovery import is_alive, recover, roll_back_unclaimed
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.undo import RolledBack, roll_back
 from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict, overrule

@@ -38,6 +38,7 @@ class Verdict:
         input_digest: its digest.
         commit: text of ``<instant>.commit``; ``None`` once that file is known to stand.
         paths: data files of the commit, until then.
+        base_writes: completed writes that the checks before the commit saw, until then.
         summary: what is told to who asks for the same batch again.
     """
 
@@ -48,6 +49,7 @@ class Verdict:
     input_digest: str = ""
     commit: str | None = None
     paths: tuple[str, ...] = ()
+    base_writes: tuple[str, ...] = ()
     summary: str | None = None
 
     @property
@@ -74,7 +76,7 @@ def overrule(storage: Storage, verdict: Verdict) -> None:
 
 def shrink(storage: Storage, verdict: Verdict) -> None:
     """Drop the commit's text from a verdict whose commit stands."""
-    small = replace(verdict, commit=None, paths=(), summary=None)
+    small = replace(verdict, commit=None, paths=(), base_writes=(), summary=None)
     records.put(storage, verdict_path(verdict.instant), _encode(small))
 
 
@@ -101,7 +103,7 @@ def _decode(data: bytes, path: str) -> Verdict:
 def _from_record(found: dict[str, Any], path: str) -> Verdict:
     try:
         outcome = Outcome(found.pop("outcome"))
-        paths = tuple(found.pop("paths"))
-        return Verdict(outcome=outcome, paths=paths, **found)
+        paths, base_writes = tuple(found.pop("paths")), tuple(found.pop("base_writes"))
+        return Verdict(outcome=outcome, paths=paths, base_writes=base_writes, **found)
     except (KeyError, TypeError, ValueError) as error:
         raise records.damaged(path, repr(error)) from None
