@@ -14,6 +14,7 @@ from lakeindex.pipeline import Stage
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import spark_session
 from lakeindex.stages.context import RunSpec, storage_at
+from lakeindex.stages.retention import drop_old_runs
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.upserting import run_batch, run_stage
 
@@ -52,7 +53,10 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
 def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner) -> RunSummary | StageSummary:
     if stage in {None, Stage.STAGE_INPUT}:
         spec = with_tables_written(spec, runner)
-    return run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
+    result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
+    if isinstance(result, RunSummary):
+        drop_old_runs(spec)
+    return result
 
 
 def _described(error: Exception) -> dict[str, object]:

@@ -72,6 +72,11 @@ class WrittenFile:
     inserts: int
 
 
+def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
+    """Several slices, one after the other: a task of Spark's costs as much as a small file."""
+    return tuple(write_file(task) for task in tasks)
+
+
 def write_file(task: WriteTask) -> WrittenFile:
     """Merge and write one file slice.
 

@@ -17,12 +17,12 @@ from lakeindex.pipeline import Stage
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.driving import Driven, LookedUp, look_up
-from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_file
+from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_files
 from lakeindex.stages.index_lookup import read_files, snapshot_mark
 from lakeindex.stages.insert_check import find_committed_inserts
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import IoCount
-from lakeindex.stages.scheduling import Runner, do_task, run_tasks
+from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
 from lakeindex.stages.summary import RunSummary, StageSummary, stage_summary
 from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
 from lakeindex.table.commit import (
@@ -41,6 +41,8 @@ from lakeindex.write.avro_schema import schema_to_avro
 _META_BYTES = 24.0
 """What the meta columns and the filter add to a row on disk, about."""
 _SMALL_SAMPLE_ROWS = 1_000
+_OPEN_COST = 1_000_000
+"""A new file costs about as much as rewriting this many bytes."""
 
 
 def merge_write(
@@ -161,8 +163,11 @@ class _Merge:
         if not plan.slices:
             return (), tags, found
         tasks = self._write_tasks(plan)
-        written = run_tasks(self._runner, write_file, tasks, "merge write: rewrite and create base files").values
-        return written, tags, found
+        costs = [float(_OPEN_COST + (t.old.size_bytes if t.old is not None else 0)) for t in tasks]
+        packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, self._runner.slots * 3)]
+        results = run_tasks(self._runner, write_files, packs, "merge write: rewrite and create base files").values
+        written = {one.file.path: one for result in results for one in result}
+        return tuple(written[t.new.path] for t in tasks), tags, found
 
     def _write_tasks(self, plan: MergePlan) -> list[WriteTask]:
         named = []
