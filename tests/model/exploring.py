@@ -63,6 +63,7 @@ def explore(
     *,
     limit: int | None = None,
     seed: int | None = None,
+    where: Callable[[str, str, str], bool] | None = None,
 ) -> Report:
     """Play all histories within a budget.
 
@@ -71,13 +72,13 @@ def explore(
         budget: how many deviations of each kind (``switch``, ``stall``, ``crash``, ``lost``), and in ``total``.
         limit: most histories to play; random ones then, if there is a seed.
         seed: order of the search.
+        where: deviate only before calls (actor, name, path) for which this holds.
 
     Raises:
         Violation: the first history that breaks an invariant.
     """
-    report = Report()
-    visited: set[int] = set()  # hashes: millions of states have to fit
-    judged: dict[object, str] = {}
+    search = _Search(budget, where or _anywhere)
+    report = search.report
     todo: list[tuple[Deviation, ...]] = [()]
     dice = random.Random(seed)
     while todo:
@@ -85,9 +86,13 @@ def explore(
             report.complete = False
             break
         deviations = todo.pop(dice.randrange(len(todo)) if seed is not None else -1)
-        todo += _play(story(), deviations, budget, visited, judged, report)
-    report.states = len(visited)
+        todo += _play(search, story(), deviations)
+    report.states = len(search.visited)
     return report
+
+
+def _anywhere(*_: str) -> bool:
+    return True
 
 
 class Story:
@@ -112,14 +117,19 @@ class Story:
         raise NotImplementedError
 
 
-def _play(
-    story: Story,
-    deviations: tuple[Deviation, ...],
-    budget: Budget,
-    visited: set[int],
-    judged: dict[object, str],
-    report: Report,
-) -> list[tuple[Deviation, ...]]:
+@dataclass
+class _Search:
+    """What the histories of one search share."""
+
+    budget: Budget
+    where: Callable[[str, str, str], bool]
+    report: Report = field(default_factory=Report)
+    visited: set[int] = field(default_factory=set)  # hashes: millions of states have to fit
+    judged: dict[object, str] = field(default_factory=dict)
+
+
+def _play(search: _Search, story: Story, deviations: tuple[Deviation, ...]) -> list[tuple[Deviation, ...]]:
+    budget, report = search.budget, search.report
     last = deviations[-1].step if deviations else -1
     used = Counter(one.kind for one in deviations)
     left = {kind: budget.get(kind, 0) - used[kind] for kind in ("switch", "stall", "crash", "lost")}
@@ -133,10 +143,10 @@ def _play(
             return True
         states = tuple((one.name, one.state, one.seen, one.frozen_by) for one in scheduler.actors.values())
         key = hash((story.fingerprint(), states, actor.name, name, path, scheduler.now_ms, spent))
-        if key in visited:
+        if key in search.visited:
             return False
-        visited.add(key)
-        if total > 0:
+        search.visited.add(key)
+        if total > 0 and search.where(actor.name, name, path):
             children.extend((*deviations, Deviation(step, *one)) for one in _options(scheduler, actor, name, left))
         return True
 
@@ -149,9 +159,9 @@ def _play(
             return children
         report.histories += 1
         end = story.ending()
-        if end not in judged:
-            judged[end] = story.judge()
-        report.outcomes[judged[end]] += 1
+        if end not in search.judged:
+            search.judged[end] = story.judge()
+        report.outcomes[search.judged[end]] += 1
     except AssertionError as error:
         raise Violation(deviations, tuple(scheduler.trace), str(error)) from error
     return children
