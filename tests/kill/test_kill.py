@@ -25,8 +25,8 @@ pytestmark = pytest.mark.kill
 
 ROOT = Path(__file__).parents[2]
 LOCAL = "import sys; from lakeindex.cli import main; sys.argv[0] = 'lakeindex'; main()"
-LOCAL_ROUNDS = 20
-JOB_ROUNDS = 2
+LOCAL_ROUNDS = 12
+JOB_ROUNDS = 1
 
 
 def batch_file(folder: Path, number: int, rng: random.Random) -> tuple[Path, list[Row]]:
