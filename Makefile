@@ -58,8 +58,8 @@ kill: setup ## writers killed at random times; the next run needs no hand
 	@$(PYTEST) -m kill
 
 .PHONY: s3
-s3: setup ## the library on an S3 server in a process of its own
-	@$(PYTEST) -m s3
+s3: setup ## the storage contract on an S3 server in a process of its own
+	@$(RUN) $(BIN)/python scripts/s3_server.py -- $(BIN)/pytest -m s3
 
 .PHONY: interop
 interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other way round
