@@ -21,9 +21,10 @@ from lakeindex.hashing.arrow import StringArray
 from lakeindex.model import Operation
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
+from lakeindex.stages.chunks import one_array
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.inputs import Split, content_digest, find_inputs, read_split, split_inputs
-from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.stages.scheduling import Runner, run_tasks
 from lakeindex.write.combining import ARRIVAL, combine_and_sort
 from lakeindex.write.keys import KeyGenerator
 from lakeindex.write.schema_fit import FittedBatch, fit_batch
@@ -240,14 +241,10 @@ def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, ope
     # A marked delete needs its key, partition and ordering value only.
     problem = pc.coalesce(problem, pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem))
     if facts.event_time_field is not None:
-        ordering = _one_array(fitted.columns.column(facts.event_time_field))
+        ordering = one_array(fitted.columns.column(facts.event_time_field))
         reason = pa.scalar(f"ordering field {facts.event_time_field!r} is null")
         problem = pc.coalesce(problem, pc.if_else(ordering.is_null(), reason, pa.scalar(None, pa.string())))
     return problem
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
 def _quarantine(task: KeyTask, columns: pa.Table, problem: pa.Array, bad: pa.Array) -> Part:
@@ -265,9 +262,9 @@ def _scatter(rows: pa.Table, buckets: int, *, is_global: bool) -> Iterator[tuple
     if buckets == 1:
         yield 0, rows
         return
-    number = hash_buckets(_one_array(rows.column(STAGED_KEY)), buckets)
+    number = hash_buckets(one_array(rows.column(STAGED_KEY)), buckets)
     if not is_global:
-        number = (number + hash_buckets(_one_array(rows.column(STAGED_PARTITION)), buckets)) % buckets
+        number = (number + hash_buckets(one_array(rows.column(STAGED_PARTITION)), buckets)) % buckets
     for bucket in np.unique(number):
         yield int(bucket), rows.filter(pa.array(number == bucket))
 
@@ -288,8 +285,8 @@ def _sort(task: SortTask, rows: pa.Table) -> SortResult:
         return SortResult(None, (), result.combined, 0)
     bounds = list(_chunk_bounds(result.rows, config, is_global=facts.is_global))
     sink = pa.BufferOutputStream()
-    keys = _one_array(result.rows.column(STAGED_KEY))
-    partitions = _one_array(result.rows.column(STAGED_PARTITION))
+    keys = one_array(result.rows.column(STAGED_KEY))
+    partitions = one_array(result.rows.column(STAGED_PARTITION))
     chunks = []
     with pq.ParquetWriter(sink, result.rows.schema, compression="zstd") as writer:
         for start, stop in bounds:
@@ -307,7 +304,7 @@ def _chunk_bounds(rows: pa.Table, config: WriteConfig, *, is_global: bool) -> It
     """Row ranges of the chunks: of one partition (unless global), at most ``chunk_rows`` rows."""
     edges = [0, rows.num_rows]
     if not is_global and rows.num_rows > 1:
-        partitions = _one_array(rows.column(STAGED_PARTITION))
+        partitions = one_array(rows.column(STAGED_PARTITION))
         differs = pc.not_equal(partitions.slice(0, len(partitions) - 1), partitions.slice(1))
         edges = [0, *(np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1).tolist(), rows.num_rows]
     for first, last in itertools.pairwise(edges):
@@ -324,8 +321,3 @@ def _column_bytes(data: pa.Buffer, facts: TableFacts) -> int:
         columns = (metadata.row_group(group).column(c) for c in range(metadata.num_columns))
         total += sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] in wanted)
     return total
-
-
-def pack_chunks(manifest_rows: list[int], slots: int) -> list[list[int]]:
-    """Chunk numbers packed into about three tasks a slot, by rows."""
-    return pack([float(r) for r in manifest_rows], slots * 3)

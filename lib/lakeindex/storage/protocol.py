@@ -11,7 +11,7 @@ are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -75,6 +75,3 @@ class Storage(Protocol):
 
     def sync(self, paths: Iterable[str]) -> None:
         """Make these objects and their folders durable (fsync on local disk; nothing on object stores)."""
-
-
-Paths = Sequence[str]
