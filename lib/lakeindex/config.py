@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from lakeindex.errors import OptionError
-from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
+from lakeindex.foreign_options import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
+from lakeindex.model import GLOBAL_OPTION, INDEX_ALIASES, IndexSpec, IndexType, KeyGeneratorType, MergeMode
 
 
 class FilterSizing(StrEnum):
@@ -63,9 +64,17 @@ class WriteConfig:
 
     index_type: IndexType | None = None
     merge_mode: MergeMode | None = None
+    buckets: int | None = None
+    bucket_fields: str | None = None
+    bucket_rules: str | None = None
+    state_is_global: bool | None = None
     prune_by_ranges: bool = True
     treebased_filter: bool | None = None
-    update_partition_path: bool = True
+    bloom_moves_rows: bool = True
+    simple_moves_rows: bool = True
+    record_moves_rows: bool = False
+    hbase_moves_rows: bool = False
+    filters_from_cache_only: bool = False
     footer_cache: bool = True
     filter_type: FilterType = FilterType.DYNAMIC_V0
     filter_sizing: FilterSizing = FilterSizing.EXACT
@@ -87,6 +96,17 @@ class WriteConfig:
     conflict_retries: int = 5
     parallelism: int = 0
     keep_runs: int = 10
+    index_max_deltas: int = 10
+    notes: tuple[str, ...] = ()
+
+    def moves_rows(self, index_type: IndexType) -> bool:
+        """Whether a row of a global index moves to the partition it arrives with, rather than being updated where it is."""
+        return {
+            IndexType.GLOBAL_SIMPLE: self.simple_moves_rows,
+            IndexType.RECORD_INDEX: self.record_moves_rows,
+            IndexType.HBASE: self.hbase_moves_rows,
+            IndexType.STATE: True,
+        }.get(index_type, self.bloom_moves_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +115,10 @@ class CreateConfig:
 
     index_type: IndexType | None = None
     merge_mode: MergeMode | None = None
+    buckets: int | None = None
+    bucket_fields: str | None = None
+    bucket_rules: str | None = None
+    state_is_global: bool | None = None
     complex_key_new_encoding: bool | None = None
     key_generator: KeyGeneratorType | None = None
     hive_style: bool = False
@@ -105,7 +129,13 @@ class CreateConfig:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: the name users write, the field it sets, how its text is read, and what is valid."""
+    """One option: the name users write, the field it sets, how its text is read, and what is valid.
+
+    Attributes:
+        bound_at_creation: all writers must agree on it; it is bound when the table is created.
+        bound_with: index types that it is bound for; with others it has no meaning.
+        bound_default: text that is bound if the option is not given.
+    """
 
     key: str
     field: str
@@ -113,11 +143,13 @@ class Option:
     valid: str
     text: str
     bound_at_creation: bool = False
+    bound_with: tuple[IndexType, ...] = ()
+    bound_default: str = ""
 
     @property
     def default(self) -> Any:
         """The value when the option is not given."""
-        return _DEFAULTS.get(self.field)
+        return self.bound_default or _DEFAULTS.get(self.field)
 
 
 _DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for kind in (CreateConfig, WriteConfig) for f in fields(kind)}
@@ -176,6 +208,11 @@ def _one_of(kind: type[_E]) -> Callable[[str], _E]:
     return parse
 
 
+def _index_type(text: str) -> IndexType:
+    upper = text.strip().upper()
+    return INDEX_ALIASES.get(upper) or _one_of(IndexType)(upper)
+
+
 def _generator_class(text: str) -> KeyGeneratorType:
     try:
         return KEY_GENERATOR_CLASSES[text.strip()]
@@ -205,11 +242,23 @@ def _names(kind: type[StrEnum]) -> str:
 _TIMESTAMP_TYPES: Final = ("EPOCHMILLISECONDS", "UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "SCALAR")
 _TIME_UNITS: Final = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 
+_BUCKET: Final = (IndexType.BUCKET,)
+
 # Tables of options, not code: the formatter would give each argument a line.
 # fmt: off
 OPTIONS: Final[tuple[Option, ...]] = (
-    Option("hoodie.index.type", "index_type", _one_of(IndexType), _names(IndexType),
-           "Index that finds where a key lives. Bound when the table is created; default BLOOM.", True),
+    Option("hoodie.index.type", "index_type", _index_type, " | ".join((*IndexType, *INDEX_ALIASES)),
+           "Index that finds where a key lives. Bound when the table is created; default BLOOM. INMEMORY is a hash map "
+           "of one process, for tests and small tables.", True),
+    Option("hoodie.bucket.index.num.buckets", "buckets", _whole(1, 99_999_999), "1 .. 99999999",
+           "BUCKET: file groups of a partition. Bound; `lakeindex rescale` changes it.", True, _BUCKET, "256"),
+    Option("hoodie.bucket.index.hash.field", "bucket_fields", _text, "key fields, comma-separated",
+           "BUCKET: record key fields that are hashed; default all. Bound.", True, _BUCKET),
+    Option("hoodie.bucket.index.partition.expressions", "bucket_rules", _text, "`regex,count;regex,count;...`",
+           "BUCKET: counts of partitions whose path matches; the first rule that matches counts. Bound.", True, _BUCKET),
+    Option(GLOBAL_OPTION, "state_is_global", _flag, _FLAG,
+           "STATE: a key is unique in the whole table (`true`) or in its partition. Bound.", True,
+           (IndexType.STATE,), "true"),
     Option("hoodie.write.record.merge.mode", "merge_mode", _one_of(MergeMode), _names(MergeMode),
            "Which version of a record wins. Bound when the table is created; default: event time where the table "
            "has an ordering field, else commit time. A table of Hudi's that does not say needs it once.", True),
@@ -221,8 +270,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", _flag, _FLAG,
            "Range pruning by interval tree (`true`) or by list (`false`); unset: by sorted slices. All three give the "
            "same answer."),
-    Option("hoodie.bloom.index.update.partition.path", "update_partition_path", _flag, _FLAG,
-           "Global index, key arrives with another partition: `true` moves the row, `false` updates it where it is."),
+    Option("hoodie.bloom.index.update.partition.path", "bloom_moves_rows", _flag, _FLAG,
+           "GLOBAL_BLOOM, key arrives with another partition: `true` moves the row, `false` updates it where it is."),
+    Option("hoodie.simple.index.update.partition.path", "simple_moves_rows", _flag, _FLAG,
+           "The same for GLOBAL_SIMPLE."),
+    Option("hoodie.record.index.update.partition.path", "record_moves_rows", _flag, _FLAG,
+           "The same for RECORD_INDEX."),
+    Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", _flag, _FLAG, "The same for HBASE."),
     Option("lakeindex.footer.cache", "footer_cache", _flag, _FLAG,
            "Keep key ranges, row counts and filters of base files in side files of the table."),
     Option("hoodie.bloom.index.filter.type", "filter_type", _one_of(FilterType), _names(FilterType),
@@ -260,6 +314,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "How often a run looks up and plans anew because another writer changed the same file groups."),
     Option("lakeindex.parallelism", "parallelism", _whole(0, 10_000), "tasks at once, 0 .. 10000",
            "Tasks that run at once; 0: one per core (local) or Spark's default parallelism."),
+    Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", _whole(1, 10_000), "deltas, 1 .. 10000",
+           "Stored index: deltas after which they are folded into what was built."),
     Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
 )
@@ -302,7 +358,42 @@ def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Write
     Raises:
         OptionError: an unknown name (the message names near ones) or a value that is not valid (it says what is).
     """
-    return WriteConfig(**{option.field: value for option, value in _parse_pairs(pairs, BY_KEY)})
+    given = dict(pairs)
+    notes = tuple(_note(key, given.pop(key)) for key in sorted(given.keys() & NOTED_OPTIONS.keys()))
+    return WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
+
+
+def _note(key: str, text: str) -> str:
+    only = NOTED_VALUES.get(key)
+    if only is not None and text.strip().upper() != only:
+        raise OptionError(f"option {key} cannot be {text!r}", culprit=key, hint=f"valid: {only}; {NOTED_OPTIONS[key]}")
+    return f"{key} changes nothing: {NOTED_OPTIONS[key]}"
+
+
+def index_spec(index_type: IndexType, config: WriteConfig | CreateConfig) -> IndexSpec:
+    """The index type with the options that are bound with it: as given, else their defaults.
+
+    Raises:
+        OptionError: an option is given that has no meaning with this index type.
+    """
+    bound: list[tuple[str, str]] = []
+    for option in OPTIONS:
+        if not option.bound_with:
+            continue
+        value = getattr(config, option.field)
+        if index_type in option.bound_with:
+            bound.append((option.key, option.bound_default if value is None else _as_text(value)))
+        elif value is not None:
+            raise OptionError(
+                f"option {option.key} has no meaning with index type {index_type}",
+                culprit=option.key,
+                hint=f"it belongs to {', '.join(option.bound_with)}",
+            )
+    return IndexSpec(index_type, tuple(sorted(bound)))
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def parse_create_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> CreateConfig:
@@ -339,6 +430,8 @@ def _parse_pairs(
 
 
 def _unknown(key: str, options: Mapping[str, Option]) -> OptionError:
+    if key in REFUSED_OPTIONS:
+        return OptionError(f"option {key} is refused", culprit=key, hint=REFUSED_OPTIONS[key])
     if key in CREATE_BY_KEY:
         hint = "it is given when the table is created (`lakeindex create -o ...`) and is part of the table then"
     elif key in BY_KEY:

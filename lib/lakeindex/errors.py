@@ -13,7 +13,9 @@
     |   |-- TableExistsError
     |   |-- TableUnsupportedError                version, type or feature we do not write
     |   |-- MetadataTableError                   a metadata table would go stale
-    |   `-- TableCorruptError                    damaged timeline, file or footer
+    |   |-- TableCorruptError                    damaged timeline, file or footer
+    |   |-- IndexNotBuiltError                   the index that the table is bound to has to be built first
+    |   `-- IndexDamagedError                    a stored index does not agree with the table
     |-- ConflictError                   exit 5   somebody else's work stands in the way
     |   |-- WriteConflictError                   the table moved under our plan
     |   |-- FencedError                          a newer attempt or lock epoch exists
@@ -110,6 +112,14 @@ class MetadataTableError(TableUnsupportedError):
 
 class TableCorruptError(TableError):
     """A file, footer, instant or property is damaged."""
+
+
+class IndexNotBuiltError(TableError):
+    """A stored index holds nothing, or not what it should: build it. No other index takes its place."""
+
+
+class IndexDamagedError(TableError):
+    """A stored index does not agree with the table."""
 
 
 class ConflictError(LakeIndexError):

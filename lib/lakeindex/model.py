@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Self
 
 
 class InstantState(StrEnum):
@@ -87,10 +88,70 @@ class KeyGeneratorType(StrEnum):
 
 
 class IndexType(StrEnum):
-    """Index families (``hoodie.index.type``)."""
+    """Index families (``hoodie.index.type``). A line here and the module it names are an index type: see
+    ``docs/adding-an-index.md``.
 
-    BLOOM = "BLOOM"
-    GLOBAL_BLOOM = "GLOBAL_BLOOM"
+    Attributes:
+        module: module that has the kind, with a function ``make_index(spec)``; loaded when the type is used.
+        is_global: a key is unique in the whole table (True) or in its partition (False), unless a bound option says else.
+        has_filters: candidates are narrowed by filters in a stage of their own.
+        is_stored: it keeps key -> location somewhere, which has to be built and follows the timeline.
+    """
+
+    module: str
+    is_global: bool
+    has_filters: bool
+    is_stored: bool
+
+    def __new__(cls, name: str, module: str = "", *traits: str) -> Self:
+        """A member: its name is its value."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.module = module
+        member.is_global, member.has_filters = "global" in traits, "filters" in traits
+        member.is_stored = "stored" in traits
+        return member
+
+    BLOOM = "BLOOM", "lakeindex.index.bloom", "filters"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM", "lakeindex.index.bloom", "filters", "global"
+    SIMPLE = "SIMPLE", "lakeindex.index.simple"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE", "lakeindex.index.simple", "global"
+    BUCKET = "BUCKET", "lakeindex.index.bucket"
+    INMEMORY = "INMEMORY", "lakeindex.backends.in_memory", "stored"
+    RECORD_INDEX = "RECORD_INDEX", "lakeindex.backends.record", "stored", "global"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.backends.record", "stored"
+    HBASE = "HBASE", "lakeindex.backends.hbase", "stored", "global"
+    STATE = "STATE", "lakeindex.backends.state", "stored", "global"
+
+
+INDEX_ALIASES: Final[dict[str, IndexType]] = {"GLOBAL_RECORD_LEVEL_INDEX": IndexType.RECORD_INDEX}
+"""Other names of index types: Hudi 1.1 renamed its record index."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """An index type and the options that are bound to the table with it.
+
+    Attributes:
+        index_type: the type.
+        options: (option name, text) of what all writers must share, such as the number of buckets; sorted.
+    """
+
+    index_type: IndexType
+    options: tuple[tuple[str, str], ...] = ()
+
+    def option(self, key: str) -> str:
+        """A bound option's text. Raises: KeyError: the type has no such option."""
+        return dict(self.options)[key]
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is unique in the whole table."""
+        return dict(self.options).get(GLOBAL_OPTION, str(self.index_type.is_global).lower()) == "true"
+
+
+GLOBAL_OPTION: Final = "index.global.enabled"
+"""Hudi's option (of its Flink engine) that makes a state index global or not."""
 
 
 class Operation(StrEnum):

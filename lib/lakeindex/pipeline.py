@@ -29,18 +29,10 @@ STAGE_TITLES: Final[dict[Stage, str]] = {
     Stage.MERGE_WRITE: "merge write: tag, rewrite, publish",
 }
 
-_BLOOM_KINDS: Final = frozenset({IndexType.BLOOM, IndexType.GLOBAL_BLOOM})
-_GLOBAL_KINDS: Final = frozenset({IndexType.GLOBAL_BLOOM})
-
 
 def stages_for(index_type: IndexType) -> tuple[Stage, ...]:
     """Stages that an index type runs, in order; only ``bloom_check`` depends on the type."""
-    return tuple(s for s in Stage if s is not Stage.BLOOM_CHECK or index_type in _BLOOM_KINDS)
-
-
-def is_global(index_type: IndexType) -> bool:
-    """Whether a key is unique in the whole table (True) or in its partition (False)."""
-    return index_type in _GLOBAL_KINDS
+    return tuple(s for s in Stage if s is not Stage.BLOOM_CHECK or index_type.has_filters)
 
 
 # Checkpoint columns: name -> Arrow type name. Shapes and meaning: docs/architecture.md.
@@ -83,7 +75,13 @@ LOCATIONS: Final[dict[str, str]] = {
     "row_in_group": "int32",
     "fate": "int8",
 }
-INSERTS: Final[dict[str, str]] = {"chunk": "int32", "partition": "string", "count": "int64", "rows": "binary"}
+INSERTS: Final[dict[str, str]] = {
+    "chunk": "int32",
+    "partition": "string",
+    "home": "int32",
+    "count": "int64",
+    "rows": "binary",
+}
 FOUND: Final[dict[str, str]] = {
     "file": "int32",
     "part": "int32",
@@ -94,3 +92,4 @@ FOUND: Final[dict[str, str]] = {
     "moves": "int64",
     "ignored": "int64",
 }
+CHANGES: Final[dict[str, str]] = {"key": "string", "partition": "string", "file_id": "string", "change": "int8"}

@@ -1,0 +1,1 @@
+"""What index types store, and the registry of all of them."""

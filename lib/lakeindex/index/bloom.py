@@ -13,36 +13,24 @@ import numpy.typing as npt
 
 from lakeindex.bloom import BloomFilter, FilterProblem, parse_filter
 from lakeindex.config import WriteConfig
-from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
+from lakeindex.hashing.arrow import StringArray, StringBuffers
 from lakeindex.index.key_ranges import KeyRange, RowSlices, prune, pruner_for
 from lakeindex.index.protocol import FileFacts, IndexTraits
-from lakeindex.model import IndexType
+from lakeindex.model import IndexSpec
 
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class BloomIndex:
-    """The bloom index; ``is_global`` is its only parameter."""
+    """The bloom index; "global" is part of the spec."""
 
-    is_global: bool
+    spec: IndexSpec
 
     @property
     def traits(self) -> IndexTraits:
         """Narrows by range, then by filter; stores nothing."""
-        return IndexTraits(
-            IndexType.GLOBAL_BLOOM if self.is_global else IndexType.BLOOM,
-            is_global=self.is_global,
-            needs_filters=True,
-            stores_locations=False,
-        )
-
-    def files_to_ask(self, chunk_partition: str | None, files: Sequence[FileFacts]) -> Rows:
-        """Every file for a global index, else the files of the chunk's partition."""
-        if self.is_global or chunk_partition is None:
-            return np.arange(len(files), dtype=np.int64)
-        mine = (place for place, file in enumerate(files) if file.partition_path == chunk_partition)
-        return np.fromiter(mine, dtype=np.int64)
+        return IndexTraits(needs_footers=True, has_filters=True)
 
     def propose(self, keys: StringArray, files: Sequence[FileFacts], config: WriteConfig) -> RowSlices:
         """The slice of the chunk inside each file's key range; all of it if ranges are not to be used."""
@@ -52,12 +40,10 @@ class BloomIndex:
             ranges = [file.key_range for file in files]
         return prune(keys, ranges, pruner_for(config.treebased_filter))
 
-    def candidates(
-        self, keys: StringArray, from_row: int, to_row: int, filter_text: bytes | None, filter_type: str | None
-    ) -> Rows:
-        """Rows of the slice that the filter may hold; all of them if there is no filter that can be used."""
-        parsed = usable_filter(filter_text, filter_type)
-        return filter_candidates(parsed, string_buffers(keys), from_row, to_row)
+
+def make_index(spec: IndexSpec) -> BloomIndex:
+    """The kind."""
+    return BloomIndex(spec)
 
 
 def usable_filter(filter_text: bytes | None, filter_type: str | None, rows: int | None = None) -> BloomFilter | None:

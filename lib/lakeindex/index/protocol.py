@@ -1,19 +1,26 @@
 """The one contract of all index types.
 
-An index kind is a pure part: what to ask, what the answer means, what to write after a commit. It never reads a file
-and knows no Spark; stages carry its questions to footers, filters or a store and bring the answers back. An index
-that stores locations adds an adapter (in ``backends``) behind :class:`LocationStore`.
+An index kind answers for sorted chunks of keys which files may hold them. It does so in one of two ways:
 
-``Global`` is a trait, not another kind: the look-up key drops the partition, every file of the table is asked.
+* :class:`SliceIndex`: for each file one slice of the chunk (BLOOM by key ranges, SIMPLE all of it); nothing is stored, after a
+  commit there is nothing to tell;
+* :class:`RowIndex`: for each key the file group it should be in, computed from the key (BUCKET) or looked up in a store
+  (:class:`StoredIndex`).
 
-Every proposal is verified in the file itself (``verify_keys``); a wrong proposal costs time, a missing one costs data.
+Every answer is a proposal: ``verify_keys`` looks into the file itself. A wrong proposal costs time, a missing one costs
+data. "Global" is a parameter (the look-up key drops the partition), not another kind.
+
+A stored index follows the timeline. What a commit changes is a *delta*: it is put into the change log before the commit and
+counts once its instant is completed. Which files a store knows is its *coverage*; a live file that is not covered is read and
+entered before a look-up (see ``stages.index_store``), so that a commit it did not see is never a false insert.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,28 +29,32 @@ import pyarrow as pa
 from lakeindex.config import WriteConfig
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.key_ranges import KeyRange, RowSlices
-from lakeindex.model import IndexType
+from lakeindex.model import IndexSpec
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = npt.NDArray[np.int64]
+Homes: TypeAlias = npt.NDArray[np.int32]
+Group: TypeAlias = tuple[str, str]
+"""(partition path, file id) of a file group."""
+
+NOWHERE: Final = -1
+"""Home of a new key that may go into any file group."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTraits:
-    """What stages must know of an index type.
+    """What stages must know of an index kind.
 
     Attributes:
-        index_type: which one.
-        is_global: a key is unique in the whole table, so every partition is searched.
-        needs_filters: the look-up only narrows; filters are probed in a stage of their own.
-        stores_locations: it keeps key -> location somewhere, and must be told of every commit.
-        covers_all_files: no file is left out for lack of an answer (files without range or filter stay candidates).
+        needs_footers: it asks for key ranges, so footers are read (or taken from the cache).
+        has_filters: its slices are narrowed by filters, in a stage of their own.
+        binds_homes: a new key belongs into one file group: see :meth:`HomeIndex.homes`.
+        in_process: its store lives in the memory of the driver (:class:`VolatileStore`), which answers there.
     """
 
-    index_type: IndexType
-    is_global: bool
-    needs_filters: bool
-    stores_locations: bool
-    covers_all_files: bool = True
+    needs_footers: bool = False
+    has_filters: bool = False
+    binds_homes: bool = False
+    in_process: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,82 +63,215 @@ class FileFacts:
 
     Attributes:
         partition_path: the file's partition.
-        key_range: from its footer.
+        key_range: from its footer; open if footers are not read.
     """
 
     partition_path: str
     key_range: KeyRange
 
 
-@runtime_checkable
 class Index(Protocol):
     """The pure part of an index kind."""
+
+    @property
+    def spec(self) -> IndexSpec:
+        """Its type and what is bound with it."""
 
     @property
     def traits(self) -> IndexTraits:
         """What stages must know of it."""
 
-    def files_to_ask(self, chunk_partition: str | None, files: Sequence[FileFacts]) -> Rows:
-        """Ordinals of the files that may hold keys of a chunk.
 
-        Args:
-            chunk_partition: partition of the chunk's rows; None if a chunk spans partitions (global).
-            files: all files of the snapshot.
-        """
+@runtime_checkable
+class SliceIndex(Index, Protocol):
+    """An index that proposes, for each file, a slice of the sorted keys."""
 
     def propose(self, keys: StringArray, files: Sequence[FileFacts], config: WriteConfig) -> RowSlices:
         """For each of these files, the rows of the chunk that it may hold.
 
         Args:
             keys: the chunk's keys, sorted by UTF-8 bytes.
-            files: the files chosen by :meth:`files_to_ask`.
+            files: the files in scope: of the chunk's partition, or of the whole table if the index is global.
             config: how to prune.
         """
 
 
-@runtime_checkable
-class FilterIndex(Index, Protocol):
-    """An index whose proposals are narrowed by filters."""
+@dataclass(frozen=True, slots=True)
+class FileGroups:
+    """Live file groups in scope.
 
-    def candidates(
-        self, keys: StringArray, from_row: int, to_row: int, filter_text: bytes | None, filter_type: str | None
-    ) -> Rows:
-        """Row numbers in the chunk, out of one slice, that a file may hold by its filter.
+    Attributes:
+        numbers: group -> ordinal of its live file in the ``files`` checkpoint.
+    """
+
+    numbers: Mapping[Group, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """Where keys of a chunk should be.
+
+    Attributes:
+        rows: for each file ordinal, the row numbers in the chunk, ascending.
+        unknown: rows for which the index cannot say; every file in scope is a candidate for them.
+    """
+
+    rows: Mapping[int, Rows]
+    unknown: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@runtime_checkable
+class RowIndex(Index, Protocol):
+    """An index that computes the file group of a key."""
+
+    def locate(self, keys: StringArray, partition: str | None, groups: FileGroups) -> Located:
+        """Candidates.
 
         Args:
             keys: the chunk's keys.
-            from_row: first row of the slice.
-            to_row: the row behind it.
-            filter_text: the filter in the file's footer; None if it has none.
-            filter_type: its type code.
+            partition: partition of all of them; None: of any partition (a read by key alone).
+            groups: live file groups in scope.
+
+        Raises:
+            TableCorruptError: the groups are not what the index needs them to be.
         """
 
 
-@dataclass(frozen=True, slots=True)
-class LocationChange:
-    """What a commit did to one key, for an index that stores locations.
+@runtime_checkable
+class HomeIndex(Index, Protocol):
+    """An index that says where a new key must go."""
+
+    def homes(self, keys: StringArray, partition: str) -> Homes:
+        """Home of each key of a partition: a number that its file group's id begins with; int32 [n]."""
+
+    def group_of(self, partition: str, home: int, groups: FileGroups) -> Group | None:
+        """The live file group of a home; None if there is none yet."""
+
+    def new_file_id(self, home: int) -> str:
+        """Id of a new file group for a home."""
+
+
+class Change(IntEnum):
+    """What a commit did to a key; the numbers stand in change logs."""
+
+    INSERT = 0
+    MOVE = 1
+    DELETE = 2
+    FOUND = 3
+    """The key was there already; the store did not know."""
+
+
+DELTA_SCHEMA: Final = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("file_id", pa.string()),
+        pa.field("change", pa.int8(), nullable=False),
+    ]
+)
+"""A delta's rows: key, the partition and file group it lives in now (of a deleted key: lived in; no file id), what happened."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What a store says of a chunk's keys.
 
     Attributes:
-        record_key: the key.
-        partition_path: partition it lives in now.
-        file_id: file group it lives in now; None if it was deleted.
+        rows: int64 [found], rows in the chunk, each at most once.
+        partition: string [found], where they are.
+        file_id: string [found].
+        unknown: rows whose entry cannot be trusted: looked for in every file in scope.
     """
 
-    record_key: str
-    partition_path: str
-    file_id: str | None
+    rows: Rows
+    partition: pa.Array
+    file_id: pa.Array
+    unknown: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @runtime_checkable
+class StoredIndex(Index, Protocol):
+    """An index that keeps locations somewhere."""
+
+    def open(self, context: Any) -> LocationStore | VolatileStore:
+        """The store of one table.
+
+        Args:
+            context: a :class:`lakeindex.backends.context.StoreContext`.
+
+        Raises:
+            StorageError: it cannot be reached; nothing was written.
+        """
+
+    def arrange(self, delta: pa.Table, view: Any) -> Sequence[pa.Table]:
+        """The row groups in which a delta, sorted by key, is kept in the log.
+
+        Args:
+            delta: of :data:`DELTA_SCHEMA`.
+            view: a :class:`lakeindex.backends.context.LogView`: what it is put beside.
+        """
+
+
+@runtime_checkable
+class VolatileStore(Protocol):
+    """Locations in the driver's memory: no log, no build; what a process does not know it reads from the files."""
+
+    def coverage(self) -> Mapping[Group, Any]:
+        """Covered files (:class:`lakeindex.backends.change_log.CoveredFile`) by file group."""
+
+    def enter(
+        self, delta: pa.Table, files: Sequence[Any], gone: Iterable[Group] = (), resets: Iterable[Group] = ()
+    ) -> None:
+        """Take over what changed.
+
+        Args:
+            delta: of :data:`DELTA_SCHEMA`.
+            files: files whose keys are known from now on.
+            gone: file groups that are no more.
+            resets: file groups whose keys are all in the delta.
+        """
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """As :meth:`LocationStore.look_up`."""
+
+
 class LocationStore(Protocol):
-    """Where an index that stores locations keeps them. A location in it is a proposal until verified."""
+    """Where an index that stores locations keeps them. Opened by the driver, and again by each task."""
 
-    @property
-    def covered_through(self) -> str | None:
-        """The instant through which the store covers the table; None if it covers nothing yet."""
+    def generation(self) -> str | None:
+        """Names what was built last, from the store's own data; None if there is nothing: it must be built."""
 
-    def look_up(self, keys: StringArray) -> pa.Table:
-        """Columns ``row`` (int64, into ``keys``), ``partition_path``, ``file_id``, for the keys it knows."""
+    def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
+        """Start anew with these entries (tables of :data:`DELTA_SCHEMA`, in any order); the rows entered.
 
-    def record(self, instant_time: str, changes: Sequence[LocationChange]) -> None:
-        """Take over what a commit changed, and cover the table through it. Repeating it changes nothing."""
+        The new content counts, whole, from when the generation is put: a build that dies leaves what was there.
+        """
+
+    def drop(self) -> None:
+        """Remove everything. Repeating it changes nothing."""
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """Locations of keys, as of the completed deltas.
+
+        Args:
+            keys: distinct keys.
+            partition: partition of all of them; None under a global index, or for any partition.
+        """
+
+    def prepare(self, name: str) -> None:
+        """A delta is in the log, its instant not yet completed: write what does no harm should that fail."""
+
+    def apply(self, names: Sequence[str]) -> None:
+        """Deltas whose instants are completed, in order. Repeating it changes nothing."""
+
+    def fold(self) -> str:
+        """Make the deltas in force part of what is built, so that they need not be read any more; names the generation."""
+
+    def undo(self, name: str) -> None:
+        """The delta's instant failed: take back what was prepared. Repeating it changes nothing."""
+
+    def count(self) -> int | None:
+        """Keys it holds, as of the completed deltas; None if only a scan of everything could say."""
+
+    def entries(self) -> Iterable[pa.Table]:
+        """Everything it holds (key, partition, file_id), in pieces that fit into memory."""

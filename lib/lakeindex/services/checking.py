@@ -11,7 +11,6 @@ from pathlib import Path
 
 from lakeindex.errors import LakeIndexError, TableCorruptError
 from lakeindex.model import BaseFile
-from lakeindex.pipeline import is_global
 from lakeindex.services.check_files import FileTask, check_file, read_keys
 from lakeindex.services.check_listing import Committed, check_listing
 from lakeindex.services.check_report import Broken, CheckReport, Findings, Violation
@@ -57,7 +56,7 @@ def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport
 def _check(table: Table, runner: Runner) -> Findings:
     timeline = table.load_timeline()
     checked_timeline = check_timeline(table, timeline)
-    scope = "table" if table.binding is not None and is_global(table.binding.index_type) else "partition"
+    scope = "table" if table.binding is not None and table.binding.index.is_global else "partition"
     try:
         snapshot = table.snapshot()
         committed = Committed.of(checked_timeline.commits)

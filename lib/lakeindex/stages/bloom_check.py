@@ -14,7 +14,7 @@ from lakeindex.pipeline import CANDIDATES, RANGES, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of, pack_rows
 from lakeindex.stages.context import RunSpec, run_folder, storage_at
-from lakeindex.stages.index_lookup import LookupFile, read_files
+from lakeindex.stages.lookup_files import IN_FOOTER, LookupFile, read_files
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.footers import read_footer
@@ -162,7 +162,7 @@ def load_filter(spec: RunSpec, file: LookupFile) -> BloomFilter | None:
     store = storage_at(spec.table_uri)
     text: bytes | None = None
     kind: str | None = None
-    if file.filter_from != "footer":
+    if file.filter_from != IN_FOOTER:
         cached = FooterCache(store).load_filter(file.filter_from, file.file)
         if cached is not None:
             text, kind = cached.filter_text, cached.filter_type

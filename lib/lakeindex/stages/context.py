@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakeindex.config import WriteConfig, parse_options
-from lakeindex.model import IndexType, MergeMode, Operation
-from lakeindex.pipeline import is_global
+from lakeindex.model import IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.metering import MeteredStorage
 from lakeindex.stages.scheduling import current_meter
@@ -60,7 +59,7 @@ class TableFacts:
         keys: how record keys and partition paths are made.
         ordering_field: column of ordering values, if the table has one.
         merge_mode: which version of a record wins.
-        index_type: the index.
+        index: the index, with what is bound to it.
     """
 
     name: str
@@ -68,12 +67,17 @@ class TableFacts:
     keys: KeySpec
     ordering_field: str | None
     merge_mode: MergeMode
-    index_type: IndexType
+    index: IndexSpec
+
+    @property
+    def index_type(self) -> IndexType:
+        """The type of the index."""
+        return self.index.index_type
 
     @property
     def is_global(self) -> bool:
         """Whether keys are unique in the whole table."""
-        return is_global(self.index_type)
+        return self.index.is_global
 
     @property
     def event_time_field(self) -> str | None:

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InvariantError, TableCorruptError
 from lakeindex.hashing.arrow import plain_strings
+from lakeindex.index.protocol import DELTA_SCHEMA, Change
 from lakeindex.index.tagging import Fate
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
-from lakeindex.stages.chunks import Chunk, chunk_columns, take_rows, unpack_rows
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, take_rows, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import CarriedFooter, encode_base_file
@@ -25,11 +26,12 @@ from lakeindex.write.merging import Changes, NewSlice, merge_slice
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
-    """New rows ``[start, stop)`` of a chunk and partition, and the ``inserts`` file that lists them."""
+    """New rows ``[start, stop)`` of a chunk, partition and home, and the ``inserts`` file that lists them."""
 
     part: Part
     chunk: int
     partition: str
+    home: int
     start: int
     stop: int
 
@@ -46,6 +48,7 @@ class WriteTask:
         locations: files that list the found rows of the old slice.
         placed: new rows that go in.
         chunks: chunks that are named, by number.
+        changes_path: where to leave what changes, for an index that stores locations; else None.
     """
 
     spec: RunSpec
@@ -57,11 +60,12 @@ class WriteTask:
     locations: tuple[Part, ...]
     placed: tuple[PlacedRows, ...]
     chunks: dict[int, Chunk]
+    changes_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones."""
+    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed."""
 
     file: BaseFile
     old: BaseFile | None
@@ -70,6 +74,7 @@ class WrittenFile:
     updates: int
     removed: int
     inserts: int
+    delta: Part | None = None
 
 
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
@@ -86,7 +91,7 @@ def write_file(task: WriteTask) -> WrittenFile:
     """
     store = storage_at(task.spec.table_uri)
     old = None if task.old is None else _read_slice(task, task.old)
-    changes = _changes(task, None if old is None else old.row_group_starts)
+    changes, gone = _changes(task, None if old is None else old.row_group_starts)
     new = NewSlice(task.new.partition_path, task.new.instant_time, task.new.name, task.number)
     merged = merge_slice(None if old is None else old.rows, changes, task.facts.schema, new)
     before = 0 if old is None else old.rows.num_rows
@@ -110,7 +115,23 @@ def write_file(task: WriteTask) -> WrittenFile:
         len(changes.updates),
         len(changes.delete_positions),
         len(changes.inserts),
+        _write_delta(task, added, gone),
     )
+
+
+def _write_delta(task: WriteTask, added: pa.ChunkedArray, gone: pa.Table) -> Part | None:
+    """What an index that stores locations has to learn: keys that are in this file now, keys that left the old one."""
+    if task.changes_path is None:
+        return None
+    n = len(added)
+    columns = [
+        added,
+        pa.repeat(task.new.partition_path, n),
+        pa.repeat(task.new.file_id, n),
+        pa.array(np.full(n, Change.INSERT, np.int8)),
+    ]
+    arrived = pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
+    return run_folder(task.spec).write_table(task.changes_path, pa.concat_tables([arrived, gone]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,26 +166,43 @@ def _read_slice(task: WriteTask, file: BaseFile) -> _OldSlice:
     return _OldSlice(pa.table(columns, names=[f.name for f in fields]), starts, entries)
 
 
-def _changes(task: WriteTask, starts: np.ndarray | None) -> Changes:
+def _changes(task: WriteTask, starts: np.ndarray | None) -> tuple[Changes, pa.Table]:
+    """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know)."""
     folder = run_folder(task.spec)
     empty = _empty_rows(task, folder)
     inserts = _inserts(task, folder)
     if starts is None:
         nothing = np.array([], np.int64)
-        return Changes(empty, nothing, nothing, empty if inserts is None else inserts)
+        changes = Changes(empty, nothing, nothing, empty if inserts is None else inserts)
+        return changes, DELTA_SCHEMA.empty_table()
     located = _located(task, folder)
     fate = located.column("fate").to_numpy()
     places = starts[located.column("row_group").to_numpy()] + located.column("row_in_group").to_numpy()
     is_update = fate == Fate.UPDATE
-    chunk, row = located.column("chunk").to_numpy()[is_update], located.column("row").to_numpy()[is_update]
-    order, picks = _by_chunk(chunk, row)
+    chunk, row = located.column("chunk").to_numpy(), located.column("row").to_numpy()
+    order, picks = _by_chunk(chunk[is_update], row[is_update])
     updates = take_rows(folder, task.chunks, picks)
-    return Changes(
+    leaves = (fate == Fate.DELETE) | (fate == Fate.MOVED)
+    changes = Changes(
         empty if updates is None else updates,
         places[is_update][order],
-        places[(fate == Fate.DELETE) | (fate == Fate.MOVED)],
+        places[leaves],
         empty if inserts is None else inserts,
     )
+    if task.changes_path is None or task.old is None:
+        return changes, DELTA_SCHEMA.empty_table()
+    return changes, _leaving(task, task.old, folder, chunk[leaves], row[leaves], fate[leaves])
+
+
+def _leaving(
+    task: WriteTask, old: BaseFile, folder: RunFolder, chunk: np.ndarray, row: np.ndarray, fate: np.ndarray
+) -> pa.Table:
+    order, picks = _by_chunk(chunk, row)
+    tables = [chunk_keys(folder, task.chunks[number]).take(pa.array(rows)) for number, rows in picks]
+    keys = pa.concat_arrays([t.cast(pa.string()) for t in tables]) if tables else pa.array([], pa.string())
+    change = np.where(fate[order] == Fate.MOVED, Change.MOVE, Change.DELETE).astype(np.int8)
+    columns = [keys, pa.repeat(old.partition_path, len(keys)), pa.nulls(len(keys), pa.string()), pa.array(change)]
+    return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
 
 
 def _by_chunk(chunk: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
@@ -193,7 +231,7 @@ def _insert_picks(placed: Sequence[PlacedRows], folder: RunFolder) -> Iterable[t
     for piece in placed:
         table = folder.read_table(piece.part)
         for record in table.to_pylist():
-            if (record["chunk"], record["partition"]) == (piece.chunk, piece.partition):
+            if (record["chunk"], record["partition"], record["home"]) == (piece.chunk, piece.partition, piece.home):
                 yield piece.chunk, unpack_rows(record["rows"])[piece.start : piece.stop]
 
 

@@ -1,56 +1,37 @@
-"""Stage 2: which files can hold which keys. Footers (cached: a base file never changes), then pruning by key range.
+"""Stage 2: which files can hold which keys, as the index of the table says.
 
-Pairs of key and file are never listed: a chunk's keys are sorted, so the keys a file can hold are one slice of it.
+An index that narrows by key range gets footers (cached: a base file never changes). Pairs of key and file are never listed
+there: a chunk's keys are sorted, so the keys a file can hold are one slice of it. An index that computes or stores locations
+answers with rows: the candidates.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.backends.registry import index_for
+from lakeindex.errors import InvariantError, TableCorruptError
 from lakeindex.index.key_ranges import KeyRange
-from lakeindex.index.protocol import FileFacts
-from lakeindex.index.registry import index_for
+from lakeindex.index.protocol import FileFacts, SliceIndex, StoredIndex
 from lakeindex.model import BaseFile
-from lakeindex.pipeline import FILES, RANGES, Stage
-from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, digest_of_text
+from lakeindex.pipeline import RANGES, Stage
+from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.index_store import IndexSession
+from lakeindex.stages.locating import LocateTask, StoreRef, locate_chunks
+from lakeindex.stages.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table, read_files
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.footers import Footer, read_footer
 
 _FOOTERS_A_TASK = 64
-
-
-@dataclass(frozen=True, slots=True)
-class LookupFile:
-    """A live base file in the scope of the look-up; the row of the ``files`` checkpoint.
-
-    Attributes:
-        number: its place in the checkpoint.
-        file: the base file.
-        rows: rows in it.
-        row_groups: row groups in it.
-        min_key: least key in Java's order, or None if the footer does not say.
-        max_key: greatest key, likewise.
-        filter_from: ``footer``, or the cache's side file that holds the filter.
-        problem: what is wrong with its range or filter; the file stays a candidate for every key then.
-    """
-
-    number: int
-    file: BaseFile
-    rows: int
-    row_groups: int
-    min_key: str | None
-    max_key: str | None
-    filter_from: str
-    problem: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +58,6 @@ class PruneResult:
     """Slices of some chunks; pairs are (key, file)."""
 
     part: Part
-    pairs_possible: int
     pairs_kept: int
 
 
@@ -94,40 +74,99 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     config = spec.config
     folder = run_folder(spec)
     basis = digest_of_text(
-        staged.digest, snapshot_mark(snapshot), facts.index_type, config.prune_by_ranges, config.treebased_filter
+        staged.digest, snapshot_mark(snapshot), facts.index, config.prune_by_ranges, config.treebased_filter
     )
     done = folder.read_manifest(Stage.INDEX_LOOKUP)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
+    index = index_for(facts.index)
     chunks = chunks_of(folder, staged)
     files = _files_in_scope(facts, snapshot, chunks)
-    lookup_files = _with_footers(spec, facts, files, runner)
+    if index.traits.needs_footers:
+        lookup_files = _with_footers(spec, facts, files, runner)
+    else:
+        lookup_files = [LookupFile(n, file, 0, 0, None, None, NO_FOOTER, None) for n, file in enumerate(files)]
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
     files_part = folder.write_table(f"{attempt}/files.parquet", files_table(lookup_files))
-    packs = pack([float(c.rows) for c in chunks], runner.slots * 2)
-    tasks = [
-        PruneTask(spec, facts, tuple(chunks[i] for i in numbers), files_part, f"{attempt}/ranges/{n:05d}.parquet")
-        for n, numbers in enumerate(packs)
-        if files
-    ]
-    results = run_tasks(runner, prune_chunks, tasks, "index lookup: prune files by key range").values
+    answer = _ask(spec, facts, snapshot, chunks, files, runner, files_part=files_part, attempt=attempt)
     return Manifest(
         stage=Stage.INDEX_LOOKUP,
         run_id=spec.run_id,
         basis=basis,
-        tables={"files": (files_part,), "ranges": tuple(r.part for r in results)},
+        tables={"files": (files_part,), answer.table: answer.parts},
         counters={
             "rows_in": sum(c.rows for c in chunks),
             "rows_out": sum(c.rows for c in chunks),
             "files": len(files),
             "file_rows": sum(f.rows for f in lookup_files),
             "files_without_range": sum(f.min_key is None for f in lookup_files),
-            "footers_cached": sum(f.filter_from != "footer" for f in lookup_files),
-            "pairs_in": sum(r.pairs_possible for r in results),
-            "pairs_out": sum(r.pairs_kept for r in results),
+            "footers_cached": sum(f.filter_from not in (IN_FOOTER, NO_FOOTER) for f in lookup_files),
+            "pairs_in": _pairs_possible(facts, chunks, files),
+            "pairs_out": answer.pairs,
+            **answer.counters,
         },
         facts={"snapshot": snapshot_mark(snapshot), "instant": snapshot.instant_time},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an index said: a checkpoint table, ``ranges`` or ``candidates``."""
+
+    table: str
+    parts: tuple[Part, ...]
+    pairs: int
+    counters: dict[str, int]
+
+
+def _ask(
+    spec: RunSpec,
+    facts: TableFacts,
+    snapshot: Snapshot,
+    chunks: Sequence[Chunk],
+    files: Sequence[BaseFile],
+    runner: Runner,
+    *,
+    files_part: Part,
+    attempt: str,
+) -> _Answer:
+    index = index_for(facts.index)
+    packs = pack([float(c.rows) for c in chunks], runner.slots * 2)
+    if isinstance(index, SliceIndex):
+        tasks = [
+            PruneTask(spec, facts, tuple(chunks[i] for i in numbers), files_part, f"{attempt}/ranges/{n:05d}.parquet")
+            for n, numbers in enumerate(packs)
+            if files
+        ]
+        slices = run_tasks(runner, prune_chunks, tasks, "index lookup: prune files by key range").values
+        return _Answer("ranges", tuple(r.part for r in slices), sum(r.pairs_kept for r in slices), {})
+    store = None
+    if isinstance(index, StoredIndex):
+        context = IndexSession(spec, facts, runner).ready(snapshot, files)
+        store = StoreRef(context.completed, context.view)
+    locates = [
+        LocateTask(
+            spec, facts, tuple(chunks[i] for i in numbers), files_part, store, f"{attempt}/candidates/{n:05d}.parquet"
+        )
+        for n, numbers in enumerate(packs)
+        if files
+    ]
+    here = index.traits.in_process
+    title = f"index lookup: ask {facts.index_type}"
+    found = (
+        tuple(locate_chunks(task) for task in locates)
+        if here
+        else run_tasks(runner, locate_chunks, locates, title).values
+    )
+    counters = {"keys_unknown": sum(r.unknown for r in found)}
+    return _Answer("candidates", tuple(r.part for r in found), sum(r.pairs for r in found), counters)
+
+
+def _pairs_possible(facts: TableFacts, chunks: Sequence[Chunk], files: Sequence[BaseFile]) -> int:
+    if facts.is_global:
+        return sum(c.rows for c in chunks) * len(files)
+    in_partition = Counter(f.partition_path for f in files)
+    return sum(c.rows * in_partition[c.partition] for c in chunks)
 
 
 def snapshot_mark(snapshot: Snapshot) -> str:
@@ -200,9 +239,9 @@ def read_footers(task: FooterTask) -> dict[str, tuple[Footer, str]]:
     """Footers of some files and where their filters now are; filters stay behind, in the cache's new side file."""
     store = storage_at(task.spec.table_uri)
     footers = [(file, read_footer(store, file)) for file in task.files]
-    where = "footer"
+    where = IN_FOOTER
     if task.spec.config.footer_cache:
-        where = FooterCache(store).add(footers) or "footer"
+        where = FooterCache(store).add(footers) or IN_FOOTER
     return {file.path: (footer.without_filter(), where) for file, footer in footers}
 
 
@@ -211,17 +250,17 @@ def prune_chunks(task: PruneTask) -> PruneResult:
     folder = run_folder(task.spec)
     config = task.spec.config
     files = read_files(folder, task.files)
-    index = index_for(task.facts.index_type)
+    index = index_for(task.facts.index)
+    if not isinstance(index, SliceIndex):
+        raise InvariantError(f"index {task.facts.index_type} does not answer with slices", culprit=task.facts.name)
     by_partition: dict[str, list[LookupFile]] = {}
     for file in files:
         by_partition.setdefault("" if task.facts.is_global else file.file.partition_path, []).append(file)
     columns: dict[str, list[np.ndarray]] = {name: [] for name in RANGES}
-    possible = 0
     for chunk in task.chunks:
         scope = by_partition.get(chunk.partition, [])
         if not scope:
             continue
-        possible += chunk.rows * len(scope)
         facts = [FileFacts(f.file.partition_path, KeyRange(f.min_key, f.max_key)) for f in scope]
         slices = index.propose(chunk_keys(folder, chunk), facts, config)
         hit = slices.kept()
@@ -233,43 +272,4 @@ def prune_chunks(task: PruneTask) -> PruneResult:
     arrays = [np.concatenate(columns[n]) if columns[n] else np.array([], np.int64) for n in RANGES]
     table = pa.table([pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
     kept = int((arrays[3] - arrays[2]).sum()) if len(arrays[2]) else 0
-    return PruneResult(folder.write_table(task.path, table), possible, kept)
-
-
-def files_table(files: Sequence[LookupFile]) -> pa.Table:
-    """The ``files`` checkpoint."""
-    rows = [
-        {
-            "file": f.number,
-            "partition": f.file.partition_path,
-            "file_id": f.file.file_id,
-            "instant": f.file.instant_time,
-            "write_token": f.file.write_token,
-            "bytes": f.file.size_bytes,
-            "rows": f.rows,
-            "row_groups": f.row_groups,
-            "min_key": f.min_key,
-            "max_key": f.max_key,
-            "filter_from": f.filter_from,
-            "problem": f.problem,
-        }
-        for f in files
-    ]
-    return pa.Table.from_pylist(rows, schema=arrow_schema(FILES))
-
-
-def read_files(folder: RunFolder, part: Part) -> list[LookupFile]:
-    """Inverse of :func:`files_table`."""
-    return [
-        LookupFile(
-            r["file"],
-            BaseFile(r["partition"], r["file_id"], r["instant"], r["write_token"], r["bytes"]),
-            r["rows"],
-            r["row_groups"],
-            r["min_key"],
-            r["max_key"],
-            r["filter_from"],
-            r["problem"],
-        )
-        for r in folder.read_table(part).to_pylist()
-    ]
+    return PruneResult(folder.write_table(task.path, table), kept)

@@ -50,7 +50,7 @@ def _keys_of(spec: RunSpec, chunks: Sequence[Chunk], new: NewRows) -> pa.Array:
     folder = run_folder(spec)
     keys = chunk_keys(folder, chunks[new.chunk])
     for record in folder.read_table(new.part).to_pylist():
-        if (record["chunk"], record["partition"]) == (new.chunk, new.partition):
+        if (record["chunk"], record["partition"], record["home"]) == new.key:
             return keys.take(pa.array(unpack_rows(record["rows"])))
     return keys.slice(0, 0)
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.file_names import new_file_id, write_token
+from lakeindex.index.protocol import FileGroups, HomeIndex, Index
 from lakeindex.model import BaseFile
 from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.file_writing import PlacedRows
-from lakeindex.stages.index_lookup import LookupFile
+from lakeindex.stages.lookup_files import LookupFile
 from lakeindex.stages.tagging import FoundLine, NewRows, Tags
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.write.assigning import Assignment, FillCandidate, Piece, assign_inserts
+
+Listed: TypeAlias = Mapping[tuple[int, str, int], NewRows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class PlannedSlice:
         placed: new rows that go in.
         updates: rows replaced, as counted by the look-up.
         removed: rows deleted or moved away.
+        file_id: id of the new file group, if it must have a certain one.
     """
 
     partition_path: str
@@ -39,6 +44,7 @@ class PlannedSlice:
     placed: tuple[PlacedRows, ...]
     updates: int
     removed: int
+    file_id: str | None = None
 
     @property
     def inserts(self) -> int:
@@ -63,7 +69,7 @@ class MergePlan:
                     s.location_parts,
                     s.updates,
                     s.removed,
-                    *((p.part.digest, p.chunk, p.partition, p.start, p.stop) for p in s.placed),
+                    *((p.part.digest, p.chunk, p.partition, p.home, p.start, p.stop) for p in s.placed),
                 )
                 for s in self.slices
             )
@@ -75,8 +81,10 @@ def make_plan(
     found: Sequence[FoundLine],
     tags: Tags,
     snapshot: Snapshot,
-    record_bytes: float,
     config: WriteConfig,
+    index: Index,
+    *,
+    record_bytes: float,
 ) -> MergePlan:
     """Plan the commit.
 
@@ -85,8 +93,9 @@ def make_plan(
         found: what was found in them.
         tags: what was not.
         snapshot: the table's state.
-        record_bytes: size of a row on disk.
         config: file sizes.
+        index: says where new rows must go, if it cares.
+        record_bytes: size of a row on disk.
 
     Raises:
         PendingInstantError: a file group that has to change is being clustered by another writer.
@@ -96,8 +105,12 @@ def make_plan(
         if line.updates or line.deletes or line.moves:
             changed.setdefault(line.file, []).append(line)
     _refuse_clustered([files[n].file for n in changed], snapshot)
-    assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
-    listed = {(n.chunk, n.partition): n for n in tags.new_rows}
+    if isinstance(index, HomeIndex):
+        assignments = _assign_homes(index, tags, snapshot)
+        _refuse_clustered([a.target for a in assignments if a.target is not None], snapshot)
+    else:
+        assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
+    listed = {n.key: n for n in tags.new_rows}
     filled = {a.target.path: a for a in assignments if a.target is not None}
     numbers = {f.file.path: f.number for f in files}
     slices = [
@@ -144,12 +157,29 @@ def _assign(
     return assign_inserts(pieces, candidates, record_bytes, config)
 
 
-def _placed(assignment: Assignment | None, listed: dict[tuple[int, str], NewRows]) -> tuple[PlacedRows, ...]:
+def _assign_homes(index: HomeIndex, tags: Tags, snapshot: Snapshot) -> list[Assignment]:
+    """New rows to the one file group of their home, or to a new one that is made for it."""
+    snapshot.preload({n.partition for n in tags.new_rows})
+    pieces: dict[tuple[str, int], list[Piece]] = {}
+    for new in tags.new_rows:
+        pieces.setdefault((new.partition, new.home), []).append(Piece(new.chunk, 0, new.rows))
+    result = []
+    for (partition, home), mine in sorted(pieces.items()):
+        live = {(partition, file.file_id): file for file in snapshot.base_files(partition)}
+        groups = FileGroups({group: number for number, group in enumerate(live)})
+        group = index.group_of(partition, home, groups)
+        target = live[group] if group is not None else None
+        file_id = None if group is not None else index.new_file_id(home)
+        result.append(Assignment(partition, target, tuple(mine), home, file_id))
+    return result
+
+
+def _placed(assignment: Assignment | None, listed: Listed) -> tuple[PlacedRows, ...]:
     if assignment is None:
         return ()
-    partition = assignment.partition_path
+    partition, home = assignment.partition_path, assignment.home
     return tuple(
-        PlacedRows(listed[piece.chunk, partition].part, piece.chunk, partition, piece.start, piece.stop)
+        PlacedRows(listed[piece.chunk, partition, home].part, piece.chunk, partition, home, piece.start, piece.stop)
         for piece in assignment.pieces
     )
 
@@ -159,7 +189,7 @@ def _rewritten(
     number: int,
     lines: list[FoundLine],
     assignment: Assignment | None,
-    listed: dict[tuple[int, str], NewRows],
+    listed: Listed,
 ) -> PlannedSlice:
     placed = _placed(assignment, listed)
     return PlannedSlice(
@@ -174,15 +204,13 @@ def _rewritten(
     )
 
 
-def _slice(
-    assignment: Assignment, old: BaseFile | None, number: int | None, listed: dict[tuple[int, str], NewRows]
-) -> PlannedSlice:
+def _slice(assignment: Assignment, old: BaseFile | None, number: int | None, listed: Listed) -> PlannedSlice:
     placed = _placed(assignment, listed)
     chunks = tuple(sorted({p.chunk for p in placed}))
-    return PlannedSlice(assignment.partition_path, old, number, (), chunks, placed, 0, 0)
+    return PlannedSlice(assignment.partition_path, old, number, (), chunks, placed, 0, 0, assignment.file_id)
 
 
 def planned_name(planned: PlannedSlice, number: int) -> tuple[str, str]:
     """File id and write token of a planned slice; a new group gets a new id."""
-    file_id = planned.old.file_id if planned.old is not None else new_file_id()
+    file_id = planned.old.file_id if planned.old is not None else planned.file_id or new_file_id()
     return file_id, write_token(number, 0, 0)

@@ -10,16 +10,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lakeindex.backends.change_log import CoveredFile
+from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError, WriteConflictError
 from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.index.protocol import StoredIndex
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import Stage
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.driving import Driven, LookedUp, look_up
 from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_files
-from lakeindex.stages.index_lookup import read_files, snapshot_mark
+from lakeindex.stages.index_lookup import snapshot_mark
+from lakeindex.stages.index_store import IndexSession
 from lakeindex.stages.insert_check import find_committed_inserts
+from lakeindex.stages.lookup_files import read_files
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import IoCount
 from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
@@ -102,6 +107,7 @@ def _attempts(
             return merge.run()
         except WriteConflictError:
             session.abandon()
+            merge.given_up()
             if not left:
                 raise
             looked_up = None
@@ -129,6 +135,14 @@ class _Merge:
         self._folder = run_folder(spec)
         self._chunks = chunks_of(self._folder, looked_up.staged)
         self._started = time.perf_counter()
+        self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
+        self._index = index_for(facts.index)
+        self._stored = IndexSession(spec, facts, runner) if isinstance(self._index, StoredIndex) else None
+
+    def given_up(self) -> None:
+        """The plan was abandoned."""
+        if self._stored is not None:
+            self._stored.failed()
 
     def run(self) -> RunSummary:
         """Tag, plan, write, publish.
@@ -156,10 +170,12 @@ class _Merge:
 
     def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
         found = found_lines(self._folder, self._looked_up.verified)
-        attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
-        tags = tag_batch(self._spec, self._chunks, self._looked_up.verified, found, attempt, self._runner)
+        verified = self._looked_up.verified
+        tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
         files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
-        plan = make_plan(files, found, tags, self._snapshot, self._record_bytes(), self._spec.config)
+        plan = make_plan(
+            files, found, tags, self._snapshot, self._spec.config, self._index, record_bytes=self._record_bytes()
+        )
         if not plan.slices:
             return (), tags, found
         tasks = self._write_tasks(plan)
@@ -194,6 +210,7 @@ class _Merge:
             tuple(locations[i] for i in planned.location_parts),
             planned.placed,
             {n: self._chunks[n] for n in planned.chunks},
+            f"{self._attempt}/delta/{number:05d}.parquet" if self._stored is not None else None,
         )
 
     def _record_bytes(self) -> float:
@@ -222,7 +239,14 @@ class _Merge:
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
 
         guards = PublishGuards(recheck, self._snapshot.timeline.completed_write_times)
-        return self._session.publish(commit, expected, guards, summary.to_json())
+        covered = [CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows) for w in written]
+        deltas = [w.delta for w in written if w.delta is not None]
+        if self._stored is not None:
+            self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
+        instant = self._session.publish(commit, expected, guards, summary.to_json())
+        if self._stored is not None and instant == summary.instant:
+            self._stored.committed(instant, covered, deltas)
+        return instant
 
     def _summary(
         self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], io: IoCount

@@ -92,5 +92,5 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
         keys=KeySpec.from_properties(table.key_properties()),
         ordering_field=properties.ordering_field if event_time else None,
         merge_mode=binding.merge_mode,
-        index_type=binding.index_type,
+        index=binding.index,
     )

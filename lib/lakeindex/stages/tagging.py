@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
+from lakeindex.index.protocol import NOWHERE, HomeIndex, Index
 from lakeindex.index.tagging import Fate
 from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, one_array, pack_rows
-from lakeindex.stages.context import RunSpec, run_folder
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 
 
@@ -23,6 +25,7 @@ class TagTask:
     """Some chunks, and the location parts that name them."""
 
     spec: RunSpec
+    facts: TableFacts
     chunks: tuple[Chunk, ...]
     locations: tuple[Part, ...]
     path: str
@@ -30,20 +33,26 @@ class TagTask:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """New rows of one chunk and partition, and the ``inserts`` file that lists them."""
+    """New rows of one chunk, partition and home, and the ``inserts`` file that lists them."""
 
     chunk: int
     partition: str
+    home: int
     rows: int
     part: Part
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """What tells it from other new rows."""
+        return self.chunk, self.partition, self.home
 
 
 @dataclass(frozen=True, slots=True)
 class TagResult:
-    """Inserts of some chunks: (chunk, partition, rows) lines, and deletes that found nothing."""
+    """Inserts of some chunks: (chunk, partition, home, rows) lines, and deletes that found nothing."""
 
     part: Part
-    lines: tuple[tuple[int, str, int], ...]
+    lines: tuple[tuple[int, str, int, int], ...]
     ignored_missing: int
     inserts: int
 
@@ -53,7 +62,7 @@ class Tags:
     """What the whole batch adds.
 
     Attributes:
-        new_rows: where new rows are listed, by chunk, then partition; moved rows among them.
+        new_rows: where new rows are listed, by chunk, partition, home; moved rows among them.
         inserts: keys that were nowhere.
         ignored_missing: deletes that found nothing.
     """
@@ -83,7 +92,14 @@ def found_lines(folder: RunFolder, verified: Manifest) -> list[FoundLine]:
 
 
 def tag_batch(
-    spec: RunSpec, chunks: Sequence[Chunk], verified: Manifest, found: Sequence[FoundLine], folder: str, runner: Runner
+    spec: RunSpec,
+    facts: TableFacts,
+    chunks: Sequence[Chunk],
+    verified: Manifest,
+    found: Sequence[FoundLine],
+    runner: Runner,
+    *,
+    folder: str,
 ) -> Tags:
     """Tag every chunk.
 
@@ -98,11 +114,12 @@ def tag_batch(
     for n, numbers in enumerate(pack([float(c.rows) for c in chunks], runner.slots * 2)):
         mine = tuple(chunks[i] for i in numbers)
         needed = sorted(set().union(*(parts_of.get(c.number, set()) for c in mine)))
-        tasks.append(TagTask(spec, mine, tuple(locations[i] for i in needed), f"{folder}/inserts/{n:05d}.parquet"))
+        parts = tuple(locations[i] for i in needed)
+        tasks.append(TagTask(spec, facts, mine, parts, f"{folder}/inserts/{n:05d}.parquet"))
     results = run_tasks(runner, tag_chunks, tasks, "merge write: tag inserts").values
-    new_rows = [NewRows(c, p, rows, r.part) for r in results for c, p, rows in r.lines]
+    new_rows = [NewRows(c, p, home, rows, r.part) for r in results for c, p, home, rows in r.lines]
     return Tags(
-        tuple(sorted(new_rows, key=lambda n: (n.chunk, n.partition))),
+        tuple(sorted(new_rows, key=lambda n: n.key)),
         sum(r.inserts for r in results),
         sum(r.ignored_missing for r in results),
     )
@@ -113,7 +130,8 @@ def tag_chunks(task: TagTask) -> TagResult:
     folder = run_folder(task.spec)
     located = [folder.read_table(p, ["chunk", "row", "fate"]) for p in task.locations]
     joined = pa.concat_tables(located) if located else None
-    records: list[tuple[int, str, int, bytes]] = []
+    index = index_for(task.facts.index)
+    records: list[tuple[int, str, int, int, bytes]] = []
     missing = inserts = 0
     for chunk in task.chunks:
         rows, fates = _found_of(joined, chunk.number)
@@ -126,11 +144,13 @@ def tag_chunks(task: TagTask) -> TagResult:
         is_new = unfound & ~is_delete
         inserts += int(is_new.sum())
         is_new[rows[fates == Fate.MOVED]] = True
-        records += _by_partition(chunk, one_array(columns.column(1)), np.flatnonzero(is_new))
+        for partition, mine in _by_partition(one_array(columns.column(1)), np.flatnonzero(is_new)):
+            for home, rows in _by_home(index, folder, chunk, partition, mine):
+                records.append((chunk.number, partition, home, len(rows), pack_rows(rows)))
     schema = arrow_schema(INSERTS)
     cells = columns_of(records, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
-    lines = tuple((r[0], r[1], r[2]) for r in records)
+    lines = tuple(r[:4] for r in records)
     return TagResult(folder.write_table(task.path, table), lines, missing, inserts)
 
 
@@ -152,11 +172,22 @@ def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None
         )
 
 
-def _by_partition(chunk: Chunk, partitions: pa.Array, rows: np.ndarray) -> list[tuple[int, str, int, bytes]]:
+def _by_partition(partitions: pa.Array, rows: np.ndarray) -> list[tuple[str, np.ndarray]]:
     if not len(rows):
         return []
     encoded = partitions.take(pa.array(rows)).dictionary_encode()
     codes = encoded.indices.to_numpy()
-    names = encoded.dictionary.to_pylist()
-    picked = [(names[c], rows[codes == c]) for c in range(len(names))]
-    return [(chunk.number, name, len(mine), pack_rows(mine)) for name, mine in sorted(picked, key=lambda p: str(p[0]))]
+    picked = [(name, rows[codes == c]) for c, name in enumerate(encoded.dictionary.to_pylist())]
+    return sorted(picked, key=lambda p: str(p[0]))
+
+
+def _by_home(
+    index: Index, folder: RunFolder, chunk: Chunk, partition: str, rows: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
+    if not isinstance(index, HomeIndex):
+        return [(NOWHERE, rows)]
+    homes = index.homes(chunk_keys(folder, chunk).take(pa.array(rows)), partition)
+    order = np.argsort(homes, kind="stable")
+    distinct, starts = np.unique(homes[order], return_index=True)
+    pieces = np.split(rows[order], starts[1:])
+    return [(int(home), piece) for home, piece in zip(distinct, pieces, strict=True)]

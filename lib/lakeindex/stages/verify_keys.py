@@ -6,27 +6,29 @@ planned: a late row neither moves nor rewrites anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.errors import InvariantError
 from lakeindex.index.matching import Matches, match_keys
 from lakeindex.index.tagging import Fate, fates_of_found
 from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, one_array, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.stages.index_lookup import LookupFile, read_files
+from lakeindex.stages.key_columns import StoredColumns
+from lakeindex.stages.lookup_files import LookupFile, read_files
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
-from lakeindex.storage.reading import StorageFile
-from lakeindex.write.base_file import RECORD_KEY
 
 _OPEN_COST = 5_000.0
+_ROW_BYTES = 100.0
+_KEYS_AT_ONCE = 1_000_000
+"""Candidate keys of one file that are matched at once: bounds memory, whatever the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,14 @@ def verify_keys(
     """
     config = spec.config
     folder = run_folder(spec)
-    basis = digest_of_text(candidates.digest, facts.event_time_field, config.update_partition_path)
+    basis = digest_of_text(candidates.digest, facts.event_time_field, config.moves_rows(facts.index_type))
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
     chunks = chunks_of(folder, staged)
     files = read_files(folder, lookup.parts("files")[0])
     work, used = _work(spec, files, candidates)
-    packs = pack([f.pairs + f.file.rows * 0.2 + _OPEN_COST for f in work], runner.slots * 3)
+    packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], runner.slots * 3)
     attempt = folder.new_attempt(Stage.VERIFY_KEYS)
     tasks = []
     for n, numbers in enumerate(packs):
@@ -133,9 +135,10 @@ def _work(
     parts: dict[int, list[Part]] = {}
     used: dict[int, set[int]] = {}
     pairs: dict[int, int] = {}
-    for part in candidates.parts("candidates"):
-        table = folder.read_table(part, ["file", "chunk", "pairs"])
-        for file, chunk, count in zip(*(table.column(i).to_pylist() for i in range(3)), strict=True):
+    for part in candidates.parts("candidates") or candidates.parts("ranges"):
+        table = folder.read_table(part)
+        counts = pairs_of(table)
+        for file, chunk, count in zip(*(table.column(n).to_pylist() for n in ("file", "chunk")), counts, strict=True):
             mine = parts.setdefault(file, [])
             if not mine or mine[-1] is not part:
                 mine.append(part)
@@ -171,20 +174,64 @@ def _lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]]:
     return lines
 
 
+def pairs_of(table: pa.Table) -> list[int]:
+    """Pairs of each line of ``candidates`` or ``ranges``."""
+    if "pairs" in table.column_names:
+        return table.column("pairs").to_pylist()
+    return pc.subtract(table.column("to_row"), table.column("from_row")).to_pylist()
+
+
+def rows_of(record: Mapping[str, Any]) -> np.ndarray:
+    """Rows of a line of ``candidates`` or ``ranges``: int64 [n]."""
+    if "rows" in record:
+        return unpack_rows(record["rows"])
+    return np.arange(record["from_row"], record["to_row"], dtype=np.int64)
+
+
 def _verify_file(task: VerifyTask, candidates: FileCandidates) -> pa.Table:
     folder = run_folder(task.spec)
     file = candidates.file
-    chunk_of, row_of, keys = [], [], []
+    records = []
     for part in candidates.parts:
         table = folder.read_table(part)
-        for record in table.filter(pc.equal(table.column("file"), file.number)).to_pylist():
-            rows = unpack_rows(record["rows"])
-            chunk_of.append(np.full(len(rows), record["chunk"], np.int32))
-            row_of.append(rows)
-            keys.append(chunk_keys(folder, task.chunks[record["chunk"]]).take(pa.array(rows)))
+        records += table.filter(pc.equal(table.column("file"), file.number)).to_pylist()
+    stored = StoredColumns(storage_at(task.spec.table_uri), file.file)
+    keys = stored.record_keys()
+    tables = [_verify_records(task, file, stored, keys, some) for some in _batches(records)]
+    return pa.concat_tables(tables) if tables else arrow_schema(LOCATIONS).empty_table()
+
+
+def _batches(records: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Lines in groups of at most about ``_KEYS_AT_ONCE`` keys."""
+    some: list[Mapping[str, Any]] = []
+    keys = 0
+    for record in records:
+        count = record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"]
+        if some and keys + count > _KEYS_AT_ONCE:
+            yield some
+            some, keys = [], 0
+        some.append(record)
+        keys += count
+    if some:
+        yield some
+
+
+def _verify_records(
+    task: VerifyTask,
+    file: LookupFile,
+    stored: StoredColumns,
+    stored_keys: list[pa.Array],
+    records: Sequence[Mapping[str, Any]],
+) -> pa.Table:
+    folder = run_folder(task.spec)
+    chunk_of, row_of, keys = [], [], []
+    for record in records:
+        rows = rows_of(record)
+        chunk_of.append(np.full(len(rows), record["chunk"], np.int32))
+        row_of.append(rows)
+        keys.append(chunk_keys(folder, task.chunks[record["chunk"]]).take(pa.array(rows)))
     chunk, row = np.concatenate(chunk_of), np.concatenate(row_of)
-    stored = _StoredColumns(task, file)
-    match = match_keys(pa.concat_arrays(keys), stored.keys())
+    match = match_keys(pa.concat_arrays(keys), stored_keys)
     if match.duplicates:
         raise InvariantError(
             f"key {match.duplicates[0]!r} is stored more than once in {file.file.path!r}",
@@ -201,41 +248,7 @@ def _verify_file(task: VerifyTask, candidates: FileCandidates) -> pa.Table:
     )
 
 
-class _StoredColumns:
-    """Columns of one base file by row group, read when they are asked for."""
-
-    def __init__(self, task: VerifyTask, file: LookupFile) -> None:
-        self._path = file.file.path
-        self.partition_path = file.file.partition_path
-        source = StorageFile(storage_at(task.spec.table_uri), self._path, file.file.size_bytes)
-        try:
-            self._file = pq.ParquetFile(source, pre_buffer=True)
-        except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(error) from error
-
-    def keys(self) -> list[pa.Array]:
-        return self.column(RECORD_KEY, range(self._file.num_row_groups))
-
-    def column(self, name: str, row_groups: Sequence[int] | range) -> list[pa.Array]:
-        """The column's values, an array a row group; null where the file has no such column."""
-        if name not in self._file.schema_arrow.names:
-            if name == RECORD_KEY:
-                raise self._corrupt(ValueError(f"it has no column {name}"))
-            return [pa.nulls(self._file.metadata.row_group(g).num_rows) for g in row_groups]
-        try:
-            return [one_array(self._file.read_row_group(g, columns=[name]).column(0)) for g in row_groups]
-        except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(error) from error
-
-    def _corrupt(self, error: Exception) -> TableCorruptError:
-        return TableCorruptError(
-            f"base file {self._path!r} cannot be read: {str(error).splitlines()[0]}",
-            culprit=self._path,
-            hint="restore the file, or roll the table back to an instant before it",
-        )
-
-
-def _fates(task: VerifyTask, stored: _StoredColumns, match: Matches, chunk: np.ndarray, row: np.ndarray) -> np.ndarray:
+def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.ndarray, row: np.ndarray) -> np.ndarray:
     """What happens to each found row: int8 codes of Fate, shape (n,)."""
     if not len(row):
         return np.array([], np.int8)
@@ -255,7 +268,7 @@ def _fates(task: VerifyTask, stored: _StoredColumns, match: Matches, chunk: np.n
         other_partition=moves,
         is_older=is_older,
         is_global=facts.is_global,
-        update_partition_path=task.spec.config.update_partition_path,
+        update_partition_path=task.spec.config.moves_rows(facts.index_type),
     )
 
 

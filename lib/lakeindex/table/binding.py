@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
-from lakeindex.config import WriteConfig
+from lakeindex.config import BY_KEY, WriteConfig, index_spec
 from lakeindex.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
@@ -23,7 +23,7 @@ from lakeindex.errors import (
     TableUnsupportedError,
     UnknownOutcomeError,
 )
-from lakeindex.model import IndexType, MergeMode
+from lakeindex.model import IndexSpec, IndexType, MergeMode
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.properties import TableProperties
 
@@ -47,6 +47,7 @@ class TableBinding:
             ``field:value``, ``None`` as the stored keys show.
         partition_types: with the custom key generator, ``SIMPLE`` or ``TIMESTAMP`` per partition field.
         created_by: release that wrote the binding.
+        index_options: what is bound with the index type (option name, text), sorted.
     """
 
     index_type: IndexType
@@ -54,6 +55,12 @@ class TableBinding:
     complex_key_new_encoding: bool | None = None
     partition_types: tuple[str, ...] | None = None
     created_by: str = ""
+    index_options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def index(self) -> IndexSpec:
+        """The index with what is bound to it."""
+        return IndexSpec(self.index_type, self.index_options)
 
 
 def this_release() -> str:
@@ -71,6 +78,7 @@ def format_binding(binding: TableBinding) -> bytes:
             "complex_key_new_encoding": binding.complex_key_new_encoding,
             "partition_types": None if binding.partition_types is None else list(binding.partition_types),
             "created_by": binding.created_by,
+            "index_options": dict(binding.index_options),
         },
         separators=(",", ":"),
     ).encode()
@@ -110,6 +118,7 @@ def _from_json(loaded: dict[str, Any]) -> TableBinding:
         encoding,
         None if types is None else tuple(str(one) for one in types),
         str(loaded["created_by"]),
+        tuple(sorted((str(key), str(text)) for key, text in loaded.get("index_options", {}).items())),
     )
 
 
@@ -163,11 +172,16 @@ def resolve_binding(properties: TableProperties, bound: TableBinding | None, con
     merge_mode = _merge_mode(properties, bound, config.merge_mode)
     if bound is not None:
         _same(INDEX_OPTION, config.index_type, bound.index_type)
+        for key, text in index_spec(bound.index_type, config).options:
+            if getattr(config, BY_KEY[key].field) is not None:
+                _same(key, text, dict(bound.index_options).get(key, text))
         if bound.complex_key_new_encoding is not None:
             _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
         return bound
+    index = index_spec(config.index_type or IndexType.BLOOM, config)
     return TableBinding(
-        index_type=config.index_type or IndexType.BLOOM,
+        index_type=index.index_type,
+        index_options=index.options,
         merge_mode=merge_mode,
         complex_key_new_encoding=config.complex_key_new_encoding,
         partition_types=properties.partition_types,

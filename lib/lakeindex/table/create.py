@@ -7,7 +7,7 @@ them from version-6 tables.
 
 from __future__ import annotations
 
-from lakeindex.config import TIMEBASED_PREFIX
+from lakeindex.config import TIMEBASED_PREFIX, index_spec
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
@@ -117,8 +117,10 @@ def _binding(spec: CreateSpec) -> TableBinding:
             hint="it is about complex keys of one field only",
         )
     types = tuple(kind for _, kind in partition_fields_of(spec) if kind)
+    index = index_spec(config.index_type or IndexType.BLOOM, config)
     return TableBinding(
-        index_type=config.index_type or IndexType.BLOOM,
+        index_type=index.index_type,
+        index_options=index.options,
         merge_mode=mode,
         complex_key_new_encoding=bool(config.complex_key_new_encoding) if one_field_complex else None,
         partition_types=types or None,

@@ -11,7 +11,7 @@ from lakeindex.model import BaseFile
 
 @dataclass(frozen=True, order=True, slots=True)
 class Piece:
-    """New rows of one chunk and partition, counted in key order: ``[start, stop)``."""
+    """New rows of one chunk, partition and home, counted in key order: ``[start, stop)``."""
 
     chunk: int
     start: int
@@ -25,11 +25,21 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """New rows for one file group: an existing one (its latest slice) or, with None, one to be created."""
+    """New rows for one file group: an existing one (its latest slice) or, with None, one to be created.
+
+    Attributes:
+        partition_path: where it is.
+        target: its latest slice, or None.
+        pieces: the rows.
+        home: the home that the rows belong to; -1 where new rows may go into any file group.
+        file_id: id that a new file group must have, or None.
+    """
 
     partition_path: str
     target: BaseFile | None
     pieces: tuple[Piece, ...]
+    home: int = -1
+    file_id: str | None = None
 
     @property
     def rows(self) -> int:

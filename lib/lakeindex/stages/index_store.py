@@ -1,0 +1,410 @@
+"""A stored index in one run, on the driver's side: bring it up to the table before a look-up, tell it of a commit.
+
+Before a look-up: what failed instants left is taken back, live files that the index does not cover are read and entered, completed
+deltas are applied, and the number of keys is compared with the table's rows. Around a commit: the delta is put into the log
+first, so that it is in force in the same moment as the commit, whoever makes that visible; what a store has to do beside the
+log is done before (harmlessly) and after (repeatably).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.backends.change_log import (
+    Built,
+    ChangeLog,
+    CoveredFile,
+    Delta,
+    LogState,
+    catch_up_name,
+)
+from lakeindex.backends.context import Completed, LogView, StoreContext
+from lakeindex.backends.registry import stored_index_for
+from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, LakeIndexError
+from lakeindex.index.protocol import DELTA_SCHEMA, Change, Group, LocationStore, VolatileStore
+from lakeindex.model import BaseFile
+from lakeindex.stages.checkpoints import Part
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.key_columns import read_record_keys
+from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.timeline import Timeline
+
+_ROWS_A_DELTA: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeysTask:
+    """Read the keys of some base files into one checkpoint file."""
+
+    spec: RunSpec
+    files: tuple[BaseFile, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileKeys:
+    """Keys of some files: a part of ``DELTA_SCHEMA``, and the files as covered."""
+
+    part: Part
+    files: tuple[CoveredFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTask:
+    """Join parts into one delta of the log."""
+
+    spec: RunSpec
+    facts: TableFacts
+    delta: Delta
+    parts: tuple[Part, ...]
+    view: LogView
+
+
+class IndexSession:
+    """The stored index of one run."""
+
+    def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner) -> None:
+        self._spec = spec
+        self._facts = facts
+        self._runner = runner
+        self._index = stored_index_for(facts.index)
+        self._storage = storage_at(spec.table_uri)
+        self._log = ChangeLog(self._storage, facts.index_type)
+
+    @cached_property
+    def _work(self) -> str:
+        return f"{self._spec.run_id}/index/{uuid.uuid4().hex[:12]}"
+
+    def ready(self, snapshot: Snapshot, files: Sequence[BaseFile]) -> StoreContext:
+        """Bring the index up to a snapshot.
+
+        Args:
+            snapshot: the table's state.
+            files: live files in scope: all of the table under a global index, else of the touched partitions.
+
+        Returns:
+            What tasks open the store with.
+
+        Raises:
+            IndexNotBuiltError: there is nothing, or not what was built.
+            IndexDamagedError: it does not hold as many keys as the files it covers.
+        """
+        completed = Completed.of(snapshot.timeline)
+        if self._index.traits.in_process:
+            return self._ready_in_process(completed, files)
+        state = self._log.load(completed)
+        if state.built is None and not snapshot.timeline.completed_writes:
+            self._start_empty(completed)
+            state = self._log.load(completed)
+        store = self._open(completed, state)
+        self._check_built(store, state)
+        self._settle(store, state)
+        if self._catch_up(snapshot, files, state):
+            state = self._log.load(completed)
+            store = self._open(completed, state)
+        store.apply(state.view.deltas)
+        _check_count(store, state, self._facts)
+        return self._context(completed, state.view)
+
+    def prepare(self, snapshot: Snapshot, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
+        """Put the delta of a commit that is about to be made into the log.
+
+        Args:
+            snapshot: what the commit was planned on.
+            instant: its instant.
+            written: the files it writes.
+            parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
+        """
+        if self._index.traits.in_process:
+            return
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        delta = Delta(instant, tuple(written))
+        self._put(delta, parts, state.view)
+        self._open(completed, state).prepare(instant)
+
+    def committed(self, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> str | None:
+        """The commit stands. What goes wrong here is made good by the next look-up.
+
+        Returns:
+            What went wrong, if anything did.
+        """
+        if self._index.traits.in_process:
+            folder = run_folder(self._spec)
+            here = _volatile(self._index.open(self._context(Completed(frozenset(), None), LogView(""))))
+            here.enter(joined([folder.read_table(p) for p in parts]), written)
+            return None
+        try:
+            completed = Completed.of(Timeline.load(self._storage))
+            state = self._log.load(completed)
+            store = self._open(completed, state)
+            store.apply(state.view.deltas)
+            if len(state.in_force) >= self._spec.config.index_max_deltas:
+                self._fold(store, state)
+        except LakeIndexError as error:
+            return f"index {self._facts.index_type} is behind {instant} until the next look-up: {error.message}"
+        return None
+
+    def failed(self) -> None:
+        """The commit was given up: take back what was prepared, now if that works, else before the next look-up."""
+        if self._index.traits.in_process:
+            return
+        try:
+            completed = Completed.of(Timeline.load(self._storage))
+            state = self._log.load(completed)
+            self._settle(self._open(completed, state), state)
+        except LakeIndexError:
+            return
+
+    def build(self, snapshot: Snapshot) -> Built:
+        """Build the index anew from the key columns of all live files.
+
+        Raises:
+            InvariantError: a key that must be unique is stored twice; what was built before stays in force.
+        """
+        files = snapshot.base_files_all()
+        read = self._read_keys(files)
+        folder = run_folder(self._spec)
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        generation = uuid.uuid4().hex
+        store = self._open(completed, replace(state, built=None, in_force=()))
+        rows = store.build(generation, (folder.read_table(one.part) for one in read))
+        expected = sum(f.rows for one in read for f in one.files)
+        if rows != expected:
+            raise InvariantError(
+                f"the table has {expected} rows, but {rows} distinct keys went into the index",
+                culprit=self._facts.name,
+                hint="lakeindex check TABLE lists doubled keys; the index that was there before stays in force",
+            )
+        folded = frozenset(d.name for d in state.in_force)
+        number = 1 if state.built is None else state.built.number + 1
+        built = Built(number, generation, tuple(f for one in read for f in one.files), folded, rows)
+        if not self._log.put_built(built):
+            raise IndexDamagedError(
+                f"index {self._facts.index_type} was built by somebody else at the same time",
+                culprit=self._facts.name,
+                hint="theirs is in force; build again if that is not what you want",
+            )
+        self._log.tidy()
+        return built
+
+    def drop(self) -> None:
+        """Remove the index: what was built, its log and its store."""
+        completed = Completed.of(Timeline.load(self._storage))
+        store = self._open(completed, LogState(self._log.folder, None))
+        self._log.drop()
+        store.drop()
+
+    def state(self, snapshot: Snapshot) -> LogState:
+        """The log as of a snapshot."""
+        return self._log.load(Completed.of(snapshot.timeline))
+
+    def store(self, snapshot: Snapshot) -> LocationStore:
+        """The store as of a snapshot, as it is."""
+        completed = Completed.of(snapshot.timeline)
+        return self._open(completed, self._log.load(completed))
+
+    def _start_empty(self, completed: Completed) -> None:
+        """A table without any row needs no build: its index begins empty."""
+        generation = uuid.uuid4().hex
+        store = self._open(completed, LogState(self._log.folder, None))
+        store.build(generation, ())
+        self._log.put_built(Built(1, generation, (), frozenset(), 0))
+
+    def _check_built(self, store: LocationStore, state: LogState) -> None:
+        held = store.generation()
+        if state.built is None or held != state.built.generation:
+            what = (
+                "is not built"
+                if state.built is None
+                else f"was built as {state.built.generation}, but holds {held or 'nothing'}"
+            )
+            raise IndexNotBuiltError(
+                f"index {self._facts.index_type} of table {self._facts.name} {what}",
+                culprit=self._facts.index_type,
+                hint="build it: lakeindex index build TABLE. No other index takes its place",
+            )
+
+    def _settle(self, store: LocationStore, state: LogState) -> None:
+        """Take back deltas of failed instants. The timeline is read after the log: a delta never comes before its instant."""
+        if not state.doubtful:
+            return
+        now = Completed.of(Timeline.load(self._storage))
+        for name in state.doubtful:
+            instant = Delta(name).instant
+            if not now.has(instant) and instant not in now.pending:
+                store.undo(name)
+                self._log.forget([name])
+
+    def _catch_up(self, snapshot: Snapshot, files: Sequence[BaseFile], state: LogState) -> bool:
+        """Enter the keys of live files that are not covered; whether there were any."""
+        missing, gone = uncovered(files, state.coverage, whole_table=self._facts.is_global)
+        if not missing and not gone:
+            return False
+        at = snapshot.instant_time or ""
+        deltas: list[tuple[list[CoveredFile], list[Part]]] = [([], [])]
+        rows = 0
+        for one in self._read_keys(missing):
+            if rows and rows + one.part.rows > _ROWS_A_DELTA:
+                deltas.append(([], []))
+                rows = 0
+            rows += one.part.rows
+            deltas[-1][0].extend(one.files)
+            deltas[-1][1].append(one.part)
+        for number, (covered, parts) in enumerate(deltas):
+            groups = tuple(f.group for f in covered)
+            delta = Delta(catch_up_name(at), tuple(covered), gone if number == 0 else (), groups)
+            self._put(delta, parts, state.view)
+        return True
+
+    def _read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
+        packs = pack([float(f.size_bytes) for f in files], max(self._runner.slots * 3, len(files) // 16))
+        tasks = [
+            KeysTask(self._spec, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
+            for n, numbers in enumerate(packs)
+        ]
+        return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover").values
+
+    def _put(self, delta: Delta, parts: Sequence[Part], view: LogView) -> None:
+        task = DeltaTask(self._spec, self._facts, delta, tuple(parts), view)
+        run_tasks(self._runner, put_delta, [task], "index: write the delta")
+
+    def _fold(self, store: LocationStore, state: LogState) -> None:
+        assert state.built is not None  # a store is only applied to after _check_built
+        rows = state.rows
+        generation = store.fold()
+        folded = (state.built.folded & frozenset(self._log.names())) | {d.name for d in state.in_force}
+        built = Built(state.built.number + 1, generation, tuple(state.coverage.values()), folded, rows)
+        if self._log.put_built(built):
+            self._log.tidy()
+
+    def _ready_in_process(self, completed: Completed, files: Sequence[BaseFile]) -> StoreContext:
+        context = self._context(completed, LogView(""))
+        store = _volatile(self._index.open(context))
+        missing, gone = uncovered(files, store.coverage(), whole_table=self._facts.is_global)
+        folder = run_folder(self._spec)
+        store.enter(DELTA_SCHEMA.empty_table(), (), gone)
+        for one in self._read_keys(missing):
+            store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
+        return context
+
+    def _open(self, completed: Completed, state: LogState) -> LocationStore:
+        store = self._index.open(self._context(completed, state.view))
+        if isinstance(store, VolatileStore):
+            raise InvariantError(f"index {self._facts.index_type} keeps nothing", culprit=self._facts.name)
+        return store
+
+    def _context(self, completed: Completed, view: LogView) -> StoreContext:
+        return store_context(self._spec, self._facts, completed, view, self._runner)
+
+
+def store_context(
+    spec: RunSpec, facts: TableFacts, completed: Completed, view: LogView, runner: Runner | None = None
+) -> StoreContext:
+    """What the store of a run's table is opened with; tasks leave the runner out."""
+    return StoreContext(
+        storage=storage_at(spec.table_uri),
+        table_name=facts.name,
+        spec=facts.index,
+        config=spec.config,
+        completed=completed,
+        view=view,
+        runner=runner,
+        work_uri=f"{spec.checkpoints_uri}/{spec.run_id}",
+    )
+
+
+def uncovered(
+    files: Sequence[BaseFile], coverage: Mapping[Group, CoveredFile], *, whole_table: bool
+) -> tuple[tuple[BaseFile, ...], tuple[Group, ...]]:
+    """Live files whose keys an index does not know, and covered file groups that are no more.
+
+    Args:
+        files: the live files in scope.
+        coverage: what the index covers.
+        whole_table: the scope is the whole table; else the partitions of ``files``.
+    """
+    live = {(f.partition_path, f.file_id) for f in files}
+    partitions = {f.partition_path for f in files}
+    missing = []
+    for file in files:
+        covered = coverage.get((file.partition_path, file.file_id))
+        if covered is None or covered.name != file.name:
+            missing.append(file)
+    gone = (g for g in coverage if g not in live and (whole_table or g[0] in partitions))
+    return tuple(missing), tuple(sorted(gone))
+
+
+def read_keys(task: KeysTask) -> FileKeys:
+    """Keys of some files, as rows of a delta."""
+    tables, files = [], []
+    for file in task.files:
+        keys = read_record_keys(storage_at(task.spec.table_uri), file)
+        tables.append(found_rows(keys, file))
+        files.append(CoveredFile(file.partition_path, file.file_id, file.name, len(keys)))
+    table = pa.concat_tables(tables) if tables else DELTA_SCHEMA.empty_table()
+    return FileKeys(run_folder(task.spec).write_table(task.path, table, row_group_rows=250_000), tuple(files))
+
+
+def found_rows(keys: pa.Array, file: BaseFile) -> pa.Table:
+    """Keys of a file as rows of a delta."""
+    n = len(keys)
+    change = pa.array(np.full(n, Change.FOUND, np.int8))
+    columns = [keys, pa.repeat(file.partition_path, n), pa.repeat(file.file_id, n), change]
+    return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
+
+
+def put_delta(task: DeltaTask) -> Delta:
+    """Join the parts of a delta and put it into the log."""
+    folder = run_folder(task.spec)
+    table = joined([folder.read_table(part) for part in task.parts])
+    change = table.column("change")
+    delta = replace(
+        task.delta,
+        inserted=pc.sum(pc.equal(change, int(Change.INSERT))).as_py() or 0,
+        removed=pc.sum(pc.equal(change, int(Change.DELETE))).as_py() or 0,
+    )
+    index = stored_index_for(task.facts.index)
+    log = ChangeLog(storage_at(task.spec.table_uri), task.facts.index_type)
+    log.put(delta, index.arrange(table, task.view))
+    return delta
+
+
+def joined(parts: Sequence[pa.Table]) -> pa.Table:
+    """Parts of a commit's delta as one, sorted by key: the two halves of a move, its removal here and its insert there, are one row."""
+    table = pa.concat_tables([p.cast(DELTA_SCHEMA) for p in parts]) if parts else DELTA_SCHEMA.empty_table()
+    change = table.column("change")
+    away = pc.and_(pc.equal(change, int(Change.MOVE)), pc.is_null(table.column("file_id")))
+    moved = table.column("key").filter(away)
+    table = table.filter(pc.invert(away))
+    if len(moved):
+        arrived = pc.is_in(table.column("key"), value_set=pa.chunked_array(moved).combine_chunks())
+        change = pc.if_else(arrived, pa.scalar(int(Change.MOVE), pa.int8()), table.column("change"))
+        table = table.set_column(3, DELTA_SCHEMA.field(3), change)
+    return table.sort_by([("key", "ascending"), ("partition", "ascending")])
+
+
+def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> None:
+    held = store.count()
+    if held is not None and held != state.rows:
+        raise IndexDamagedError(
+            f"index {facts.index_type} of table {facts.name} holds {held} keys, but the files it covers have {state.rows} rows",
+            culprit=facts.index_type,
+            hint="lakeindex index verify TABLE shows the difference, lakeindex index build TABLE makes it anew",
+        )
+
+
+def _volatile(store: LocationStore | VolatileStore) -> VolatileStore:
+    if not isinstance(store, VolatileStore):
+        raise InvariantError("an index says that it lives in this process, but its store does not")
+    return store
