@@ -17,7 +17,7 @@ from lakeindex.pipeline import CANDIDATES
 from lakeindex.stages.checkpoints import Part, arrow_schema, columns_of
 from lakeindex.stages.chunks import Chunk, chunk_keys, pack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
-from lakeindex.stages.index_store import store_context
+from lakeindex.stages.index_delta import store_context
 from lakeindex.stages.lookup_files import LookupFile, read_files
 
 _BETWEEN = "\x00"

@@ -23,17 +23,29 @@ BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+MOVE_OPTIONS = {
+    "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
+    "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
+}
+
+
 @SLOW
-@given(BATCHES, st.sampled_from(["BLOOM", "GLOBAL_BLOOM"]), st.booleans(), st.booleans())
+@given(
+    BATCHES,
+    st.sampled_from(["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "INMEMORY"]),
+    st.booleans(),
+    st.booleans(),
+)
 def test_upsert_any_batches_equal_a_dictionary(batches: list[list[Row]], index: str, event_time: bool, moves: bool):
-    oracle = Oracle(is_global=index == "GLOBAL_BLOOM", event_time=event_time, moves=moves)
+    oracle = Oracle(is_global=index in MOVE_OPTIONS, event_time=event_time, moves=moves)
     mode = "EVENT_TIME_ORDERING" if event_time else "COMMIT_TIME_ORDERING"
     options = {
-        "hoodie.bloom.index.update.partition.path": str(moves).lower(),
         "lakeindex.chunk.rows": "3",
         "lakeindex.parquet.row.group.rows": "2",
         "hoodie.parquet.small.file.limit": "0" if moves else "104857600",
     }
+    if index in MOVE_OPTIONS:
+        options[MOVE_OPTIONS[index]] = str(moves).lower()
     with tempfile.TemporaryDirectory() as folder:
         table = make_table(f"{folder}/t", hoodie__index__type=index, hoodie__write__record__merge__mode=mode)
         for batch in batches:
