@@ -12,7 +12,7 @@ import uuid
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Instant
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.avro_instants import (
     RollbackMetadata,
@@ -40,7 +40,7 @@ def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
     timeline = table.load_timeline()
     newest = timeline.max_time
     for one in reversed(timeline.pending_writes):
-        newest = _roll_back(storage, timeline, one.time, names.next_instant_time(newest, next(clock)))
+        newest = _roll_back(storage, timeline, one, names.next_instant_time(newest, next(clock)))
     time = names.next_instant_time(newest, next(clock))
     storage.create(f".hoodie/{names.requested_name(time)}", b"")
     snapshot = table.snapshot()
@@ -64,20 +64,21 @@ def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
     return time
 
 
-def _roll_back(storage: Storage, timeline: Timeline, target: str, time: str) -> str:
+def _roll_back(storage: Storage, timeline: Timeline, instant: Instant, time: str) -> str:
+    target, action = instant.time, instant.action
     if timeline.completed_writes and timeline.completed_writes[-1].time > target:
         raise HudiError(f"found commits after time {target}, please roll back greater commits first")
     files = sorted(marked_files(storage, target))
     located = {PARTITION: tuple(f"file:/t/{path}" for path in files)} if files else {}
-    plan = RollbackPlan(target, names.COMMIT, located)
+    plan = RollbackPlan(target, action, located)
     # Hudi's containers have sync markers of their own.
     storage.create(f".hoodie/{names.requested_name(time, names.ROLLBACK)}", _foreign(format_rollback_plan(plan)))
     storage.create(f".hoodie/{names.inflight_name(time, names.ROLLBACK)}", b"")
     for path in files:
         storage.delete(path)
-    storage.delete(f".hoodie/{names.inflight_name(target)}")
-    storage.delete(f".hoodie/{names.requested_name(target)}")
-    done = RollbackMetadata(time, target, names.COMMIT, located)
+    storage.delete(f".hoodie/{names.inflight_name(target, action)}")
+    storage.delete(f".hoodie/{names.requested_name(target, action)}")
+    done = RollbackMetadata(time, target, action, located)
     storage.create(f".hoodie/{names.completed_name(time, names.ROLLBACK)}", _foreign(format_rollback_metadata(done)))
     for path in [one.path for one in storage.list(f".hoodie/.temp/{target}")]:
         storage.delete(path)

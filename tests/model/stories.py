@@ -13,6 +13,8 @@ from lakeindex.table.commit import begin_write
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Process
 from lakeindex.table.sweep import sweep_strays
+from tests.model.buckets import Rescale, bucket_groups, check_buckets, group_id
+from tests.model.buckets import write as write_buckets
 from tests.model.exploring import Story
 from tests.model.hudi_writer import HudiError, hudi_upsert
 from tests.model.scheduling import START_MS, Actor, ActorStorage, Deviation, ModelClock, Scheduler
@@ -73,6 +75,8 @@ class WriterStory(Story):
         cast: the writers.
         gone_is_seen: whether a killed process is known to be gone (same host), or its lease must run out.
         begin: starts a write; a mutant, if the search has to find one.
+        write: does one attempt of a batch.
+        invariant: what must hold in the end beside the invariants of all tables.
     """
 
     def __init__(
@@ -83,7 +87,11 @@ class WriterStory(Story):
         gone_is_seen: bool = True,
         begin: Callable[..., object] = begin_write,
         objects: Mapping[str, bytes] | None = None,
+        write: Callable[..., str] = upsert,
+        invariant: Callable[[MemoryStorage], None] = lambda _: None,
     ) -> None:
+        self.write = write
+        self.invariant = invariant
         self.groups = groups
         self.cast = cast
         self.gone_is_seen = gone_is_seen
@@ -137,6 +145,7 @@ class WriterStory(Story):
         }
         batches = [*{one.batch.identity.batch_id: one.batch for one in self.cast}.values(), JANITOR]
         check_table(self.store, batches, base, told, self.foreign_rows())
+        self.invariant(self.store)
 
     def foreign_rows(self) -> list[Rows]:
         """What writers that are none of ours have committed."""
@@ -144,7 +153,7 @@ class WriterStory(Story):
 
     def _again(self, batch: Batch, name: str, clock: PlainClock) -> None:
         try:
-            upsert(self.store, batch, make_host(name, clock, self._is_gone))
+            self.write(self.store, batch, make_host(name, clock, self._is_gone))
         except LakeIndexError as error:
             raise AssertionError(f"recovery needs a hand: {type(error).__name__}: {error}") from error
 
@@ -152,7 +161,7 @@ class WriterStory(Story):
         def run(storage: ActorStorage) -> object:
             clock = ModelClock(self._require, lambda: self._actor(one.name))
             host = make_host(one.name, clock, self._is_gone)
-            return upsert(storage, one.batch, host, begin=self.begin)  # type: ignore[arg-type]
+            return self.write(storage, one.batch, host, begin=self.begin)
 
         return run
 
@@ -161,7 +170,7 @@ class WriterStory(Story):
         return actor is not None and actor.state == "killed" and self.gone_is_seen
 
     def _watch(self, actor: Actor, name: str, path: str) -> None:
-        if name == "create" and path.endswith(".commit"):
+        if name == "create" and path.endswith((".commit", ".replacecommit")):
             check_commit_is_whole(self.store, path)
 
     def _require(self) -> Scheduler:
@@ -194,6 +203,22 @@ SAME_BATCH = (
     Cast("one", Batch("run-1", {"a1": "one", "x": "one"}, "the batch")),
     Cast("two", Batch("run-2", {"a1": "one", "x": "one"}, "the batch")),
 )
+
+BUCKET_ROWS: Rows = {"a1": "0", "a2": "0", "b1": "0", "b2": "0"}
+BUCKET_GROUPS = bucket_groups(BUCKET_ROWS)
+RESCALE = Cast("rescale", Rescale("run-r", {}, count=3))
+RESCALE_AND_UPSERT = (RESCALE, Cast("upsert", Batch("run-1", {"a1": "one"})))
+RESCALE_AND_INSERT = (Cast("insert", Batch("run-1", {"n": "one", "m": "one"})), RESCALE)
+INTO_A_NEW_BUCKET = (RESCALE, Cast("insert", Batch("run-1", {"k": "one"})))
+TWO_RESCALES = (RESCALE, Cast("other", Rescale("run-s", {}, count=1)))
+RESCALED_TWICE = (RESCALE, Cast("again", RESCALE.batch))
+
+
+def bucket_story(cast: Sequence[Cast], groups: Sequence[Rows] = BUCKET_GROUPS, **options: object) -> WriterStory:
+    """Writers at a bucket table, of which at least one changes the number of buckets."""
+    objects = initial_objects(groups, group_id)
+    return WriterStory(groups, cast, objects=objects, write=write_buckets, invariant=check_buckets, **options)  # type: ignore[arg-type]
+
 
 HUDI_ROWS: Rows = {"a2": "hudi", "h": "hudi"}
 
@@ -252,7 +277,7 @@ class HudiStory(WriterStory):
         # No check of the moment here: while Hudi rolls us back, our commit may show until it is withdrawn.
         if actor.name == "hudi" and name == "create" and path.endswith(".rollback.requested"):
             plan = parse_rollback_plan(self.store.snapshot()[path], path)
-            self.window |= f".hoodie/{plan.instant_time}.commit" in self.store.snapshot()
+            self.window |= f".hoodie/{plan.instant_time}.{plan.action}" in self.store.snapshot()
 
 
 class ChangedTableStory(WriterStory):

@@ -5,17 +5,26 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.model.buckets import write as write_buckets
 from tests.model.exploring import Story, explore
 from tests.model.stories import (
+    BUCKET_GROUPS,
     DISJOINT,
     GROUPS,
+    INTO_A_NEW_BUCKET,
     OVERLAPPING,
+    RESCALE,
+    RESCALE_AND_INSERT,
+    RESCALE_AND_UPSERT,
+    RESCALED_TWICE,
     SAME_BATCH,
     SAME_NEW_KEY,
+    TWO_RESCALES,
     ZOMBIE,
     ChangedTableStory,
     HudiStory,
     WriterStory,
+    bucket_story,
 )
 
 ONE = {"switch": 1, "stall": 1, "crash": 1, "lost": 1, "total": 1}
@@ -31,6 +40,13 @@ STORIES: dict[str, Callable[[], Story]] = {
     "zombie attempt on another host": lambda: WriterStory(GROUPS, ZOMBIE, gone_is_seen=False),
     "hudi second": lambda: HudiStory(GROUPS, OVERLAPPING[0]),
     "hudi first": lambda: HudiStory(GROUPS, OVERLAPPING[0], hudi_first=True),
+    "rescaled and upserted": lambda: bucket_story(RESCALE_AND_UPSERT),
+    "rescaled and inserted": lambda: bucket_story(RESCALE_AND_INSERT),
+    "inserted where no bucket is": lambda: bucket_story(INTO_A_NEW_BUCKET, [{"a1": "0"}]),
+    "inserted there first": lambda: bucket_story(INTO_A_NEW_BUCKET[::-1], [{"a1": "0"}]),
+    "two rescalings": lambda: bucket_story(TWO_RESCALES),
+    "a rescaling and its zombie": lambda: bucket_story(RESCALED_TWICE),
+    "hudi beside a rescaling": lambda: HudiStory(BUCKET_GROUPS, RESCALE, write=write_buckets),
     "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "9"),
     "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "files"),
 }
@@ -44,6 +60,13 @@ QUICK = {
     "zombie attempt on another host": {"crash": 1},
     "hudi second": ONE,
     "hudi first": ONE,
+    "rescaled and upserted": ONE,
+    "rescaled and inserted": SWITCH_OR_STALL,
+    "inserted where no bucket is": SWITCH_OR_STALL,
+    "inserted there first": SWITCH_OR_STALL,
+    "two rescalings": SWITCH_OR_STALL,
+    "a rescaling and its zombie": ONE,
+    "hudi beside a rescaling": ONE,
     "upgraded meanwhile": {"switch": 1},
     "metadata table meanwhile": {"switch": 1},
 }

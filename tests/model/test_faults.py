@@ -11,9 +11,11 @@ from lakeindex.table.handle import Table
 from lakeindex.table.metadata_table import METADATA_FOLDERS
 from lakeindex.table.rollback import rollback_instant
 from lakeindex.table.sweep import sweep_strays
+from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
+from tests.model.buckets import write as write_buckets
 from tests.model.harness import Operation, count_calls, fail_every_call
 from tests.model.scheduling import START_MS
-from tests.model.stories import GROUPS, JANITOR
+from tests.model.stories import BUCKET_GROUPS, BUCKET_ROWS, GROUPS, JANITOR
 from tests.model.world import (
     CONFIG,
     PROPERTIES,
@@ -130,7 +132,41 @@ def check_swept(store: MemoryStorage) -> None:
 SWEEP = Operation("sweep", table_with_stray, lambda store: sweep_strays(Table.open(store), CONFIG, host()), check_swept)
 
 
-@pytest.mark.parametrize("operation", [UPSERT, ROLLBACK, DROP, SWEEP], ids=lambda one: one.name)
+RESCALING = Rescale("rescale", {}, count=3)
+LATER = Batch("later", {"n": "later", "b1": "later"})
+
+
+def prepare_buckets() -> dict[str, bytes]:
+    return initial_objects(BUCKET_GROUPS, group_id)
+
+
+def check_rescaled(store: MemoryStorage) -> None:
+    write_buckets(store, LATER, host("later"))
+    sweep_strays(Table.open(store), CONFIG, host("sweeper"))
+    check_table(store, [RESCALING, LATER], BUCKET_ROWS, {})
+    check_buckets(store)
+    assert len(counts_of(store)) == 3
+
+
+def rescaled_table() -> dict[str, bytes]:
+    store = MemoryStorage()
+    store.restore(prepare_buckets())
+    write_buckets(store, RESCALING, host())
+    return store.snapshot()
+
+
+def check_rescaling_rolled_back(store: MemoryStorage) -> None:
+    assert set(counts_of(store)) == {group_id(0), group_id(1)}
+    write_buckets(store, LATER, host("later"))
+    check_buckets(store)
+    check_table(store, [LATER], BUCKET_ROWS, {})
+
+
+RESCALE = Operation("rescale", prepare_buckets, lambda store: write_buckets(store, RESCALING, host()), check_rescaled)
+UNDO = Operation("rollback of a rescaling", rescaled_table, roll_back_newest, check_rescaling_rolled_back)
+
+
+@pytest.mark.parametrize("operation", [UPSERT, ROLLBACK, DROP, SWEEP, RESCALE, UNDO], ids=lambda one: one.name)
 def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
     report = fail_every_call(operation)
     assert report.histories >= report.calls

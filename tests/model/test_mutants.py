@@ -15,7 +15,9 @@ from tests.model.exploring import Story, Violation, explore
 from tests.model.stories import (
     DISJOINT,
     GROUPS,
+    INTO_A_NEW_BUCKET,
     OVERLAPPING,
+    RESCALE_AND_UPSERT,
     SAME_BATCH,
     SAME_NEW_KEY,
     ZOMBIE,
@@ -23,6 +25,7 @@ from tests.model.stories import (
     ChangedTableStory,
     HudiStory,
     WriterStory,
+    bucket_story,
 )
 from tests.model.test_exploration import ONE
 
@@ -97,6 +100,29 @@ def test_without_recovery_of_claims_a_killed_writer_stays_pending(monkeypatch: p
 def test_without_the_look_back_hudis_rollback_leaves_a_commit_without_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_is_undisturbed", lambda *_: True)
     violation(lambda: HudiStory(GROUPS, OVERLAPPING[0]), ONE)
+
+
+def test_without_the_check_of_replaced_groups_an_update_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "check_groups", lambda *_: None)
+    monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
+    monkeypatch.setattr(commit, "check_index", lambda *_: None)
+    assert "lost" in violation(lambda: bucket_story(RESCALE_AND_UPSERT), {"switch": 1})
+
+
+def test_without_the_check_of_the_partition_a_new_group_stays_beside_the_new_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
+    reason = violation(lambda: bucket_story(INTO_A_NEW_BUCKET, [{"a1": "0"}]), {"switch": 1})
+    assert "bucket" in reason
+
+
+def test_without_the_check_of_the_index_a_new_key_goes_where_the_old_count_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit, "check_index", lambda *_: None)
+    reason = violation(lambda: bucket_story(INTO_A_NEW_BUCKET[::-1], [{"a1": "0"}]), {"switch": 1})
+    assert "bucket" in reason
 
 
 def test_without_looking_for_other_writers_hudi_overwrites(monkeypatch: pytest.MonkeyPatch) -> None:

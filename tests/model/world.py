@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
-from lakeindex.format.instants import COMMIT, ROLLBACK, completed_name, inflight_name, requested_name
+from lakeindex.format.instants import COMMIT, REPLACE_COMMIT, ROLLBACK, completed_name, inflight_name, requested_name
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.model import BaseFile, InstantState
@@ -66,9 +66,9 @@ def encode_rows(rows: Rows) -> bytes:
     return json.dumps(dict(sorted(rows.items()))).encode()
 
 
-def initial_objects(groups: Sequence[Rows]) -> dict[str, bytes]:
+def initial_objects(groups: Sequence[Rows], id_of: Callable[[int], str] = file_id) -> dict[str, bytes]:
     """A table with one commit, and one file group for each of ``groups``."""
-    files = [BaseFile(PARTITION, file_id(n), FIRST, "0-0-0") for n in range(len(groups))]
+    files = [BaseFile(PARTITION, id_of(n), FIRST, "0-0-0") for n in range(len(groups))]
     stats = tuple(stat_of(file, rows, None) for file, rows in zip(files, groups, strict=True))
     objects = {
         ".hoodie/hoodie.properties": format_properties(PROPERTIES),
@@ -272,7 +272,7 @@ def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, Commi
         assert actions.setdefault(one.time, one.action) == one.action, f"{one.time} is shared by two actions"
         states.setdefault((one.time, one.action), set()).add(one.state)
     for (time, action), found in states.items():
-        if action in (COMMIT, ROLLBACK) and time not in others:
+        if action in (COMMIT, REPLACE_COMMIT, ROLLBACK) and time not in others:
             assert found == set(InstantState), f"{time} {action} has only {sorted(found)}"
     return {one.time: timeline.commit_metadata(store, one) for one in timeline.completed_writes}
 

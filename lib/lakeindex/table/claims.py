@@ -46,10 +46,20 @@ class Claim:
     attempt: int = 0
 
 
-def claim_new_instant(table: Table, host: Host, run: RunIdentity, attempt: int) -> str:
+def claim_new_instant(
+    table: Table, host: Host, run: RunIdentity, attempt: int, action: str = names.COMMIT, requested: bytes = b""
+) -> str:
     """Take an instant that nobody has, greater than all on the timeline, and put its requested file there.
 
     Two writers never share one: among ours the claim decides, towards Hudi the exclusive creation of the requested file.
+
+    Args:
+        table: the table.
+        host: clock and process.
+        run: whose instant it is.
+        attempt: number of the attempt that takes it.
+        action: what it is going to be: a commit or a replacecommit.
+        requested: content of the requested file; the same for all instants of the action.
     """
     storage = table.storage
     timeline = table.load_timeline()
@@ -59,11 +69,13 @@ def claim_new_instant(table: Table, host: Host, run: RunIdentity, attempt: int) 
         claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
         data = records.encode(asdict(claim))
         if records.settle(storage, claim_path(time), data) == data:
-            if load_verdict(storage, time) is None and _request(storage, timeline.folder, time):
+            if load_verdict(storage, time) is None and _request(
+                storage, f"{timeline.folder}/{names.requested_name(time, action)}", requested
+            ):
                 found = table.load_timeline().find(time)
-                if found and all(one.action == names.COMMIT and not one.is_completed for one in found):
+                if found and all(one.action == action and not one.is_completed for one in found):
                     return time
-                records.remove(storage, [f"{timeline.folder}/{names.requested_name(time)}"])
+                records.remove(storage, [f"{timeline.folder}/{names.requested_name(time, action)}"])
             records.remove(storage, [claim_path(time)])
         floor = time
 
@@ -99,18 +111,17 @@ def _load(storage: Storage, path: str) -> Claim | None:
         raise records.damaged(path, repr(error)) from None
 
 
-def _request(storage: Storage, folder: str, time: str) -> bool:
+def _request(storage: Storage, path: str, content: bytes) -> bool:
     """Create the requested file; False if it was there.
 
-    The file is empty, as Hudi's is, so that reading it back proves nothing after a lost answer. It is then taken for ours:
-    the claim is, and if Hudi really asked for the same millisecond, the contents of the inflight file tell us apart
-    before any data file is written.
+    The file is the same for all instants, as Hudi's is, so that reading it back proves nothing after a lost answer. It is
+    then taken for ours: the claim is, and if Hudi really asked for the same millisecond, the contents of the inflight file
+    tell us apart before any data file is written.
     """
-    path = f"{folder}/{names.requested_name(time)}"
     unsure = False
     for left in reversed(range(_TRIES)):
         try:
-            storage.create(path, b"")
+            storage.create(path, content)
         except ObjectExistsError:
             return unsure
         except UnknownOutcomeError:

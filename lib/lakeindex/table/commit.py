@@ -28,17 +28,20 @@ from lakeindex.table.guards import (
     PublishGuards,
     check_files_match,
     check_groups,
+    check_index,
+    check_untouched,
     files_committed_since,
 )
 from lakeindex.table.handle import Table
 from lakeindex.table.heartbeat import Heartbeat
 from lakeindex.table.host import Host, this_host
+from lakeindex.table.index_changes import forget_dead_changes
 from lakeindex.table.ledger import LedgerEntry, find_batch, update_summary
 from lakeindex.table.lock import TableLock
 from lakeindex.table.metadata_table import check_or_drop_metadata_table
 from lakeindex.table.planning import make_ready, settle_plan
 from lakeindex.table.recovery import abandon_instant, is_rolled_back, recover, roll_forward
-from lakeindex.table.run_plan import PlannedFile, RunPlan, forget_run
+from lakeindex.table.run_plan import PlannedFile, Replacement, RunPlan, forget_run
 from lakeindex.table.sweep import sweep_partitions
 from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict
 from lakeindex.table.verification import VerifyFile, verify_file
@@ -49,6 +52,7 @@ __all__ = [
     "ExpectedFile",
     "PlannedFile",
     "PublishGuards",
+    "Replacement",
     "RunIdentity",
     "RunPlan",
     "WriteSession",
@@ -175,15 +179,23 @@ class WriteSession:
         with context.locked(f"start of run {self._run.run_id}") as lock:
             check_or_drop_metadata_table(context.table, context.config.metadata_table)
             recover(context, lock)
+            forget_dead_changes(context.table)
             return _find_done(context, self._run)
 
-    def plan(self, planned: Sequence[PlannedFile], snapshot_time: str | None, plan_digest: str) -> RunPlan:
+    def plan(
+        self,
+        planned: Sequence[PlannedFile],
+        snapshot_time: str | None,
+        plan_digest: str,
+        replacement: Replacement | None = None,
+    ) -> RunPlan:
         """Decide the run's instant and file names, and put everything on the table that must be there before data.
 
         Args:
             planned: the files to write.
             snapshot_time: the instant that the plan was made on; ``None`` for an empty table.
             plan_digest: digest of what is written where; names of new file groups are not part of it.
+            replacement: file groups that the write takes out of the table: it ends as a replacecommit.
 
         Returns:
             The plan to follow: of an earlier attempt, if it had the same digest and still holds.
@@ -195,7 +207,7 @@ class WriteSession:
         context = self._context
         self._attempt.check()
         while True:
-            plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest)
+            plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest, replacement)
             if make_ready(context, self._run, plan, self._operation):
                 break
         self._plan = plan
@@ -319,6 +331,8 @@ class WriteSession:
         timeline = context.table.load_timeline()
         check_groups(plan, snapshot(context.storage, timeline))
         since = files_committed_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
+        check_untouched(plan, since)
+        check_index(context.storage, timeline, self._snapshot_time, guards.known_writes)
         guards.recheck_inserts(since)
         try:
             lock.check()
@@ -346,6 +360,7 @@ class WriteSession:
             paths=tuple(file.path for file in plan.files),
             base_writes=base_writes,
             summary=summary,
+            action=plan.action,
         )
 
     def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict) -> str:

@@ -17,7 +17,8 @@ from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.file_system_view import Snapshot
-from lakeindex.table.run_plan import PlannedFile, RunPlan
+from lakeindex.table.index_changes import index_change_times, newest_in_force
+from lakeindex.table.run_plan import RunPlan
 from lakeindex.table.timeline import Timeline
 
 _AGAIN = "the batch is looked up and planned again"
@@ -61,6 +62,9 @@ def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[
     """The commit names exactly the planned files, with their rows and sizes. Raises: InvariantError."""
     planned = sorted(file.path for file in plan.files)
     stats = {stat.path or "": stat for stat in commit.stats()}
+    replaced = {(file.partition_path, file.file_id) for file in plan.replacement.files} if plan.replacement else set()
+    if commit.replaced() != replaced:
+        raise _broken(plan, f"the commit replaces {len(commit.replaced())} file groups, the plan {len(replaced)}")
     if planned != sorted(one.path for one in expected) or planned != sorted(stats):
         odd = sorted({*planned} ^ {one.path for one in expected}) or sorted({*planned} ^ {*stats})
         raise _broken(plan, f"planned, written and committed files differ: {', '.join(odd[:3]) or 'a file is doubled'}")
@@ -75,20 +79,67 @@ def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[
 
 
 def check_groups(plan: RunPlan, snapshot: Snapshot) -> None:
-    """Every file group that the plan rewrites is as it was read.
+    """Every file group that the plan rewrites or replaces is as it was read.
 
     Raises:
         WriteConflictError: one moved, was replaced, or is being clustered.
     """
-    snapshot.preload(one.partition_path for one in plan.planned if one.previous is not None)
-    for one in plan.planned:
-        group = (one.partition_path, one.file_id)
-        if group in snapshot.pending_clustering:
-            raise _conflict(one, "is part of a clustering that was scheduled meanwhile")
-        live = {file.file_id: file for file in snapshot.base_files(one.partition_path)} if one.previous else {}
-        found = live.get(one.file_id)
-        if one.previous is not None and (found is None or found.name != one.previous.name):
-            raise _conflict(one, f"was changed by instant {found.instant_time}" if found else "was replaced")
+    read = [(one.partition_path, one.file_id, one.previous) for one in plan.planned]
+    if plan.replacement is not None:
+        read += [(file.partition_path, file.file_id, file) for file in plan.replacement.files]
+    snapshot.preload(partition for partition, _, previous in read if previous is not None)
+    live: dict[str, dict[str, BaseFile]] = {}
+    for partition, file_id, previous in read:
+        path = previous.path if previous is not None else partition
+        if (partition, file_id) in snapshot.pending_clustering:
+            raise _conflict(file_id, path, "is part of a clustering that was scheduled meanwhile")
+        if previous is None:
+            continue
+        if partition not in live:
+            live[partition] = {file.file_id: file for file in snapshot.base_files(partition)}
+        found = live[partition].get(file_id)
+        if found is None or found.name != previous.name:
+            raise _conflict(file_id, path, f"was changed by instant {found.instant_time}" if found else "was replaced")
+
+
+def check_untouched(plan: RunPlan, since: Sequence[BaseFile]) -> None:
+    """Nobody wrote into partitions whose file groups are replaced as a whole.
+
+    Raises:
+        WriteConflictError: somebody did: what he wrote would stay beside what the plan puts in its place.
+    """
+    if plan.replacement is None:
+        return
+    for file in since:
+        if plan.replacement.everywhere or file.partition_path in plan.replacement.partitions:
+            raise WriteConflictError(
+                f"{file.path} was committed meanwhile in a partition that is rewritten as a whole",
+                culprit=file.path,
+                hint=_AGAIN,
+            )
+
+
+def check_index(storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None) -> None:
+    """The index in force is the one that the plan was made by: no rescaling was committed, nor taken back.
+
+    Raises:
+        WriteConflictError: it is another one.
+    """
+    times = index_change_times(storage)
+    now = newest_in_force(timeline, times)
+    then = max(
+        (time for time in times if _was_in_force(timeline, time, snapshot_time, known)), key=comparable, default=None
+    )
+    if now != then:
+        raise WriteConflictError(
+            f"the index of the table changed meanwhile: by instant {now or then}", culprit=now or then, hint=_AGAIN
+        )
+
+
+def _was_in_force(timeline: Timeline, time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
+    first = timeline.first_write_time
+    is_archived = first is not None and comparable(time) < comparable(first)
+    return _is_known(time, snapshot_time, known) or (is_archived and timeline.is_visible(time))
 
 
 def files_committed_since(
@@ -129,9 +180,8 @@ def _written(metadata: CommitMetadata, source: str) -> Iterable[BaseFile]:
         yield file
 
 
-def _conflict(planned: PlannedFile, what: str) -> WriteConflictError:
-    path = planned.previous.path if planned.previous is not None else planned.partition_path
-    return WriteConflictError(f"file group {planned.file_id} {what}", culprit=path, hint=_AGAIN)
+def _conflict(file_id: str, path: str, what: str) -> WriteConflictError:
+    return WriteConflictError(f"file group {file_id} {what}", culprit=path, hint=_AGAIN)
 
 
 def _broken(plan: RunPlan, what: str) -> InvariantError:

@@ -20,10 +20,12 @@ from lakeindex.format.partition_metadata import (
 )
 from lakeindex.table import records
 from lakeindex.table.attempts import Attempt, RunIdentity
+from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.claims import claim_new_instant, drop_claim
+from lakeindex.table.index_changes import store_index_change
 from lakeindex.table.markers import write_markers
 from lakeindex.table.recovery import abandon_instant, is_requested, recover
-from lakeindex.table.run_plan import PlannedFile, RunPlan, newest_plan, store_plan
+from lakeindex.table.run_plan import PlannedFile, Replacement, RunPlan, action_of, newest_plan, store_plan
 from lakeindex.table.verdicts import load_verdict
 from lakeindex.table.write_context import WriteContext
 
@@ -31,7 +33,12 @@ PLAN_KEY = "lakeindex.plan"
 
 
 def settle_plan(
-    context: WriteContext, run: RunIdentity, attempt: Attempt, planned: tuple[PlannedFile, ...], digest: str
+    context: WriteContext,
+    run: RunIdentity,
+    attempt: Attempt,
+    planned: tuple[PlannedFile, ...],
+    digest: str,
+    replacement: Replacement | None = None,
 ) -> RunPlan:
     """The plan that this attempt follows: the stored one, if it fits and holds, else a new one with a new instant.
 
@@ -43,9 +50,10 @@ def settle_plan(
         if stored is not None and _holds(context, stored, digest):
             return stored
         attempt.check()
-        instant = claim_new_instant(context.table, context.host, run, attempt.number)
+        action = action_of(replacement)
+        instant = claim_new_instant(context.table, context.host, run, attempt.number, action, _requested(action))
         generation = 1 if stored is None else stored.generation + 1
-        plan = RunPlan(instant, digest, generation, planned, context.host.new_token())
+        plan = RunPlan(instant, digest, generation, planned, context.host.new_token(), replacement)
         if store_plan(context.storage, run.key, plan) == plan:
             return plan
         _give_up(context, instant)  # another attempt stored its plan first: look at that one
@@ -61,7 +69,7 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
         WriteConflictError: another writer has rolled the instant back already.
     """
     storage = context.storage
-    path = f"{context.table.properties.timeline_folder}/{names.inflight_name(plan.instant)}"
+    path = f"{context.table.properties.timeline_folder}/{names.inflight_name(plan.instant, plan.action)}"
     data = _inflight(run, plan, operation)
     if records.settle(storage, path, data) != data:
         void = replace(plan, generation=plan.generation + 1, digest="", token=context.host.new_token())
@@ -74,8 +82,10 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
         records.settle(storage, partition_metadata_path(partition), format_partition_metadata(metadata))
 
     records.each(make_partition, plan.partitions)
+    if plan.replacement is not None and plan.replacement.index is not None:
+        store_index_change(storage, plan.instant, plan.replacement.index)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
-    requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant)}"
+    requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant, plan.action)}"
     try:
         storage.sync([requested, path, *(partition_metadata_path(one) for one in plan.partitions)])
     except ObjectNotFoundError as error:
@@ -108,6 +118,14 @@ def _give_up(context: WriteContext, instant: str) -> None:
         recover(context, lock, own=instant)
         abandon_instant(context, instant)
         lock.settled(instant)
+
+
+def _requested(action: str) -> bytes:
+    """Content of the requested file: of a replacecommit Hudi's record with every field empty, as its insert overwrite has it.
+
+    Not a clustering's: Hudi would carry a clustering plan out by itself, and does not roll one back.
+    """
+    return b"" if action == names.COMMIT else format_requested_replace(RequestedReplace())
 
 
 def _inflight(run: RunIdentity, plan: RunPlan, operation: str) -> bytes:

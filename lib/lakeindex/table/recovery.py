@@ -98,7 +98,7 @@ def is_rolled_back(context: WriteContext, time: str) -> bool:
 def is_requested(context: WriteContext, time: str) -> bool:
     """Whether a pending instant of ours is still on the timeline, and nobody has begun to roll it back."""
     timeline = context.table.load_timeline()
-    states = {one.state for one in timeline.files if one.time == time and one.action == names.COMMIT}
+    states = _write_states(timeline, time)
     if InstantState.REQUESTED not in states or InstantState.COMPLETED in states:
         return False
     return not _is_named(context, timeline, time)
@@ -167,7 +167,7 @@ def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, 
         return False  # it stood once and was rolled back by another writer, or was so before it stood
     if not files_checked and not _all_exist(context.storage, verdict.paths):
         return False
-    path = timeline.path(Instant(time, names.COMMIT, InstantState.COMPLETED))
+    path = timeline.path(Instant(time, verdict.action, InstantState.COMPLETED))
     data = verdict.commit.encode("utf-8", "surrogatepass")
     if records.settle(context.storage, path, data) != data:
         raise TableCorruptError(
@@ -216,10 +216,15 @@ def _is_undisturbed(context: WriteContext, verdict: Verdict) -> bool:
 
 def _is_intact(context: WriteContext, timeline: Timeline, time: str) -> bool:
     """Whether our requested and inflight files are there, and no rollback names the instant."""
-    states = {one.state for one in timeline.files if one.time == time and one.action == names.COMMIT}
+    states = _write_states(timeline, time)
     if not {InstantState.REQUESTED, InstantState.INFLIGHT} <= states:
         return False
     return not _is_named(context, timeline, time)
+
+
+def _write_states(timeline: Timeline, time: str) -> set[InstantState]:
+    """States of a write of ours: a commit or a replacecommit."""
+    return {one.state for one in timeline.files if one.time == time and one.action in names.WRITE_ACTIONS}
 
 
 def _is_named(context: WriteContext, timeline: Timeline, time: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from lakeindex.format import instants as names
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
@@ -45,6 +46,26 @@ class PlannedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a write takes out of the table; such a write ends as a replacecommit.
+
+    Attributes:
+        files: live base files as they were read: their groups are no part of the table afterwards.
+        index: the index that is in force afterwards (its type and bound options, as JSON), or None if that stays.
+        everywhere: whether the change of the index is about partitions, too, that are not there yet.
+    """
+
+    files: tuple[BaseFile, ...]
+    index: dict[str, Any] | None = None
+    everywhere: bool = False
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Partitions that lose file groups."""
+        return frozenset(file.partition_path for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """The plan.
 
@@ -54,6 +75,7 @@ class RunPlan:
         generation: which plan of the run it is, from 1.
         planned: the files.
         token: unique to the plan.
+        replacement: what is taken out of the table; None for a plain commit.
     """
 
     instant: str
@@ -61,6 +83,12 @@ class RunPlan:
     generation: int
     planned: tuple[PlannedFile, ...]
     token: str
+    replacement: Replacement | None = None
+
+    @property
+    def action(self) -> str:
+        """The action that the instant ends as."""
+        return action_of(self.replacement)
 
     @property
     def files(self) -> tuple[BaseFile, ...]:
@@ -69,8 +97,14 @@ class RunPlan:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The partitions that are written to, sorted."""
-        return tuple(sorted({one.partition_path for one in self.planned}))
+        """The partitions that are written to or lose file groups, sorted."""
+        lost = self.replacement.partitions if self.replacement is not None else frozenset()
+        return tuple(sorted({one.partition_path for one in self.planned} | lost))
+
+
+def action_of(replacement: Replacement | None) -> str:
+    """The action of a write: a replacecommit if it takes file groups out of the table."""
+    return names.COMMIT if replacement is None else names.REPLACE_COMMIT
 
 
 def newest_plan(storage: Storage, run_key: str) -> RunPlan | None:
@@ -99,7 +133,8 @@ def forget_run(storage: Storage, run_key: str) -> None:
 def _from_record(found: dict[str, Any], path: str) -> RunPlan:
     try:
         planned = tuple(_planned(one) for one in found.pop("planned"))
-        return RunPlan(planned=planned, **found)
+        replacement = _replacement(found.pop("replacement", None))
+        return RunPlan(planned=planned, replacement=replacement, **found)
     except (KeyError, TypeError) as error:
         raise records.damaged(path, repr(error)) from None
 
@@ -107,3 +142,9 @@ def _from_record(found: dict[str, Any], path: str) -> RunPlan:
 def _planned(found: dict[str, Any]) -> PlannedFile:
     previous = found.pop("previous")
     return PlannedFile(previous=None if previous is None else BaseFile(**previous), **found)
+
+
+def _replacement(found: dict[str, Any] | None) -> Replacement | None:
+    if found is None:
+        return None
+    return Replacement(files=tuple(BaseFile(**one) for one in found.pop("files")), **found)

@@ -27,6 +27,7 @@ from lakeindex.table.avro_instants import (
 )
 from lakeindex.table.claims import drop_claim
 from lakeindex.table.clock import timeline_ms
+from lakeindex.table.index_changes import forget_index_change
 from lakeindex.table.listing import all_base_files, base_files_in
 from lakeindex.table.markers import marked_files, remove_markers
 from lakeindex.table.timeline import Timeline
@@ -187,6 +188,7 @@ def _delete_data(context: WriteContext, files: Iterable[str]) -> None:
 def _tidy(context: WriteContext, time: str) -> None:
     """The claim goes last: as long as it is there, recovery comes back here."""
     remove_markers(context.storage, time)
+    forget_index_change(context.storage, time)
     drop_claim(context.storage, time)
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from lakeindex.format import instants as names
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 
@@ -40,6 +41,7 @@ class Verdict:
         paths: data files of the commit, until then.
         base_writes: completed writes that the checks before the commit saw, until then.
         summary: what is told to who asks for the same batch again.
+        action: what the instant is on the timeline: a commit or a replacecommit.
     """
 
     instant: str
@@ -51,6 +53,7 @@ class Verdict:
     paths: tuple[str, ...] = ()
     base_writes: tuple[str, ...] = ()
     summary: str | None = None
+    action: str = names.COMMIT
 
     @property
     def is_committed(self) -> bool:

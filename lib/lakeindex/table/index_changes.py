@@ -1,0 +1,113 @@
+"""Which index a table has now: what is bound in ``table.json``, or what a later commit has put in its place.
+
+``table.json`` never changes. A rewrite of the table for another index (a rescaling of buckets, a migration to them) leaves
+``.hoodie/.lakeindex/buckets/<instant>.json``: the index type and its bound options from that instant on. It is put there before
+the commit and counts only once its instant is part of the table; the newest that does is in force. So the change is atomic
+with the commit of the rewritten files, and a rollback or restore of the instant takes it back, too.
+
+A change whose instant was undone by somebody else stays behind as a dead file. It is deleted by our next write, before
+archiving could make its time look like that of a committed instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from lakeindex.errors import InvariantError
+from lakeindex.format.instants import comparable
+from lakeindex.model import IndexSpec, IndexType
+from lakeindex.storage.protocol import Storage
+from lakeindex.table import records
+from lakeindex.table.handle import Table
+from lakeindex.table.timeline import Timeline
+from lakeindex.table.verdicts import load_verdict
+
+INDEX_CHANGES_FOLDER: Final = f"{records.OWN_FOLDER}/buckets"
+
+_FORMAT: Final = 1
+
+
+def index_in_force(storage: Storage, timeline: Timeline, bound: IndexSpec) -> IndexSpec:
+    """The table's index now.
+
+    Args:
+        storage: the table's folder.
+        timeline: the instants that count.
+        bound: what ``table.json`` says.
+
+    Raises:
+        TableCorruptError: the change that is in force cannot be read.
+    """
+    time = newest_in_force(timeline, index_change_times(storage))
+    if time is None:
+        return bound
+    path = index_change_path(time)
+    found = records.load(storage, path)
+    if found is None:
+        raise records.damaged(path, "it is gone")
+    try:
+        options = {str(key): str(text) for key, text in found["options"].items()}
+        return IndexSpec(IndexType(found["index_type"]), tuple(sorted(options.items())))
+    except (KeyError, ValueError, AttributeError) as error:
+        raise records.damaged(path, repr(error)) from None
+
+
+def index_record(spec: IndexSpec) -> dict[str, Any]:
+    """An index as it is stored in a plan and in a change."""
+    return {"format": _FORMAT, "index_type": spec.index_type.value, "options": dict(spec.options)}
+
+
+def newest_in_force(timeline: Timeline, times: Iterable[str]) -> str | None:
+    """The newest of these instants that is part of the table."""
+    return max((time for time in times if timeline.is_visible(time)), key=comparable, default=None)
+
+
+def store_index_change(storage: Storage, time: str, index: Mapping[str, Any]) -> None:
+    """Put a change there, before its instant is completed. Repeating it changes nothing.
+
+    Raises:
+        InvariantError: another change of the same instant stands there.
+    """
+    data = records.encode(index)
+    if records.settle(storage, index_change_path(time), data) != data:
+        raise InvariantError(
+            f"{index_change_path(time)} is not what the plan of instant {time} says",
+            culprit=time,
+            hint="nothing was published; report this",
+        )
+    storage.sync([index_change_path(time)])
+
+
+def forget_index_change(storage: Storage, time: str) -> None:
+    """Remove the change of an instant that was rolled back."""
+    records.remove(storage, [index_change_path(time)])
+
+
+def forget_dead_changes(table: Table) -> None:
+    """Remove changes of instants that are not on the timeline, though it goes back behind them. The lock is held.
+
+    The timeline is read after them: a living writer's requested file is older than its change.
+    """
+    storage = table.storage
+    times = index_change_times(storage)
+    timeline = table.load_timeline() if times else None
+    for time in times:
+        if timeline is None or timeline.find(time):
+            continue
+        first = timeline.first_write_time
+        verdict = load_verdict(storage, time)
+        undone = first is None or comparable(time) > comparable(first)
+        if undone or (verdict is not None and not verdict.is_committed):
+            forget_index_change(storage, time)
+
+
+def index_change_times(storage: Storage) -> list[str]:
+    """Instants of all changes, in force or not."""
+    listed = storage.list_folder(INDEX_CHANGES_FOLDER).objects
+    return [one.path.rpartition("/")[2].removesuffix(".json") for one in listed if one.path.endswith(".json")]
+
+
+def index_change_path(time: str) -> str:
+    """Path of an instant's change."""
+    return f"{INDEX_CHANGES_FOLDER}/{time}.json"
