@@ -67,6 +67,7 @@ class WriteConfig:
     buckets: int | None = None
     bucket_fields: str | None = None
     bucket_rules: str | None = None
+    bucket_key_rule: str | None = None
     state_is_global: bool | None = None
     prune_by_ranges: bool = True
     treebased_filter: bool | None = None
@@ -118,6 +119,7 @@ class CreateConfig:
     buckets: int | None = None
     bucket_fields: str | None = None
     bucket_rules: str | None = None
+    bucket_key_rule: str | None = None
     state_is_global: bool | None = None
     complex_key_new_encoding: bool | None = None
     key_generator: KeyGeneratorType | None = None
@@ -213,6 +215,12 @@ def _index_type(text: str) -> IndexType:
     return INDEX_ALIASES.get(upper) or _one_of(IndexType)(upper)
 
 
+def _key_rule(text: str) -> str:
+    if text.strip() not in ("1.x", "0.15"):
+        raise ValueError
+    return text.strip()
+
+
 def _generator_class(text: str) -> KeyGeneratorType:
     try:
         return KEY_GENERATOR_CLASSES[text.strip()]
@@ -256,6 +264,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "BUCKET: record key fields that are hashed; default all. Bound.", True, _BUCKET),
     Option("hoodie.bucket.index.partition.expressions", "bucket_rules", _text, "`regex,count;regex,count;...`",
            "BUCKET: counts of partitions whose path matches; the first rule that matches counts. Bound.", True, _BUCKET),
+    Option("lakeindex.bucket.key.rule", "bucket_key_rule", _key_rule, "1.x | 0.15",
+           "BUCKET: Hudi release whose way of hashing keys with `:` is followed. Bound; unset: as stored keys show, "
+           "else 1.x.", True, _BUCKET),
     Option(GLOBAL_OPTION, "state_is_global", _flag, _FLAG,
            "STATE: a key is unique in the whole table (`true`) or in its partition. Bound.", True,
            (IndexType.STATE,), "true"),

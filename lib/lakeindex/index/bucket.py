@@ -5,7 +5,7 @@ most one file group a bucket, whose file id begins with the bucket's number in e
 ``lakeindex rescale`` changes it.
 
 Hudi 0.15 and 1.x place some keys with ``:`` differently. For such a key the group of the other rule is proposed, too: if
-the key is found there, the table is a mix of both, and is refused (:meth:`BucketIndex.check_found`).
+the key is found there, the table is a mix of both, and is refused (:meth:`BucketIndex.check_stored`).
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class BucketIndex:
         """Id of a new file group for a bucket."""
         return file_id_of(home)
 
-    def check_found(self, keys: StringArray, group: Group) -> None:
-        """Keys that were found in a file group belong there.
+    def check_stored(self, keys: StringArray, group: Group) -> None:
+        """Keys that are stored in a file group belong there.
 
         Raises:
             TableCorruptError: one does not; the message names it.

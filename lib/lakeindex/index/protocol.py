@@ -150,6 +150,13 @@ class HomeIndex(Index, Protocol):
     def new_file_id(self, home: int) -> str:
         """Id of a new file group for a home."""
 
+    def check_stored(self, keys: StringArray, group: Group) -> None:
+        """Keys that are stored in a file group belong there.
+
+        Raises:
+            TableCorruptError: one does not: another writer places keys differently.
+        """
+
 
 class Change(IntEnum):
     """What a commit did to a key; the numbers stand in change logs."""

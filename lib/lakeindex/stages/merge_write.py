@@ -101,6 +101,7 @@ def _attempts(
     for left in range(spec.config.conflict_retries, -1, -1):
         snapshot = table.snapshot()
         if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
+        facts = replace(facts, index=table.index(snapshot.timeline) or facts.index)
             looked_up = look_up(spec, facts, snapshot, staged, runner)
         merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
         try:

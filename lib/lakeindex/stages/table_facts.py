@@ -8,11 +8,13 @@ import pyarrow.parquet as pq
 from lakeindex.config import WriteConfig
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.model import BaseFile, KeyGeneratorType, MergeMode
+from lakeindex.stages.bucket_facts import index_of_stored
 from lakeindex.stages.context import TableFacts
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
+from lakeindex.table.index_changes import index_in_force
 from lakeindex.write.avro_schema import META_COLUMNS, schema_from_avro
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys import KeySpec, detect_complex_encoding
@@ -52,7 +54,7 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
         TableCorruptError: stored keys have both encodings of a one-field complex key.
     """
     stored = _stored_encoding(table, snapshot)
-    bound = table.bind(config, complex_key_new_encoding=stored)
+    bound = table.bind(config, complex_key_new_encoding=stored, index=index_of_stored(table, snapshot, config))
     agreed = None if bound.binding is None else bound.binding.complex_key_new_encoding
     if stored is not None and agreed is not None and stored is not agreed:
         raise TableCorruptError(
@@ -92,5 +94,5 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
         keys=KeySpec.from_properties(table.key_properties()),
         ordering_field=properties.ordering_field if event_time else None,
         merge_mode=binding.merge_mode,
-        index=binding.index,
+        index=index_in_force(table.storage, snapshot.timeline, binding.index),
     )

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
 from lakeindex.index.matching import Matches, match_keys
+from lakeindex.index.protocol import HomeIndex
 from lakeindex.index.tagging import Fate, fates_of_found
 from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
@@ -197,6 +199,10 @@ def _verify_file(task: VerifyTask, candidates: FileCandidates) -> pa.Table:
         records += table.filter(pc.equal(table.column("file"), file.number)).to_pylist()
     stored = StoredColumns(storage_at(task.spec.table_uri), file.file)
     keys = stored.record_keys()
+    index = index_for(task.facts.index)
+    if isinstance(index, HomeIndex):
+        for group in keys:
+            index.check_stored(group, (file.file.partition_path, file.file.file_id))
     tables = [_verify_records(task, file, stored, keys, some) for some in _batches(records)]
     return pa.concat_tables(tables) if tables else arrow_schema(LOCATIONS).empty_table()
 

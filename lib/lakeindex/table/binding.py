@@ -10,11 +10,12 @@ write to it. ``table.json`` is created once and never changed.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
-from lakeindex.config import BY_KEY, WriteConfig, index_spec
+from lakeindex.config import BY_KEY, CreateConfig, WriteConfig, index_spec
 from lakeindex.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
@@ -33,6 +34,9 @@ BINDING_FORMAT: Final = 1
 
 INDEX_OPTION: Final = "hoodie.index.type"
 MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
+HASH_FIELDS_OPTION: Final = "hoodie.bucket.index.hash.field"
+KEY_RULE_OPTION: Final = "lakeindex.bucket.key.rule"
+_NEW_KEY_RULE: Final = "1.x"
 ENCODING_OPTION: Final = "hoodie.write.complex.keygen.new.encoding"
 
 
@@ -157,13 +161,16 @@ def store_binding(storage: Storage, binding: TableBinding) -> TableBinding:
     return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
 
 
-def resolve_binding(properties: TableProperties, bound: TableBinding | None, config: WriteConfig) -> TableBinding:
+def resolve_binding(
+    properties: TableProperties, bound: TableBinding | None, config: WriteConfig, index: IndexSpec | None = None
+) -> TableBinding:
     """The binding a write with these options has to use.
 
     Args:
         properties: the table's properties.
         bound: what is bound already, if anything.
         config: the write's options.
+        index: the index in force, if a rewrite of the table has changed the bound one.
 
     Raises:
         OptionError: an option differs from what is bound or stated, or the table needs a merge mode.
@@ -171,22 +178,46 @@ def resolve_binding(properties: TableProperties, bound: TableBinding | None, con
     """
     merge_mode = _merge_mode(properties, bound, config.merge_mode)
     if bound is not None:
-        _same(INDEX_OPTION, config.index_type, bound.index_type)
-        for key, text in index_spec(bound.index_type, config).options:
+        now = index or bound.index
+        _same(INDEX_OPTION, config.index_type, now.index_type)
+        for key, text in index_spec(now.index_type, config).options:
             if getattr(config, BY_KEY[key].field) is not None:
-                _same(key, text, dict(bound.index_options).get(key, text))
+                _same(key, text, dict(now.options).get(key, text))
         if bound.complex_key_new_encoding is not None:
             _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
         return bound
-    index = index_spec(config.index_type or IndexType.BLOOM, config)
+    new = new_index(config.index_type or IndexType.BLOOM, config, properties.key_fields)
     return TableBinding(
-        index_type=index.index_type,
-        index_options=index.options,
+        index_type=new.index_type,
+        index_options=new.options,
         merge_mode=merge_mode,
         complex_key_new_encoding=config.complex_key_new_encoding,
         partition_types=properties.partition_types,
         created_by=this_release(),
     )
+
+
+def new_index(index_type: IndexType, config: WriteConfig | CreateConfig, key_fields: Sequence[str]) -> IndexSpec:
+    """What is bound of an index that the table has from now on; a bucket index names the fields it hashes.
+
+    Raises:
+        OptionError: an option has no meaning with the type, or a hash field is no field of the record key.
+    """
+    spec = index_spec(index_type, config)
+    options = dict(spec.options)
+    if HASH_FIELDS_OPTION not in options:
+        return spec
+    fields = [name.strip() for name in options[HASH_FIELDS_OPTION].split(",") if name.strip()]
+    odd = [name for name in fields if name not in key_fields]
+    if odd:
+        raise OptionError(
+            f"option {HASH_FIELDS_OPTION} cannot be {','.join(fields)!r}: {odd[0]} is no field of the record key",
+            culprit=HASH_FIELDS_OPTION,
+            hint=f"the record key is {', '.join(key_fields)}",
+        )
+    options[HASH_FIELDS_OPTION] = ",".join(fields or key_fields)
+    options[KEY_RULE_OPTION] = options[KEY_RULE_OPTION] or _NEW_KEY_RULE
+    return IndexSpec(index_type, tuple(sorted(options.items())))
 
 
 def _merge_mode(properties: TableProperties, bound: TableBinding | None, asked: MergeMode | None) -> MergeMode:

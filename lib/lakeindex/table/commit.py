@@ -179,7 +179,7 @@ class WriteSession:
         with context.locked(f"start of run {self._run.run_id}") as lock:
             check_or_drop_metadata_table(context.table, context.config.metadata_table)
             recover(context, lock)
-            forget_dead_changes(context.table)
+            forget_dead_changes(context.storage, context.table.load_timeline)
             return _find_done(context, self._run)
 
     def plan(

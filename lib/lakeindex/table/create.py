@@ -7,7 +7,7 @@ them from version-6 tables.
 
 from __future__ import annotations
 
-from lakeindex.config import TIMEBASED_PREFIX, index_spec
+from lakeindex.config import TIMEBASED_PREFIX
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
@@ -21,6 +21,7 @@ from lakeindex.table.binding import (
     MERGE_OPTION,
     TableBinding,
     format_binding,
+    new_index,
     store_binding,
     this_release,
 )
@@ -117,7 +118,7 @@ def _binding(spec: CreateSpec) -> TableBinding:
             hint="it is about complex keys of one field only",
         )
     types = tuple(kind for _, kind in partition_fields_of(spec) if kind)
-    index = index_spec(config.index_type or IndexType.BLOOM, config)
+    index = new_index(config.index_type or IndexType.BLOOM, config, spec.key_fields)
     return TableBinding(
         index_type=index.index_type,
         index_options=index.options,

@@ -8,7 +8,7 @@ from typing import Final
 
 from lakeindex.config import MetadataTablePolicy, WriteConfig
 from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError
-from lakeindex.model import KeyGeneratorType
+from lakeindex.model import IndexSpec, KeyGeneratorType
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
@@ -20,6 +20,7 @@ from lakeindex.table.binding import (
     store_binding,
 )
 from lakeindex.table.file_system_view import Snapshot, snapshot
+from lakeindex.table.index_changes import changed_index, index_in_force
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.timeline import Timeline
 
@@ -116,14 +117,33 @@ class Table:
 
     def bound_for(self, config: WriteConfig) -> TableBinding:
         """The binding that a write with these options uses; nothing is stored. Raises: OptionError."""
-        return resolve_binding(self.properties, self.binding, config)
+        return resolve_binding(self.properties, self.binding, config, self._changed_index())
 
-    def bind(self, config: WriteConfig, *, complex_key_new_encoding: bool | None = None) -> Table:
+    def index(self, timeline: Timeline | None = None) -> IndexSpec | None:
+        """The index in force: as bound, or as a rewrite of the table has changed it; None if nothing is bound yet.
+
+        Args:
+            timeline: the instants that count; all that are there now, if not given.
+        """
+        if self.binding is None:
+            return None
+        bound = self.binding.index
+        if timeline is None:
+            return self._changed_index() or bound
+        return index_in_force(self.storage, timeline, bound)
+
+    def _changed_index(self) -> IndexSpec | None:
+        return changed_index(self.storage, self.load_timeline)
+
+    def bind(
+        self, config: WriteConfig, *, complex_key_new_encoding: bool | None = None, index: IndexSpec | None = None
+    ) -> Table:
         """The table bound for a write with these options; the first such write stores the binding.
 
         Args:
             config: the write's options.
             complex_key_new_encoding: what the stored keys show, where the options do not say.
+            index: the index to bind, where stored keys show more than the options say.
 
         Raises:
             OptionError: an option differs from what is bound.
@@ -132,8 +152,10 @@ class Table:
         wanted = self.bound_for(config)
         if self.binding is None and wanted.complex_key_new_encoding is None:
             wanted = replace(wanted, complex_key_new_encoding=complex_key_new_encoding)
+        if self.binding is None and index is not None:
+            wanted = replace(wanted, index_type=index.index_type, index_options=index.options)
         stored = store_binding(self.storage, wanted)
-        return replace(self, binding=resolve_binding(self.properties, stored, config))
+        return replace(self, binding=resolve_binding(self.properties, stored, config, self._changed_index()))
 
 
 def _with_types(properties: TableProperties, types: tuple[str, ...]) -> TableProperties:

@@ -11,7 +11,7 @@ archiving could make its time look like that of a committed instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from lakeindex.errors import InvariantError
@@ -19,7 +19,6 @@ from lakeindex.format.instants import comparable
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
-from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.verdicts import load_verdict
 
@@ -40,8 +39,21 @@ def index_in_force(storage: Storage, timeline: Timeline, bound: IndexSpec) -> In
         TableCorruptError: the change that is in force cannot be read.
     """
     time = newest_in_force(timeline, index_change_times(storage))
-    if time is None:
-        return bound
+    return bound if time is None else _load(storage, time)
+
+
+def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> IndexSpec | None:
+    """The index that has taken the bound one's place by now; None if none has. The timeline is listed only if one may have.
+
+    Raises:
+        TableCorruptError: the change that is in force cannot be read.
+    """
+    times = index_change_times(storage)
+    time = newest_in_force(load_timeline(), times) if times else None
+    return None if time is None else _load(storage, time)
+
+
+def _load(storage: Storage, time: str) -> IndexSpec:
     path = index_change_path(time)
     found = records.load(storage, path)
     if found is None:
@@ -84,14 +96,13 @@ def forget_index_change(storage: Storage, time: str) -> None:
     records.remove(storage, [index_change_path(time)])
 
 
-def forget_dead_changes(table: Table) -> None:
+def forget_dead_changes(storage: Storage, load_timeline: Callable[[], Timeline]) -> None:
     """Remove changes of instants that are not on the timeline, though it goes back behind them. The lock is held.
 
     The timeline is read after them: a living writer's requested file is older than its change.
     """
-    storage = table.storage
     times = index_change_times(storage)
-    timeline = table.load_timeline() if times else None
+    timeline = load_timeline() if times else None
     for time in times:
         if timeline is None or timeline.find(time):
             continue

@@ -138,15 +138,15 @@ def test_a_mix_of_both_rules_is_refused_by_name() -> None:
     group = file_id_of(old_home)
     assert index().locate(array, "p", groups(group)).rows[0].tolist() == [0], "it is looked for there, too"
     with pytest.raises(TableCorruptError, match=r"where Hudi 0\.15 puts it") as caught:
-        index().check_found(array, ("p", group))
+        index().check_stored(array, ("p", group))
     assert caught.value.culprit == key
-    index().check_found(array, ("p", file_id_of(int(index().homes(array, "p")[0]))))
+    index().check_stored(array, ("p", file_id_of(int(index().homes(array, "p")[0]))))
 
 
 def test_a_key_of_another_count_is_refused_by_name() -> None:
     keys = pa.array([f"k{i}" for i in range(40)])
     with pytest.raises(TableCorruptError, match="its bucket is another one of 4"):
-        index().check_found(keys, ("p", file_id_of(0)))
+        index().check_stored(keys, ("p", file_id_of(0)))
 
 
 def test_the_rule_is_found_out_from_stored_keys() -> None:
