@@ -290,6 +290,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", _flag, _FLAG, "The same for HBASE."),
     Option("lakeindex.footer.cache", "footer_cache", _flag, _FLAG,
            "Keep key ranges, row counts and filters of base files in side files of the table."),
+    Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", _flag, _FLAG,
+           "BLOOM, GLOBAL_BLOOM: look up from the footer cache alone, which is completed first (`footers_read` in the "
+           "summary says by how many files) and must be writable. There is no metadata table."),
     Option("hoodie.bloom.index.filter.type", "filter_type", _one_of(FilterType), _names(FilterType),
            "Filter type written to footers."),
     Option("lakeindex.bloom.sizing", "filter_sizing", _one_of(FilterSizing), _names(FilterSizing),
@@ -371,7 +374,14 @@ def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Write
     """
     given = dict(pairs)
     notes = tuple(_note(key, given.pop(key)) for key in sorted(given.keys() & NOTED_OPTIONS.keys()))
-    return WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
+    config = WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
+    if config.filters_from_cache_only and not config.footer_cache:
+        raise OptionError(
+            "option hoodie.bloom.index.use.metadata=true asks for the footer cache, lakeindex.footer.cache=false puts it off",
+            culprit="hoodie.bloom.index.use.metadata",
+            hint="leave one of the two out",
+        )
+    return config
 
 
 def _note(key: str, text: str) -> str:

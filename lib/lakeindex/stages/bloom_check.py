@@ -1,8 +1,12 @@
-"""Stage 3: probe each file's filter with only the keys inside its range. BLOOM kinds alone need it."""
+"""Stage 3: probe each file's filter with only the keys inside its range. BLOOM kinds alone need it.
+
+Filters come from the footer cache, those that lie beside each other there with one request: tasks are cut along the side
+files. A filter that is damaged or gone there is read from its footer, and put into the cache anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,14 +14,15 @@ import pyarrow as pa
 from lakeindex.bloom import BloomFilter, expected_fpp
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.index.bloom import filter_candidates, usable_filter
+from lakeindex.model import BaseFile
 from lakeindex.pipeline import CANDIDATES, RANGES, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of, pack_rows
 from lakeindex.stages.context import RunSpec, run_folder, storage_at
 from lakeindex.stages.lookup_files import IN_FOOTER, LookupFile, read_files
-from lakeindex.stages.scheduling import Runner, pack, run_tasks
-from lakeindex.table.footer_cache import FooterCache
-from lakeindex.table.footers import read_footer
+from lakeindex.stages.scheduling import Runner, run_tasks
+from lakeindex.table.footer_cache import CacheEntry, FooterCache
+from lakeindex.table.footers import Footer, read_footer
 
 _FILTER_COST = 20_000.0
 """Loading a filter costs about as much as probing this many keys."""
@@ -65,6 +70,8 @@ class ProbeResult:
     expected_false: float
     without_filter: int
     saturated: int
+    footers_read: int
+    mended: tuple[CacheEntry, ...]
 
 
 def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runner) -> Manifest:
@@ -78,14 +85,18 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
     files = read_files(folder, lookup.parts("files")[0])
     probes = _probes(files, folder.read_all(lookup, "ranges", arrow_schema(RANGES)))
     probes = [piece for probe in probes for piece in _split_hot(probe, probes, runner.slots)]
-    packs = pack([p.pairs + _FILTER_COST for p in probes], runner.slots * 3)
+    cache = FooterCache(storage_at(spec.table_uri))
+    probes.sort(key=lambda p: (*_place(cache, p.file), p.file.number, p.slices[0].chunk))
+    packs = _cut([p.pairs + _FILTER_COST for p in probes], runner.slots * 3)
     attempt = folder.new_attempt(Stage.BLOOM_CHECK)
     tasks = []
     for n, numbers in enumerate(packs):
-        mine = tuple(probes[i] for i in numbers)
+        mine = tuple(probes[numbers.start : numbers.stop])
         used = {s.chunk: chunks[s.chunk] for p in mine for s in p.slices}
         tasks.append(ProbeTask(spec, mine, used, f"{attempt}/candidates/{n:05d}.parquet"))
     results = run_tasks(runner, probe_filters, tasks, "bloom check: probe filters").values
+    mended = {entry.path: entry for r in results for entry in r.mended}
+    cache.keep_facts(mended.values(), {p.file.filter_from for p in probes if p.file.file.path in mended})
     return Manifest(
         stage=Stage.BLOOM_CHECK,
         run_id=spec.run_id,
@@ -97,6 +108,7 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
             "files": len({p.file.number for p in probes}),
             "files_without_filter": sum(r.without_filter for r in results),
             "filters_saturated": sum(r.saturated for r in results),
+            "footers_read": sum(r.footers_read for r in results),
             "pairs_in": sum(r.pairs_in for r in results),
             "pairs_out": sum(r.pairs_out for r in results),
             "expected_false_positives": round(sum(r.expected_false for r in results), 3),
@@ -128,14 +140,31 @@ def _split_hot(probe: Probe, probes: Sequence[Probe], slots: int) -> list[Probe]
     return [Probe(probe.file, tuple(p)) for p in pieces]
 
 
+def _place(cache: FooterCache, file: LookupFile) -> tuple[str, int]:
+    return ("", 0) if file.filter_from == IN_FOOTER else cache.place_of(file.filter_from, file.file)
+
+
+def _cut(costs: Sequence[float], bins: int) -> list[range]:
+    """Cut a row of items into at most ``bins`` neighbouring stretches of about equal cost."""
+    share = sum(costs) / max(bins, 1)
+    stretches: list[range] = []
+    start, load = 0, 0.0
+    for at, cost in enumerate(costs):
+        if at > start and load + cost / 2 > share and len(stretches) < bins - 1:
+            stretches.append(range(start, at))
+            start, load = at, 0.0
+        load += cost
+    return [*stretches, range(start, len(costs))] if costs else []
+
+
 def probe_filters(task: ProbeTask) -> ProbeResult:
     """Rows that each file's filter may hold."""
     folder = run_folder(task.spec)
+    filters = _Filters(task)
     rows: list[tuple[int, int, int, bytes]] = []
     pairs_in = without = saturated = 0
     expected = 0.0
-    for probe in task.probes:
-        bloom = load_filter(task.spec, probe.file)
+    for probe, bloom in filters.probes():
         without += bloom is None
         kept = 0
         for piece in probe.slices:
@@ -153,20 +182,51 @@ def probe_filters(task: ProbeTask) -> ProbeResult:
     columns = columns_of(rows, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
     return ProbeResult(
-        folder.write_table(task.path, table), pairs_in, sum(r[2] for r in rows), expected, without, saturated
+        folder.write_table(task.path, table),
+        pairs_in,
+        sum(r[2] for r in rows),
+        expected,
+        without,
+        saturated,
+        filters.footers_read,
+        filters.mend(),
     )
 
 
-def load_filter(spec: RunSpec, file: LookupFile) -> BloomFilter | None:
-    """A file's filter, from the cache or the footer; None if it has none that can be trusted."""
-    store = storage_at(spec.table_uri)
-    text: bytes | None = None
-    kind: str | None = None
-    if file.filter_from != IN_FOOTER:
-        cached = FooterCache(store).load_filter(file.filter_from, file.file)
-        if cached is not None:
-            text, kind = cached.filter_text, cached.filter_type
-    if text is None:
-        footer = read_footer(store, file.file)
-        text, kind = footer.filter_text, footer.filter_type
-    return usable_filter(text, kind, file.rows)
+class _Filters:
+    """The filters of a task's files, one at a time, from the cache or, where it has none to trust, from the footer."""
+
+    def __init__(self, task: ProbeTask) -> None:
+        self._store = storage_at(task.spec.table_uri)
+        self._cache = FooterCache(self._store)
+        self._may_mend = task.spec.config.footer_cache
+        self._probes: dict[str, list[Probe]] = {}
+        for probe in task.probes:
+            self._probes.setdefault(probe.file.file.path, []).append(probe)
+        self._read: list[tuple[BaseFile, Footer]] = []
+        self.footers_read = 0
+
+    def probes(self) -> Iterator[tuple[Probe, BloomFilter | None]]:
+        """Each probe with its file's filter; None if the file has none that can be trusted."""
+        files = [probes[0].file for probes in self._probes.values()]
+        cached = [(f.filter_from, f.file) for f in files if f.filter_from != IN_FOOTER]
+        for file, footer in self._cache.load_filters(cached):
+            yield from self._with_filter(file, footer)
+        for one in files:
+            if one.filter_from == IN_FOOTER:
+                yield from self._with_filter(one.file, None)
+
+    def _with_filter(self, file: BaseFile, footer: Footer | None) -> Iterator[tuple[Probe, BloomFilter | None]]:
+        probes = self._probes[file.path]
+        if footer is None:
+            footer = read_footer(self._store, file)
+            self.footers_read += 1
+            if self._may_mend:
+                self._read.append((file, footer))
+        bloom = usable_filter(footer.filter_text, footer.filter_type, probes[0].file.rows)
+        for probe in probes:
+            yield probe, bloom
+
+    def mend(self) -> tuple[CacheEntry, ...]:
+        """Keep the filters that were read from footers, for the driver to name."""
+        return self._cache.keep_filters(self._read)

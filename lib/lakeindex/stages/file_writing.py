@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError, TableCorruptError
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.protocol import DELTA_SCHEMA, Change
@@ -19,6 +20,8 @@ from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, take_rows, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.table.footer_cache import CacheEntry, FooterCache
+from lakeindex.table.footers import Footer, footer_in
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import CarriedFooter, encode_base_file
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
@@ -65,7 +68,9 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed."""
+    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed;
+    ``cached``: what to put into the footer cache.
+    """
 
     file: BaseFile
     old: BaseFile | None
@@ -75,15 +80,28 @@ class WrittenFile:
     removed: int
     inserts: int
     delta: Part | None = None
+    cached: CacheEntry | None = None
 
 
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
-    """Several slices, one after the other: a task of Spark's costs as much as a small file."""
-    return tuple(write_file(task) for task in tasks)
+    """Several slices, one after the other: a task of Spark's costs as much as a small file.
+
+    Their filters are left in the footer cache, so that the next look-up reads no footers.
+    """
+    footers: list[tuple[BaseFile, Footer]] = []
+    written = [write_file(task, footers) for task in tasks]
+    if not footers:
+        return tuple(written)
+    entries = {e.path: e for e in FooterCache(storage_at(tasks[0].spec.table_uri)).keep_filters(footers)}
+    return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
 
 
-def write_file(task: WriteTask) -> WrittenFile:
+def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = None) -> WrittenFile:
     """Merge and write one file slice.
+
+    Args:
+        task: what to write.
+        footers: gets the slice's footer, if the index asks for footers.
 
     Raises:
         TableCorruptError: the old slice cannot be read.
@@ -107,6 +125,8 @@ def write_file(task: WriteTask) -> WrittenFile:
     written = BaseFile(
         task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.data.size
     )
+    if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).traits.needs_footers:
+        footers.append((written, footer_in(encoded.data, written)))
     return WrittenFile(
         written,
         task.old,

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.backends.registry import index_for
-from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.errors import InvariantError, StorageError, TableCorruptError
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.protocol import FileFacts, SliceIndex, StoredIndex
 from lakeindex.model import BaseFile
@@ -28,7 +28,7 @@ from lakeindex.stages.locating import LocateTask, StoreRef, locate_chunks
 from lakeindex.stages.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table, read_files
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
-from lakeindex.table.footer_cache import FooterCache
+from lakeindex.table.footer_cache import CACHE_FOLDER, CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, read_footer
 
 _FOOTERS_A_TASK = 64
@@ -40,6 +40,14 @@ class FooterTask:
 
     spec: RunSpec
     files: tuple[BaseFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FooterResult:
+    """Footers by path, without filters; ``kept``: what the driver has to put into the cache."""
+
+    footers: dict[str, Footer]
+    kept: tuple[CacheEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +90,9 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     index = index_for(facts.index)
     chunks = chunks_of(folder, staged)
     files = _files_in_scope(facts, snapshot, chunks)
+    footers_read = 0
     if index.traits.needs_footers:
-        lookup_files = _with_footers(spec, facts, files, runner)
+        lookup_files, footers_read = _with_footers(spec, facts, files, runner)
     else:
         lookup_files = [LookupFile(n, file, 0, 0, None, None, NO_FOOTER, None) for n, file in enumerate(files)]
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
@@ -100,7 +109,8 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
             "files": len(files),
             "file_rows": sum(f.rows for f in lookup_files),
             "files_without_range": sum(f.min_key is None for f in lookup_files),
-            "footers_cached": sum(f.filter_from not in (IN_FOOTER, NO_FOOTER) for f in lookup_files),
+            "footers_cached": len(files) - footers_read if index.traits.needs_footers else 0,
+            "footers_read": footers_read,
             "pairs_in": _pairs_possible(facts, chunks, files),
             "pairs_out": answer.pairs,
             **answer.counters,
@@ -182,32 +192,38 @@ def _files_in_scope(facts: TableFacts, snapshot: Snapshot, chunks: Sequence[Chun
     return [file for partition in touched for file in snapshot.base_files(partition)]
 
 
-def _with_footers(spec: RunSpec, facts: TableFacts, files: list[BaseFile], runner: Runner) -> list[LookupFile]:
-    """Footers of all files: from the cache where it has them; the others are read by tasks and added to it."""
+def _with_footers(
+    spec: RunSpec, facts: TableFacts, files: list[BaseFile], runner: Runner
+) -> tuple[list[LookupFile], int]:
+    """Footers of all files, and how many were not cached: those are read by tasks and kept in the cache.
+
+    Raises:
+        StorageError: look-ups are to be answered from the cache alone, and it cannot be completed.
+    """
     cache = FooterCache(storage_at(spec.table_uri)) if spec.config.footer_cache else None
     known = cache.load(files) if cache is not None else {}
     missing = [f for f in files if f.path not in known]
     tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, runner.slots)]
-    read: dict[str, tuple[Footer, str]] = {}
-    for result in run_tasks(runner, read_footers, tasks, "index lookup: read footers").values:
-        read.update(result)
-    found = []
-    for number, file in enumerate(files):
-        footer, where = read[file.path] if file.path in read else known[file.path]
-        found.append(
-            LookupFile(
-                number,
-                file,
-                footer.rows,
-                len(footer.row_group_rows),
-                footer.min_key,
-                footer.max_key,
-                where,
-                footer.problem,
-            )
+    results = run_tasks(runner, read_footers, tasks, "index lookup: read footers").values
+    kept = [entry for result in results for entry in result.kept]
+    where = cache.keep_facts(kept) if cache is not None else None
+    paths = {entry.path for entry in kept} if where is not None else set()
+    if spec.config.filters_from_cache_only and len(paths) < len(missing):
+        raise StorageError(
+            f"the footer cache lacks {len(missing) - len(paths)} files and cannot be written",
+            culprit=CACHE_FOLDER,
+            hint="make it writable, or leave hoodie.bloom.index.use.metadata=true out: footers are read then",
         )
+    for result in results:
+        known.update({p: (f, where if where and p in paths else IN_FOOTER) for p, f in result.footers.items()})
+    found = [_lookup_file(number, file, *known[file.path]) for number, file in enumerate(files)]
     _check_encoding(facts, found)
-    return found
+    return found, len(missing)
+
+
+def _lookup_file(number: int, file: BaseFile, footer: Footer, where: str) -> LookupFile:
+    groups = len(footer.row_group_rows)
+    return LookupFile(number, file, footer.rows, groups, footer.min_key, footer.max_key, where, footer.problem)
 
 
 def _check_encoding(facts: TableFacts, files: Sequence[LookupFile]) -> None:
@@ -235,14 +251,12 @@ def _groups(files: list[BaseFile], slots: int) -> Iterable[list[BaseFile]]:
         yield files[start : start + size]
 
 
-def read_footers(task: FooterTask) -> dict[str, tuple[Footer, str]]:
-    """Footers of some files and where their filters now are; filters stay behind, in the cache's new side file."""
+def read_footers(task: FooterTask) -> FooterResult:
+    """Footers of some files; their filters stay behind, in a side file of the cache."""
     store = storage_at(task.spec.table_uri)
     footers = [(file, read_footer(store, file)) for file in task.files]
-    where = IN_FOOTER
-    if task.spec.config.footer_cache:
-        where = FooterCache(store).add(footers) or IN_FOOTER
-    return {file.path: (footer.without_filter(), where) for file, footer in footers}
+    kept = FooterCache(store).keep_filters(footers) if task.spec.config.footer_cache else ()
+    return FooterResult({file.path: footer.without_filter() for file, footer in footers}, kept)
 
 
 def prune_chunks(task: PruneTask) -> PruneResult:

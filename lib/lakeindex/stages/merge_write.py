@@ -18,7 +18,7 @@ from lakeindex.index.protocol import StoredIndex
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import Stage
 from lakeindex.stages.chunks import chunks_of
-from lakeindex.stages.context import RunSpec, TableFacts, run_folder
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.driving import Driven, LookedUp, look_up
 from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_files
 from lakeindex.stages.index_lookup import snapshot_mark
@@ -40,6 +40,7 @@ from lakeindex.table.commit import (
     begin_write,
 )
 from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.handle import Table
 from lakeindex.write.avro_schema import schema_to_avro
 
@@ -160,6 +161,7 @@ class _Merge:
             return summary
         summary = replace(summary, instant=self._session.instant, noop=False)
         published = do_task(lambda _: self._publish(written, tags, summary), None)
+        FooterCache(storage_at(self._spec.table_uri)).keep_facts(w.cached for w in written if w.cached is not None)
         stage = self._stage_line(written, found, outcome.io + published.io)
         return replace(
             summary,

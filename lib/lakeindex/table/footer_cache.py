@@ -6,9 +6,10 @@ side files lie under ``.hoodie/.lakeindex/cache/``, which Hudi leaves alone, and
     <id>-<crc32>.facts.parquet   one row a base file: rows, row groups, key range, problem, where its filter is
     <id>.filters                 the filters, one after another, as bytes (a quarter smaller than their text)
 
-A task that read footers adds one of each, filters first. Facts are small and read whole; the checksum in the name
-covers every byte of them, another one each filter. It is only a cache: what is missing, damaged or foreign is passed
-over and read from the base files again. Many facts files are joined into one; the filters stay where they are.
+A task that read or wrote footers leaves a filters file; then the driver puts what all of them found into one facts file.
+Facts are small and read whole; the checksum in the name covers every byte of them, another one each filter. Filters that
+lie beside each other are read with one request. It is only a cache: what is missing, damaged or foreign is passed over,
+read from the base files again, and replaced. Many facts files are joined into one; the filters stay where they are.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import binascii
 import uuid
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import StorageError
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.model import BaseFile
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage.protocol import ObjectMeta, Storage
 from lakeindex.table.footers import Footer
 
 CACHE_FOLDER: Final = ".hoodie/.lakeindex/cache"
@@ -36,6 +37,12 @@ _FILTERS: Final = ".filters"
 _MOST_FACTS_FILES: Final = 24
 _VERSIONS_KEPT: Final = 2
 _REMEMBERED: Final = 64
+_GAP_BYTES: Final = 1_048_576
+"""Bytes between two wanted filters that are read along: what a request to an object store costs, about."""
+_RUN_BYTES: Final = 33_554_432
+"""Most bytes of filters in one request: bounds a task's memory."""
+_ORPHAN_MS: Final = 3_600_000
+"""Age from which a filters file that no facts file names is of a writer that died before it named it."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -67,8 +74,16 @@ class _FilterPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """What is cached of one base file."""
+class CacheEntry:
+    """What is cached of one base file: small enough to travel from a task to the driver.
+
+    Attributes:
+        partition: its partition path.
+        name: its file name.
+        size: its bytes.
+        footer: what its footer says, without filter.
+        filter_place: where the filter is; None if it has none.
+    """
 
     partition: str
     name: str
@@ -78,10 +93,16 @@ class _Entry:
 
     @property
     def key(self) -> tuple[str, str, int]:
+        """What an entry is found by."""
         return self.partition, self.name, self.size
 
+    @property
+    def path(self) -> str:
+        """The base file's path."""
+        return f"{self.partition}/{self.name}" if self.partition else self.name
 
-_Facts = Mapping[tuple[str, str, int], _Entry]
+
+_Facts = Mapping[tuple[str, str, int], CacheEntry]
 # facts files never change and are named by their content: what was read once in this process stays right
 _remembered: OrderedDict[tuple[str, str], _Facts] = OrderedDict()
 
@@ -96,17 +117,20 @@ class FooterCache:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def load(self, files: Sequence[BaseFile]) -> dict[str, tuple[Footer, str]]:
+    def load(self, files: Sequence[BaseFile], *, tidy: bool = True) -> dict[str, tuple[Footer, str]]:
         """Cached footers of these files, without their filters: path -> (footer, side file that has it).
 
-        Files that are not cached are left out. Joins the side files if there are many of them.
+        Args:
+            files: the base files; those that are not cached are left out.
+            tidy: join the side files if there are many of them, and delete damaged ones. Readers do not.
         """
         wanted = {_key(file): file for file in files}
         found: dict[str, tuple[Footer, str]] = {}
-        paths = self._facts_paths()
-        facts = {path: self._facts(path) for path in paths} if wanted else {}
-        if len(paths) > _MOST_FACTS_FILES:
-            joined = self._join(facts, wanted.keys())
+        listed = self._listed() if wanted else ()
+        paths = [one.path for one in listed if one.path.endswith(_FACTS)]
+        facts = {path: self._facts(path, mend=tidy) for path in paths}
+        if tidy and len(paths) > _MOST_FACTS_FILES:
+            joined = self._join(facts, wanted.keys(), listed)
             facts = facts if joined is None else {joined: self._facts(joined)}
         for path, entries in facts.items():
             for key in wanted.keys() & entries.keys():
@@ -114,55 +138,103 @@ class FooterCache:
         return found
 
     def add(self, footers: Sequence[tuple[BaseFile, Footer]]) -> str | None:
-        """Keep newly read footers with their filters.
+        """Both steps of keeping footers with their filters: :meth:`keep_filters`, then :meth:`keep_facts`.
 
         Returns:
             The side file that has them now; None if it could not be written, which is no error.
         """
-        if not footers:
-            return None
-        name = f"{CACHE_FOLDER}/{uuid.uuid4().hex}"
-        entries, blob = _entries_and_filters(footers, name + _FILTERS)
-        try:
-            if blob:
-                self._storage.create(name + _FILTERS, blob)
-            return self._write_facts(name, entries)
-        except StorageError:
-            return None
+        return self.keep_facts(self.keep_filters(footers))
 
-    def load_filter(self, where: str, file: BaseFile) -> Footer | None:
-        """The cached footer of a file with its filter.
-
-        Args:
-            where: the side file that has it, as :meth:`load` or :meth:`add` said.
-            file: the base file.
+    def keep_filters(self, footers: Sequence[tuple[BaseFile, Footer]]) -> tuple[CacheEntry, ...]:
+        """Keep the filters of these footers in one side file. Nothing finds them before :meth:`keep_facts`.
 
         Returns:
-            None if it is not there any more or damaged; ``filter_text`` is None if the file has no filter.
+            What to give to :meth:`keep_facts`; nothing if they could not be written, which is no error.
         """
+        path = f"{CACHE_FOLDER}/{uuid.uuid4().hex}{_FILTERS}"
+        entries, blob = _entries_and_filters(footers, path)
+        try:
+            if blob:
+                self._storage.create(path, blob)
+        except StorageError:
+            return ()
+        return tuple(entries)
+
+    def keep_facts(self, entries: Iterable[CacheEntry], instead_of: Iterable[str] = ()) -> str | None:
+        """Put entries into a new side file.
+
+        Args:
+            entries: what is known now; of two with the same base file the last counts.
+            instead_of: side files that name damaged filters of some of them: their other entries are taken over, and they
+                are deleted.
+
+        Returns:
+            The side file that has them now; None if there are none, or it could not be written, which is no error.
+        """
+        old = sorted(set(instead_of))
+        merged = {key: entry for path in old for key, entry in self._facts(path).items()}
+        merged.update({entry.key: entry for entry in entries})
+        if not merged:
+            return None
+        try:
+            path = self._write_facts(f"{CACHE_FOLDER}/{uuid.uuid4().hex}", [merged[key] for key in sorted(merged)])
+            for one in old:
+                self._storage.delete(one)
+                _remembered.pop((self._storage.uri, one), None)
+        except StorageError:
+            return None
+        return path
+
+    def place_of(self, where: str, file: BaseFile) -> tuple[str, int]:
+        """Sorts files as their filters lie in the side files, so that neighbours are read together."""
         entry = self._facts(where).get(_key(file))
-        if entry is None:
-            return None
-        place = entry.filter_place
-        if place is None:
-            return entry.footer
-        try:
-            raw = self._storage.read_range(place.path, place.start, place.length)
-        except StorageError:
-            return None
-        if len(raw) != place.length or zlib.crc32(raw) != place.crc32:
-            return None
-        return entry.footer.with_filter(binascii.b2a_base64(raw, newline=False))
+        place = None if entry is None else entry.filter_place
+        return ("", 0) if place is None else (place.path, place.start)
 
-    def _facts_paths(self) -> list[str]:
-        try:
-            listed = self._storage.list_folder(CACHE_FOLDER).objects
-        except StorageError:
-            return []
-        return [found.path for found in listed if found.path.endswith(_FACTS)]
+    def load_filter(self, where: str, file: BaseFile) -> Footer | None:
+        """As :meth:`load_filters`, of one file."""
+        return next(iter(self.load_filters([(where, file)])))[1]
 
-    def _facts(self, path: str) -> _Facts:
-        """Entries of one side file; none if it is missing or damaged."""
+    def load_filters(self, wanted: Sequence[tuple[str, BaseFile]]) -> Iterator[tuple[BaseFile, Footer | None]]:
+        """Cached footers with their filters, those of one side file with as few requests as can be.
+
+        Args:
+            wanted: (side file that has it, as :meth:`load` said; the base file).
+
+        Yields:
+            In the order of the side files: the base file; its footer, None if that is not there any more or damaged.
+            ``filter_text`` is None if the file has no filter.
+        """
+        placed: list[tuple[_FilterPlace, BaseFile, Footer]] = []
+        for where, file in wanted:
+            entry = self._facts(where).get(_key(file))
+            if entry is None or entry.filter_place is None:
+                yield file, None if entry is None else entry.footer
+            else:
+                placed.append((entry.filter_place, file, entry.footer))
+        placed.sort(key=lambda one: (one[0].path, one[0].start))
+        for run in _runs([place for place, _, _ in placed]):
+            start = placed[run.start][0].start
+            raw = self._read_run(placed[run.start][0], placed[run.stop - 1][0])
+            for place, file, footer in placed[run.start : run.stop]:
+                mine = raw[place.start - start : place.start - start + place.length]
+                is_whole = len(mine) == place.length and zlib.crc32(mine) == place.crc32
+                yield file, footer.with_filter(binascii.b2a_base64(mine, newline=False)) if is_whole else None
+
+    def _read_run(self, first: _FilterPlace, last: _FilterPlace) -> memoryview:
+        try:
+            return memoryview(self._storage.read_range(first.path, first.start, last.start + last.length - first.start))
+        except StorageError:
+            return memoryview(b"")
+
+    def _listed(self) -> tuple[ObjectMeta, ...]:
+        try:
+            return self._storage.list_folder(CACHE_FOLDER).objects
+        except StorageError:
+            return ()
+
+    def _facts(self, path: str, *, mend: bool = False) -> _Facts:
+        """Entries of one side file; none if it is missing or damaged (``mend``: a damaged one is deleted)."""
         remembered = _remembered.get((self._storage.uri, path))
         if remembered is not None:
             return remembered
@@ -171,6 +243,8 @@ class FooterCache:
         except StorageError:
             return {}
         if not path.endswith(f"-{zlib.crc32(raw):08x}{_FACTS}"):
+            if mend:
+                self._forget(path)
             return {}
         facts = _read_facts(raw)
         _remembered[self._storage.uri, path] = facts
@@ -178,7 +252,14 @@ class FooterCache:
             _remembered.popitem(last=False)
         return facts
 
-    def _write_facts(self, name: str, entries: Sequence[_Entry]) -> str:
+    def _forget(self, path: str) -> None:
+        """Delete a side file that is of no use, if that can be done."""
+        try:
+            self._storage.delete(path)
+        except StorageError:
+            return
+
+    def _write_facts(self, name: str, entries: Sequence[CacheEntry]) -> str:
         sink = pa.BufferOutputStream()
         pq.write_table(_table(entries), sink, compression="zstd")
         raw = sink.getvalue().to_pybytes()
@@ -186,7 +267,9 @@ class FooterCache:
         self._storage.create(path, raw)
         return path
 
-    def _join(self, facts: Mapping[str, _Facts], wanted: Iterable[tuple[str, str, int]]) -> str | None:
+    def _join(
+        self, facts: Mapping[str, _Facts], wanted: Iterable[tuple[str, str, int]], listed: Sequence[ObjectMeta]
+    ) -> str | None:
         """Join facts files into one and drop what is no longer needed; its path, None if that failed half-way.
 
         Of each file group the newest versions stay, and all that are wanted. Someone who still holds the path of a
@@ -198,15 +281,36 @@ class FooterCache:
         try:
             joined = self._write_facts(f"{CACHE_FOLDER}/{uuid.uuid4().hex}", kept)
             dropped = {entry.filter_place.path for entry in entries.values() if entry.filter_place is not None}
-            for path in [*facts, *sorted(dropped - filters)]:
+            for path in [*facts, *sorted((dropped | _orphans(listed)) - filters)]:
                 self._storage.delete(path)
         except StorageError:
             return None
         return joined
 
 
-def _newest(entries: _Facts, wanted: frozenset[tuple[str, str, int]]) -> list[_Entry]:
-    groups: dict[tuple[str, str], list[tuple[str, _Entry]]] = {}
+def _orphans(listed: Sequence[ObjectMeta]) -> set[str]:
+    """Filters files that are old enough to be named by now, by the store's own clock."""
+    now = max((one.modified_ms for one in listed), default=0)
+    return {one.path for one in listed if one.path.endswith(_FILTERS) and one.modified_ms < now - _ORPHAN_MS}
+
+
+def _runs(places: Sequence[_FilterPlace]) -> Iterator[range]:
+    """Runs of sorted places that one request reads."""
+    start = 0
+    for at in range(1, len(places) + 1):
+        if at < len(places):
+            first, before, this = places[start], places[at - 1], places[at]
+            gap = this.start - before.start - before.length
+            whole = this.start + this.length - first.start
+            if this.path == first.path and gap <= _GAP_BYTES and whole <= _RUN_BYTES:
+                continue
+        if at > start:
+            yield range(start, at)
+        start = at
+
+
+def _newest(entries: _Facts, wanted: frozenset[tuple[str, str, int]]) -> list[CacheEntry]:
+    groups: dict[tuple[str, str], list[tuple[str, CacheEntry]]] = {}
     for entry in entries.values():
         file = parse_base_file(entry.partition, entry.name, entry.size)
         if file is not None:
@@ -218,8 +322,10 @@ def _newest(entries: _Facts, wanted: frozenset[tuple[str, str, int]]) -> list[_E
     return sorted(kept, key=lambda entry: entry.key)
 
 
-def _entries_and_filters(footers: Sequence[tuple[BaseFile, Footer]], filters_path: str) -> tuple[list[_Entry], bytes]:
-    entries: list[_Entry] = []
+def _entries_and_filters(
+    footers: Sequence[tuple[BaseFile, Footer]], filters_path: str
+) -> tuple[list[CacheEntry], bytes]:
+    entries: list[CacheEntry] = []
     parts: list[bytes] = []
     start = 0
     for file, footer in footers:
@@ -229,11 +335,11 @@ def _entries_and_filters(footers: Sequence[tuple[BaseFile, Footer]], filters_pat
             place = _FilterPlace(filters_path, start, len(raw), zlib.crc32(raw))
             parts.append(raw)
             start += len(raw)
-        entries.append(_Entry(file.partition_path, file.name, file.size_bytes, footer, place))
+        entries.append(CacheEntry(file.partition_path, file.name, file.size_bytes, footer.without_filter(), place))
     return entries, b"".join(parts)
 
 
-def _table(entries: Sequence[_Entry]) -> pa.Table:
+def _table(entries: Sequence[CacheEntry]) -> pa.Table:
     records = [
         {
             "partition": entry.partition,
@@ -262,7 +368,7 @@ def _read_facts(raw: bytes) -> _Facts:
         return {}
     if not table.schema.equals(_SCHEMA):
         return {}  # written by another release
-    entries: dict[tuple[str, str, int], _Entry] = {}
+    entries: dict[tuple[str, str, int], CacheEntry] = {}
     for record in table.to_pylist():
         place = None
         if record["filter_path"] is not None:
@@ -277,6 +383,6 @@ def _read_facts(raw: bytes) -> _Facts:
             filter_type=record["filter_type"],
             problem=record["problem"],
         )
-        entry = _Entry(record["partition"], record["file"], record["bytes"], footer, place)
+        entry = CacheEntry(record["partition"], record["file"], record["bytes"], footer, place)
         entries[entry.key] = entry
     return entries

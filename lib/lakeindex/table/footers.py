@@ -123,6 +123,16 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     return head + tail[:-_END_BYTES]
 
 
+def footer_in(data: pa.Buffer, base_file: BaseFile) -> Footer:
+    """The footer of a base file that was just encoded and is whole in memory.
+
+    Raises:
+        TableCorruptError: it is not what a reader would accept.
+    """
+    (length,) = struct.unpack("<I", data.slice(data.size - _END_BYTES, 4).to_pybytes())
+    return parse_footer(data.slice(data.size - _END_BYTES - length, length).to_pybytes(), base_file)
+
+
 def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
     """The footer in its thrift bytes.
 
