@@ -69,6 +69,9 @@ class WriteConfig:
     bucket_rules: str | None = None
     bucket_key_rule: str | None = None
     state_is_global: bool | None = None
+    state_ttl_days: float | None = None
+    state_folder: str | None = None
+    state_partitions: int = 8
     prune_by_ranges: bool = True
     treebased_filter: bool | None = None
     bloom_moves_rows: bool = True
@@ -121,6 +124,7 @@ class CreateConfig:
     bucket_rules: str | None = None
     bucket_key_rule: str | None = None
     state_is_global: bool | None = None
+    state_ttl_days: float | None = None
     complex_key_new_encoding: bool | None = None
     key_generator: KeyGeneratorType | None = None
     hive_style: bool = False
@@ -189,6 +193,13 @@ def _whole(low: int, high: int = 2**62) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _days(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < 1e6:
+        raise ValueError(text)
+    return value
 
 
 def _probability(text: str) -> float:
@@ -270,6 +281,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option(GLOBAL_OPTION, "state_is_global", _flag, _FLAG,
            "STATE: a key is unique in the whole table (`true`) or in its partition. Bound.", True,
            (IndexType.STATE,), "true"),
+    Option("index.state.ttl", "state_ttl_days", _days, "days, 0 or more (0: for ever)",
+           "STATE: keys not written for so long are forgotten, and then looked for in the files. Bound.", True,
+           (IndexType.STATE,), "0.0"),
     Option("hoodie.write.record.merge.mode", "merge_mode", _one_of(MergeMode), _names(MergeMode),
            "Which version of a record wins. Bound when the table is created; default: event time where the table "
            "has an ordering field, else commit time. A table of Hudi's that does not say needs it once.", True),
@@ -328,6 +342,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "How often a run looks up and plans anew because another writer changed the same file groups."),
     Option("lakeindex.parallelism", "parallelism", _whole(0, 10_000), "tasks at once, 0 .. 10000",
            "Tasks that run at once; 0: one per core (local) or Spark's default parallelism."),
+    Option("lakeindex.state.folder", "state_folder", _text, "a path or URL Spark can write to",
+           "STATE: where a new state is kept; default: in the table, if that lies on a local file system."),
+    Option("lakeindex.state.partitions", "state_partitions", _whole(1, 10_000), "1 .. 10000",
+           "STATE: partitions of a new state; a state keeps those it was made with."),
     Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", _whole(1, 10_000), "deltas, 1 .. 10000",
            "Stored index: deltas after which they are folded into what was built."),
     Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",

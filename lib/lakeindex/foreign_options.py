@@ -23,6 +23,7 @@ NOTED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.bloom.index.fileid.key.sorting.enable": "keys are always sorted",
     "hoodie.bucket.index.query.pruning": "`lakeindex get` always uses the index",
     "hoodie.bucket.index.remote.partitioner.enable": "buckets are packed into tasks by cost",
+    "index.bootstrap.enabled": "`lakeindex index build` makes a state from the table",
     "hoodie.combine.before.upsert": "duplicates of a batch are always combined",
     "hoodie.combine.before.delete": "duplicates of a batch are always combined",
 }
@@ -34,6 +35,7 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.bucket.index.min.num.buckets": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
     "hoodie.bucket.index.split.threshold": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
     "hoodie.bucket.index.merge.threshold": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
+    "index.partition.regex": "an index covers every partition, or keys of the others would be doubled",
     "hoodie.metadata.enable": "no metadata table is written; lakeindex.metadata.table says what to do with one",
     "hoodie.metadata.index.bloom.filter.enable": "no metadata table is written; lakeindex.footer.cache keeps filters",
     "hoodie.metadata.index.column.stats.enable": "no metadata table is written; lakeindex.footer.cache keeps key ranges",

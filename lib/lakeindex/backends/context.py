@@ -70,6 +70,7 @@ class StoreContext:
         view: which deltas count.
         runner: the runner, on the driver's side only; a kind that needs an engine asks it.
         work_uri: a folder of this run for what is worked out in it.
+        expected_rows: rows of the table, about, where it is going to be built.
     """
 
     storage: Storage
@@ -80,3 +81,4 @@ class StoreContext:
     view: LogView
     runner: Any = None
     work_uri: str | None = None
+    expected_rows: int = 0

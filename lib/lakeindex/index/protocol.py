@@ -17,7 +17,7 @@ entered before a look-up (see ``stages.index_store``), so that a commit it did n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -48,6 +48,7 @@ class IndexTraits:
         needs_footers: it asks for key ranges, so footers are read (or taken from the cache).
         has_filters: its slices are narrowed by filters, in a stage of their own.
         binds_homes: a new key belongs into one file group: see :meth:`HomeIndex.homes`.
+        answers_batches: its store answers for whole batches (:class:`BatchStore`), on the runner's engine.
         in_process: its store lives in the memory of the driver (:class:`VolatileStore`), which answers there.
     """
 
@@ -55,6 +56,7 @@ class IndexTraits:
     has_filters: bool = False
     binds_homes: bool = False
     in_process: bool = False
+    answers_batches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,17 +244,50 @@ class VolatileStore(Protocol):
         """As :meth:`LocationStore.look_up`."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A whole batch to be looked up by an engine.
+
+    Attributes:
+        tasks: what ``read`` takes; a chunk each.
+        read: module-level function: the keys of a task, a table of chunk, row, key, partition.
+        rows: keys in all.
+        write: module-level function (or a partial of one) that keeps a piece of the answer, a table of chunk, row, partition,
+            file_id, given the piece's number; all rows of a chunk are in one piece.
+    """
+
+    tasks: Sequence[Any]
+    read: Callable[[Any], pa.Table]
+    rows: int
+    write: Callable[[int, pa.Table], Any]
+
+
+@runtime_checkable
+class BatchStore(Protocol):
+    """A store that answers for whole batches."""
+
+    def look_up_batch(self, request: BatchRequest) -> list[Any]:
+        """Look a batch up; what ``request.write`` returned for each piece."""
+
+    def found(self, rows: Rows, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
+        """A chunk's part of an answer: ``rows`` of its ``asked`` keys have these locations. Called by tasks, without a runner."""
+
+
 class LocationStore(Protocol):
     """Where an index that stores locations keeps them. Opened by the driver, and again by each task."""
 
     def generation(self) -> str | None:
-        """Names what was built last, from the store's own data; None if there is nothing: it must be built."""
+        """The generation that the view names, if the store has it, whole; else None: it must be built."""
 
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
         """Start anew with these entries (tables of :data:`DELTA_SCHEMA`, in any order); the rows entered.
 
-        The new content counts, whole, from when the generation is put: a build that dies leaves what was there.
+        The new content lies beside what is there until the log puts the generation into force: a build that dies, or turns
+        out wrong, leaves what was there.
         """
+
+    def retire(self, keep: str | None) -> None:
+        """Remove all generations but one; what a build that died left is among them."""
 
     def drop(self) -> None:
         """Remove everything. Repeating it changes nothing."""
@@ -264,6 +299,9 @@ class LocationStore(Protocol):
             keys: distinct keys.
             partition: partition of all of them; None under a global index, or for any partition.
         """
+
+    def behind(self, names: Sequence[str]) -> Sequence[str]:
+        """Those of the completed deltas that have yet to be applied; none if the store reads the log itself."""
 
     def prepare(self, name: str) -> None:
         """A delta is in the log, its instant not yet completed: write what does no harm should that fail."""

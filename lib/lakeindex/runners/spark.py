@@ -19,6 +19,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.index.keyed import StateSettings
+from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.progress import NoProgress, Progress
 from lakeindex.stages.context import RunSpec
 from lakeindex.storage import open_storage
@@ -51,6 +53,10 @@ class SparkRunner:
     def slots(self) -> int:
         """Tasks that run at once."""
         return self._slots
+
+    def keyed_state(self, folder: str, settings: StateSettings) -> KeyedState:
+        """State on Spark's state store, for an index that is kept there."""
+        return KeyedState(self._session, folder, settings)
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.stages.scheduling.Runner`."""

@@ -17,14 +17,14 @@ import pyarrow as pa
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError, StorageError, TableCorruptError
 from lakeindex.index.key_ranges import KeyRange
-from lakeindex.index.protocol import FileFacts, SliceIndex, StoredIndex
+from lakeindex.index.protocol import BatchStore, FileFacts, SliceIndex, StoredIndex
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import RANGES, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_store import IndexSession
-from lakeindex.stages.locating import LocateTask, StoreRef, locate_chunks
+from lakeindex.stages.locating import LocateTask, StoreRef, ask_engine, locate_chunks
 from lakeindex.stages.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table, read_files
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
@@ -153,7 +153,9 @@ def _ask(
     store = None
     if isinstance(index, StoredIndex):
         context = IndexSession(spec, facts, runner).ready(snapshot, files)
-        store = StoreRef(context.completed, context.view)
+        opened = index.open(context)
+        answers = ask_engine(spec, opened, chunks, attempt) if isinstance(opened, BatchStore) and files else None
+        store = StoreRef(context.completed, context.view, answers)
     locates = [
         LocateTask(
             spec, facts, tuple(chunks[i] for i in numbers), files_part, store, f"{attempt}/candidates/{n:05d}.parquet"

@@ -32,6 +32,7 @@ from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_delta import DeltaTask, FileKeys, KeysTask, joined, put_delta, read_keys, store_context
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.locking import locked
 from lakeindex.table.timeline import Timeline
 
 _ROWS_A_DELTA: Final = 1_000_000
@@ -79,9 +80,16 @@ class IndexSession:
         if self._catch_up(snapshot, files, state):
             state = self._log.load(completed)
             store = self._open(completed, state)
-        store.apply(state.view.deltas)
+        self._apply(store, state)
         _check_count(store, state, self._facts)
         return self._context(completed, state.view)
+
+    def _apply(self, store: LocationStore, state: LogState) -> None:
+        """Completed deltas that the store has not applied: by one writer at a time, in order."""
+        if not store.behind(state.view.deltas):
+            return
+        with locked(self._storage, self._spec.config, f"applying deltas to index {self._facts.index_type}"):
+            store.apply(state.view.deltas)
 
     def prepare(self, snapshot: Snapshot, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
         """Put the delta of a commit that is about to be made into the log.
@@ -115,7 +123,7 @@ class IndexSession:
             completed = Completed.of(Timeline.load(self._storage))
             state = self._log.load(completed)
             store = self._open(completed, state)
-            store.apply(state.view.deltas)
+            self._apply(store, state)
             if len(state.in_force) >= self._spec.config.index_max_deltas:
                 self._fold(store, state)
         except LakeIndexError as error:
@@ -145,7 +153,8 @@ class IndexSession:
         completed = Completed.of(snapshot.timeline)
         state = self._log.load(completed)
         generation = uuid.uuid4().hex
-        store = self._open(completed, replace(state, built=None, in_force=()))
+        context = self._context(completed, replace(state, built=None, in_force=()).view)
+        store = self._open_with(replace(context, expected_rows=sum(f.rows for one in read for f in one.files)))
         rows = store.build(generation, (folder.read_table(one.part) for one in read))
         expected = sum(f.rows for one in read for f in one.files)
         if rows != expected:
@@ -164,6 +173,7 @@ class IndexSession:
                 hint="theirs is in force; build again if that is not what you want",
             )
         self._log.tidy()
+        store.retire(generation)
         return built
 
     def drop(self) -> None:
@@ -255,6 +265,7 @@ class IndexSession:
         built = Built(state.built.number + 1, generation, tuple(state.coverage.values()), folded, rows)
         if self._log.put_built(built):
             self._log.tidy()
+            store.retire(generation)
 
     def _ready_in_process(self, completed: Completed, files: Sequence[BaseFile]) -> StoreContext:
         context = self._context(completed, LogView(""))
@@ -267,7 +278,10 @@ class IndexSession:
         return context
 
     def _open(self, completed: Completed, state: LogState) -> LocationStore:
-        store = self._index.open(self._context(completed, state.view))
+        return self._open_with(self._context(completed, state.view))
+
+    def _open_with(self, context: StoreContext) -> LocationStore:
+        store = self._index.open(context)
         if isinstance(store, VolatileStore):
             raise InvariantError(f"index {self._facts.index_type} keeps nothing", culprit=self._facts.name)
         return store

@@ -12,16 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import WriteConflictError
-from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom import filter_candidates, usable_filter
-from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.index.matching import match_keys
 from lakeindex.model import BaseFile
 from lakeindex.stages.chunks import Chunk, chunk_keys, one_array, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.narrowing import rows_that_may_be_in
 from lakeindex.stages.tagging import NewRows
 from lakeindex.storage.reading import StorageFile
-from lakeindex.table.footers import read_footer
 from lakeindex.write.base_file import RECORD_KEY
 
 
@@ -57,11 +54,7 @@ def _keys_of(spec: RunSpec, chunks: Sequence[Chunk], new: NewRows) -> pa.Array:
 
 def _check_file(spec: RunSpec, file: BaseFile, keys: pa.Array) -> None:
     store = storage_at(spec.table_uri)
-    footer = read_footer(store, file)
-    slices = prune(keys, [KeyRange(footer.min_key, footer.max_key)])
-    first, last = int(slices.from_row[0]), int(slices.to_row[0])
-    bloom = usable_filter(footer.filter_text, footer.filter_type, footer.rows)
-    rows = filter_candidates(bloom, string_buffers(keys), first, last)
+    rows = rows_that_may_be_in(store, file, keys)
     if not len(rows):
         return
     source = pq.ParquetFile(StorageFile(store, file.path, file.size_bytes), pre_buffer=True)

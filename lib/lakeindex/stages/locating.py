@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,24 +14,40 @@ import pyarrow.compute as pc
 from lakeindex.backends.context import Completed, LogView
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
-from lakeindex.index.protocol import FileGroups, Found, Located, RowIndex, StoredIndex
-from lakeindex.pipeline import CANDIDATES
+from lakeindex.index.protocol import BatchRequest, BatchStore, FileGroups, Found, Located, RowIndex, StoredIndex
+from lakeindex.pipeline import CANDIDATES, STAGED_KEY, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part, arrow_schema, columns_of
-from lakeindex.stages.chunks import Chunk, chunk_keys, pack_rows
-from lakeindex.stages.context import RunSpec, TableFacts, run_folder
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, one_array, pack_rows
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_delta import store_context
 from lakeindex.stages.lookup_files import LookupFile, read_files
+from lakeindex.stages.narrowing import rows_that_may_be_in
 
 _BETWEEN = "\x00"
 """Between partition path and file id where both are one text; neither can hold it."""
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """A piece of an engine's answer, and the chunks it is about."""
+
+    part: Part
+    chunks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class StoreRef:
-    """What a task opens the store of a stored index with."""
+    """What a task opens the store of a stored index with.
+
+    Attributes:
+        completed: which instants count.
+        view: which deltas count.
+        answers: what the engine has answered already, of a store that answers whole batches; else None.
+    """
 
     completed: Completed
     view: LogView
+    answers: tuple[Answer, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +79,10 @@ def locate_chunks(task: LocateTask) -> LocateResult:
     rows: list[tuple[int, int, int, bytes]] = []
     unknown = 0
     for chunk in task.chunks:
-        located = ask.locate(chunk_keys(folder, chunk), None if task.facts.is_global else chunk.partition)
+        located = ask.locate(chunk)
         rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in sorted(located.rows.items())]
         unknown += len(located.unknown)
-        if len(located.unknown):
-            packed = pack_rows(located.unknown)
-            rows += [(f.number, chunk.number, len(located.unknown), packed) for f in ask.scope(chunk)]
+        rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in ask.search(chunk, located.unknown)]
     schema = arrow_schema(CANDIDATES)
     columns = columns_of(rows, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
@@ -78,28 +94,90 @@ class _Asker:
 
     def __init__(self, task: LocateTask, files: Sequence[LookupFile]) -> None:
         self._task = task
+        self._folder = run_folder(task.spec)
         self._files = files
         self._groups = FileGroups({(f.file.partition_path, f.file.file_id): f.number for f in files})
         self._index = index_for(task.facts.index)
-        self._store = None
+        self._store: Any = None  # what a kind opens: LocationStore, VolatileStore or BatchStore
         if isinstance(self._index, StoredIndex):
             if task.store is None:
                 raise InvariantError("a stored index is asked, but not opened", culprit=task.facts.name)
             context = store_context(task.spec, task.facts, task.store.completed, task.store.view)
             self._store = self._index.open(context)
 
-    def locate(self, keys: pa.Array, partition: str | None) -> Located:
+    def locate(self, chunk: Chunk) -> Located:
+        """What the index says of a chunk's keys."""
+        keys = chunk_keys(self._folder, chunk)
+        partition = None if self._task.facts.is_global else chunk.partition
+        if isinstance(self._store, BatchStore):
+            return located_in(self._answered(self._store, chunk), self._groups)
         if self._store is not None:
-            return located_in(self._store.look_up(keys, partition), self._groups)
+            found: Found = self._store.look_up(keys, partition)
+            return located_in(found, self._groups)
         if isinstance(self._index, RowIndex):
             return self._index.locate(keys, partition, self._groups)
         raise InvariantError(
             f"index {self._task.facts.index_type} does not answer by row", culprit=self._task.facts.name
         )
 
-    def scope(self, chunk: Chunk) -> list[LookupFile]:
+    def search(self, chunk: Chunk, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Keys that the index cannot say anything about: files in scope that may hold them, by range and filter."""
+        if not len(rows):
+            return
+        keys = chunk_keys(self._folder, chunk).take(pa.array(rows))
         everywhere = self._task.facts.is_global
-        return [f for f in self._files if everywhere or f.file.partition_path == chunk.partition]
+        storage = storage_at(self._task.spec.table_uri)
+        for file in self._files:
+            if everywhere or file.file.partition_path == chunk.partition:
+                mine = rows_that_may_be_in(storage, file.file, keys)
+                if len(mine):
+                    yield file.number, rows[mine]
+
+    def _answered(self, store: BatchStore, chunk: Chunk) -> Found:
+        answers = () if self._task.store is None else self._task.store.answers or ()
+        tables = [self._folder.read_table(a.part) for a in answers if chunk.number in a.chunks]
+        if not tables:
+            nothing = pa.array([], pa.string())
+            return store.found(np.zeros(0, np.int64), nothing, nothing, chunk.rows)
+        table = pa.concat_tables(tables)
+        table = table.filter(pc.equal(table.column("chunk"), chunk.number)).combine_chunks()
+        rows = table.column("row").to_numpy().astype(np.int64)
+        return store.found(rows, one_array(table.column("partition")), one_array(table.column("file_id")), chunk.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedKeys:
+    """A chunk whose keys an engine is asked for."""
+
+    spec: RunSpec
+    chunk: Chunk
+
+
+def read_asked(asked: AskedKeys) -> pa.Table:
+    """Keys of a chunk, as an engine is asked for them: chunk, row, key, partition."""
+    table = chunk_columns(run_folder(asked.spec), asked.chunk, [STAGED_KEY, STAGED_PARTITION])
+    n = table.num_rows
+    return pa.table(
+        {
+            "chunk": pa.array(np.full(n, asked.chunk.number, np.int32)),
+            "row": pa.array(np.arange(n, dtype=np.int32)),
+            "key": table.column(0).cast(pa.string()),
+            "partition": table.column(1).cast(pa.string()),
+        }
+    )
+
+
+def write_answer(spec: RunSpec, folder: str, number: int, answer: pa.Table) -> Answer:
+    """Keep a piece of an engine's answer."""
+    part = run_folder(spec).write_table(f"{folder}/answers/{number:05d}.parquet", answer)
+    return Answer(part, frozenset(answer.column("chunk").to_pylist()))
+
+
+def ask_engine(spec: RunSpec, store: BatchStore, chunks: Sequence[Chunk], folder: str) -> tuple[Answer, ...]:
+    """Ask a store that answers whole batches."""
+    asked = [AskedKeys(spec, chunk) for chunk in chunks]
+    write = partial(write_answer, spec, folder)
+    return tuple(store.look_up_batch(BatchRequest(asked, read_asked, sum(c.rows for c in chunks), write)))
 
 
 def located_in(found: Found, groups: FileGroups) -> Located:

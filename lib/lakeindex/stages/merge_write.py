@@ -101,8 +101,8 @@ def _attempts(
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
     for left in range(spec.config.conflict_retries, -1, -1):
         snapshot = table.snapshot()
-        if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
         facts = replace(facts, index=table.index(snapshot.timeline) or facts.index)
+        if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
             looked_up = look_up(spec, facts, snapshot, staged, runner)
         merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
         try:
