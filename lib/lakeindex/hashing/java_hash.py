@@ -183,6 +183,24 @@ def _hash_old(
         out[row] = h
 
 
+@njit_kernel(READ_BYTES, READ_OFFSETS, numba.uint32[::1])
+def _hash_strings(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], out: npt.NDArray[np.uint32]) -> None:
+    for row in range(len(offsets) - 1):
+        out[row] = _string_hash(data, offsets[row], offsets[row + 1])
+
+
+def string_hashes(keys: StringArray) -> npt.NDArray[np.int32]:
+    """``String.hashCode`` of each key: int32 [n].
+
+    Raises:
+        InvariantError: a key is null.
+    """
+    buffers = string_buffers(keys)
+    out = np.empty(len(buffers), dtype=np.uint32)
+    _hash_strings(buffers.data, buffers.offsets, out)
+    return out.view(np.int32)
+
+
 def bucket_hashes(keys: StringArray, fields: Sequence[str], *, old_rule: bool = False) -> npt.NDArray[np.int32]:
     """``List.hashCode`` of what Hudi hashes of each key: int32 [n].
 

@@ -152,7 +152,9 @@ def _ask(
         return _Answer("ranges", tuple(r.part for r in slices), sum(r.pairs_kept for r in slices), {})
     store = None
     if isinstance(index, StoredIndex):
-        context = IndexSession(spec, facts, runner).ready(snapshot, files)
+        context = IndexSession(spec, facts, runner).ready(
+            snapshot, files, None if facts.is_global else {c.partition for c in chunks}
+        )
         opened = index.open(context)
         answers = ask_engine(spec, opened, chunks, attempt) if isinstance(opened, BatchStore) and files else None
         store = StoreRef(context.completed, context.view, answers)

@@ -9,7 +9,7 @@ log is done before (harmlessly) and after (repeatably).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -21,10 +21,17 @@ from lakeindex.backends.change_log import (
     Delta,
     LogState,
     catch_up_name,
+    new_generation,
 )
 from lakeindex.backends.context import Completed, LogView, StoreContext
 from lakeindex.backends.registry import stored_index_for
-from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, LakeIndexError
+from lakeindex.errors import (
+    IndexDamagedError,
+    IndexNotBuiltError,
+    InvariantError,
+    LakeIndexError,
+    WriteConflictError,
+)
 from lakeindex.index.protocol import DELTA_SCHEMA, Group, LocationStore, VolatileStore
 from lakeindex.model import BaseFile
 from lakeindex.stages.checkpoints import Part
@@ -36,6 +43,8 @@ from lakeindex.table.locking import locked
 from lakeindex.table.timeline import Timeline
 
 _ROWS_A_DELTA: Final = 1_000_000
+_BYTES_A_TASK: Final = 128 * 1024 * 1024
+"""Base files whose keys one task reads, in bytes: it holds them in memory."""
 
 
 class IndexSession:
@@ -53,12 +62,15 @@ class IndexSession:
     def _work(self) -> str:
         return f"{self._spec.run_id}/index/{uuid.uuid4().hex[:12]}"
 
-    def ready(self, snapshot: Snapshot, files: Sequence[BaseFile]) -> StoreContext:
+    def ready(
+        self, snapshot: Snapshot, files: Sequence[BaseFile], partitions: Collection[str] | None = None
+    ) -> StoreContext:
         """Bring the index up to a snapshot.
 
         Args:
             snapshot: the table's state.
             files: live files in scope: all of the table under a global index, else of the touched partitions.
+            partitions: the touched partitions, also those without a file; None: all of the table is in scope.
 
         Returns:
             What tasks open the store with.
@@ -69,15 +81,15 @@ class IndexSession:
         """
         completed = Completed.of(snapshot.timeline)
         if self._index.traits.in_process:
-            return self._ready_in_process(completed, files)
+            return self._ready_in_process(completed, files, partitions)
         state = self._log.load(completed)
         if state.built is None and not snapshot.timeline.completed_writes:
-            self._start_empty(completed)
+            self._start_empty(completed, state)
             state = self._log.load(completed)
         store = self._open(completed, state)
         self._check_built(store, state)
         self._settle(store, state)
-        if self._catch_up(snapshot, files, state):
+        if self._catch_up(snapshot, files, partitions, state):
             state = self._log.load(completed)
             store = self._open(completed, state)
         self._apply(store, state)
@@ -124,7 +136,7 @@ class IndexSession:
             state = self._log.load(completed)
             store = self._open(completed, state)
             self._apply(store, state)
-            if len(state.in_force) >= self._spec.config.index_max_deltas:
+            if len(state.in_force) >= self._spec.config.index_max_deltas and not state.broken:
                 self._fold(store, state)
         except LakeIndexError as error:
             return f"index {self._facts.index_type} is behind {instant} until the next look-up: {error.message}"
@@ -152,25 +164,24 @@ class IndexSession:
         folder = run_folder(self._spec)
         completed = Completed.of(snapshot.timeline)
         state = self._log.load(completed)
-        generation = uuid.uuid4().hex
-        context = self._context(completed, replace(state, built=None, in_force=()).view)
-        store = self._open_with(replace(context, expected_rows=sum(f.rows for one in read for f in one.files)))
-        rows = store.build(generation, (folder.read_table(one.part) for one in read))
+        generation = new_generation(state.next_number)
         expected = sum(f.rows for one in read for f in one.files)
+        context = self._context(completed, replace(state, in_force=()).view)
+        store = self._open_with(replace(context, expected_rows=expected))
+        rows = store.build(generation, (folder.read_table(one.part) for one in read))
         if rows != expected:
             raise InvariantError(
                 f"the table has {expected} rows, but {rows} distinct keys went into the index",
                 culprit=self._facts.name,
                 hint="lakeindex check TABLE lists doubled keys; the index that was there before stays in force",
             )
-        folded = frozenset(d.name for d in state.in_force)
-        number = 1 if state.built is None else state.built.number + 1
-        built = Built(number, generation, tuple(f for one in read for f in one.files), folded, rows)
+        folded = frozenset(d.name for d in state.in_force) | frozenset(state.unreadable)
+        built = Built(state.next_number, generation, tuple(f for one in read for f in one.files), folded, rows)
         if not self._log.put_built(built):
-            raise IndexDamagedError(
-                f"index {self._facts.index_type} was built by somebody else at the same time",
+            raise WriteConflictError(
+                f"index {self._facts.index_type} was built or compacted by somebody else at the same time",
                 culprit=self._facts.name,
-                hint="theirs is in force; build again if that is not what you want",
+                hint="what they made is in force; build again if that is not what you want",
             )
         self._log.tidy()
         store.retire(generation)
@@ -192,14 +203,20 @@ class IndexSession:
         completed = Completed.of(snapshot.timeline)
         return self._open(completed, self._log.load(completed))
 
-    def _start_empty(self, completed: Completed) -> None:
+    def _start_empty(self, completed: Completed, state: LogState) -> None:
         """A table without any row needs no build: its index begins empty."""
-        generation = uuid.uuid4().hex
-        store = self._open(completed, LogState(self._log.folder, None))
+        generation = new_generation(state.next_number)
+        store = self._open(completed, state)
         store.build(generation, ())
-        self._log.put_built(Built(1, generation, (), frozenset(), 0))
+        self._log.put_built(Built(state.next_number, generation, (), frozenset(), 0))
 
     def _check_built(self, store: LocationStore, state: LogState) -> None:
+        if state.built is None and state.numbers:
+            raise IndexDamagedError(
+                f"what says what is in index {self._facts.index_type} of table {self._facts.name} is damaged",
+                culprit=self._log.folder,
+                hint="build it anew: lakeindex index build TABLE. No other index takes its place",
+            )
         held = store.generation()
         if state.built is None or held != state.built.generation:
             what = (
@@ -214,22 +231,32 @@ class IndexSession:
             )
 
     def _settle(self, store: LocationStore, state: LogState) -> None:
-        """Take back deltas of failed instants. The timeline is read after the log: a delta never comes before its instant."""
+        """Take back deltas of failed instants, and forget damaged ones. The timeline is read after the log: a delta never comes
+        before its instant.
+        """
+        self._log.forget(state.unreadable)
         if not state.doubtful:
             return
         now = Completed.of(Timeline.load(self._storage))
         for name in state.doubtful:
             instant = Delta(name).instant
             if not now.has(instant) and instant not in now.pending:
-                store.undo(name)
+                if self._log.is_readable(name):  # else it was never prepared
+                    store.undo(name)
                 self._log.forget([name])
 
-    def _catch_up(self, snapshot: Snapshot, files: Sequence[BaseFile], state: LogState) -> bool:
+    def _catch_up(
+        self,
+        snapshot: Snapshot,
+        files: Sequence[BaseFile],
+        partitions: Collection[str] | None,
+        state: LogState,
+    ) -> bool:
         """Enter the keys of live files that are not covered; whether there were any."""
-        missing, gone = uncovered(files, state.coverage, whole_table=self._facts.is_global)
+        missing, gone = uncovered(files, state.coverage, partitions)
+        gone = tuple(sorted({*gone, *state.broken} - {(f.partition_path, f.file_id) for f in missing}))
         if not missing and not gone:
             return False
-        at = snapshot.instant_time or ""
         deltas: list[tuple[list[CoveredFile], list[Part]]] = [([], [])]
         rows = 0
         for one in self._read_keys(missing):
@@ -239,14 +266,16 @@ class IndexSession:
             rows += one.part.rows
             deltas[-1][0].extend(one.files)
             deltas[-1][1].append(one.part)
+        names: list[str] = [*state.names]
         for number, (covered, parts) in enumerate(deltas):
             groups = tuple(f.group for f in covered)
-            delta = Delta(catch_up_name(at), tuple(covered), gone if number == 0 else (), groups)
-            self._put(delta, parts, state.view)
+            names.append(catch_up_name(snapshot.instant_time, names))
+            self._put(Delta(names[-1], tuple(covered), gone if number == 0 else (), groups), parts, state.view)
         return True
 
     def _read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
-        packs = pack([float(f.size_bytes) for f in files], max(self._runner.slots * 3, len(files) // 16))
+        sizes = [float(f.size_bytes) for f in files]
+        packs = pack(sizes, max(self._runner.slots * 3, len(files) // 16, int(sum(sizes)) // _BYTES_A_TASK))
         tasks = [
             KeysTask(self._spec, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
             for n, numbers in enumerate(packs)
@@ -261,16 +290,18 @@ class IndexSession:
         assert state.built is not None  # a store is only applied to after _check_built
         rows = state.rows
         generation = store.fold()
-        folded = (state.built.folded & frozenset(self._log.names())) | {d.name for d in state.in_force}
-        built = Built(state.built.number + 1, generation, tuple(state.coverage.values()), folded, rows)
+        folded = (state.built.folded & frozenset(state.names)) | {d.name for d in state.in_force}
+        built = Built(state.next_number, generation, tuple(state.coverage.values()), folded, rows)
         if self._log.put_built(built):
             self._log.tidy()
             store.retire(generation)
 
-    def _ready_in_process(self, completed: Completed, files: Sequence[BaseFile]) -> StoreContext:
+    def _ready_in_process(
+        self, completed: Completed, files: Sequence[BaseFile], partitions: Collection[str] | None
+    ) -> StoreContext:
         context = self._context(completed, LogView(""))
         store = _volatile(self._index.open(context))
-        missing, gone = uncovered(files, store.coverage(), whole_table=self._facts.is_global)
+        missing, gone = uncovered(files, store.coverage(), partitions)
         folder = run_folder(self._spec)
         store.enter(DELTA_SCHEMA.empty_table(), (), gone)
         for one in self._read_keys(missing):
@@ -291,23 +322,22 @@ class IndexSession:
 
 
 def uncovered(
-    files: Sequence[BaseFile], coverage: Mapping[Group, CoveredFile], *, whole_table: bool
+    files: Sequence[BaseFile], coverage: Mapping[Group, CoveredFile], partitions: Collection[str] | None
 ) -> tuple[tuple[BaseFile, ...], tuple[Group, ...]]:
     """Live files whose keys an index does not know, and covered file groups that are no more.
 
     Args:
         files: the live files in scope.
         coverage: what the index covers.
-        whole_table: the scope is the whole table; else the partitions of ``files``.
+        partitions: the partitions in scope; None: all of the table.
     """
     live = {(f.partition_path, f.file_id) for f in files}
-    partitions = {f.partition_path for f in files}
     missing = []
     for file in files:
         covered = coverage.get((file.partition_path, file.file_id))
         if covered is None or covered.name != file.name:
             missing.append(file)
-    gone = (g for g in coverage if g not in live and (whole_table or g[0] in partitions))
+    gone = (g for g in coverage if g not in live and (partitions is None or g[0] in partitions))
     return tuple(missing), tuple(sorted(gone))
 
 

@@ -242,7 +242,10 @@ class _Merge:
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
 
         guards = PublishGuards(recheck, self._snapshot.timeline.completed_write_times)
-        covered = [CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows) for w in written]
+        covered = [
+            CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
+            for w in written
+        ]
         deltas = [w.delta for w in written if w.delta is not None]
         if self._stored is not None:
             self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
