@@ -10,7 +10,7 @@ PYTHON = $(shell sh scripts/find_python.sh)
 BIN := .venv/bin
 WORKERS ?= 2
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or kill or model or dag_spark or demo
+APART := interop or s3 or hbase or kill or model or dag_spark or demo
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -60,6 +60,14 @@ kill: setup ## writers killed at random times; the next run needs no hand
 .PHONY: s3
 s3: setup ## the storage contract on an S3 server in a process of its own
 	@$(RUN) $(BIN)/python scripts/s3_server.py -- $(BIN)/pytest -m s3
+
+.PHONY: hbase
+hbase: setup ## start an HBase of one's own and print host:port of its Thrift server (stop: scripts/hbase_server.py stop)
+	@$(BIN)/python scripts/hbase_server.py start
+
+.PHONY: test-hbase
+test-hbase: setup ## the HBASE index on a real HBase, which is restarted and killed meanwhile, beside Hudi 0.15
+	@$(RUN) $(BIN)/python scripts/hbase_server.py run -- $(BIN)/pytest -m hbase --timeout 600 tests/hbase
 
 .PHONY: interop
 interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other way round
