@@ -11,9 +11,12 @@ from collections.abc import Callable
 import pytest
 
 from lakeindex.api import LakeTable
+from lakeindex.config import parse_options
 from lakeindex.errors import TableExistsError
 from lakeindex.runners.local import LocalRunner
+from lakeindex.services.rescaling import rescale_table
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.model.harness import Operation, fail_every_call
 
@@ -67,6 +70,36 @@ def upsert(index: str) -> Operation:
     )
 
 
+def rescale_to(count: int) -> None:
+    config = parse_options(OPTIONS)
+    rescale_table(TABLE, LocalRunner(1), buckets=count, config=config)
+
+
+def rescaled_table_equals(batches: list[list[Row]], buckets: int) -> Callable[[MemoryStorage], None]:
+    check = table_equals(batches, is_global=False)
+
+    def check_all(store: MemoryStorage) -> None:
+        check(store)
+        table = Table.open(store)
+        assert {int(file.file_id[:8]) for file in table.snapshot().base_files_all()} <= set(range(buckets))
+        spec = table.index()
+        assert spec is not None
+        assert spec.option("hoodie.bucket.index.num.buckets") == str(buckets)
+        batch_of_operation(store, SECOND, "afterwards")
+        table_equals([*batches, SECOND], is_global=False)(store)
+
+    return check_all
+
+
+RESCALE = Operation(
+    "rescale",
+    prepare=prepared("BUCKET"),
+    run=lambda _: rescale_to(3),
+    check=rescaled_table_equals([FIRST], 3),
+    store=lambda: MemoryStorage.named("pipeline"),
+)
+
+
 def create(store: MemoryStorage) -> None:
     """As a user: create, and after an error look whether it is there."""
     try:
@@ -79,7 +112,7 @@ def is_empty_table(_: MemoryStorage) -> None:
     assert content_of(LakeTable(TABLE)) == set()
 
 
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "BUCKET"])
 def test_upsert_survives_some_failing_calls(index: str):
     report = fail_every_call(upsert(index), every=9)
     assert report.histories > 10
@@ -87,9 +120,21 @@ def test_upsert_survives_some_failing_calls(index: str):
 
 @pytest.mark.model
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM"])
+@pytest.mark.parametrize("index", ["BLOOM", "GLOBAL_BLOOM", "BUCKET"])
 def test_upsert_survives_every_failing_call(index: str):
     report = fail_every_call(upsert(index))
+    assert report.histories > 100
+
+
+def test_rescale_survives_some_failing_calls():
+    report = fail_every_call(RESCALE, every=5)
+    assert report.histories > 20
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+def test_rescale_survives_every_failing_call():
+    report = fail_every_call(RESCALE)
     assert report.histories > 100
 
 

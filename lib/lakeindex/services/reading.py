@@ -134,24 +134,49 @@ def write_rows(
         TableError: as :func:`read_rows`.
         UsageError: as :func:`read_rows`, or ``out`` cannot be written.
     """
+    _check_out(out)
+    source = row_source(uri, as_of=as_of, since=since)
+    rows, size = _put(out, lambda spool: _write_all(source, spool, step or _no_step))
+    past = source.past
+    table = past.table
+    return ReadSummary(
+        table.name, table.uri, past.snapshot.instant_time, past.as_of, past.since, rows, len(source.files), out, size
+    )
+
+
+def write_table(rows: pa.Table, out: str) -> int:
+    """Write rows into one Parquet file, as :func:`write_rows` does; its size.
+
+    Raises:
+        UsageError: ``out`` cannot be written.
+    """
+    _check_out(out)
+
+    def write(path: Path) -> int:
+        pq.write_table(rows, path, compression="zstd")
+        return rows.num_rows
+
+    return _put(out, write)[1]
+
+
+def _check_out(out: str) -> None:
     if not out.strip("/") or out.endswith("/") or Path(out).is_dir():
         raise UsageError(f"--out cannot be {out!r}: it is a folder", culprit=out, hint="name a file")
-    source = row_source(uri, as_of=as_of, since=since)
+
+
+def _put(out: str, write: Callable[[Path], int]) -> tuple[int, int]:
+    """Let a file be written and put it in one piece; rows and bytes."""
     remote = "://" in out
     folder = tempfile.gettempdir() if remote else str(Path(out).absolute().parent)
     with _spool(folder, out) as spool:
-        rows = _write_all(source, spool, step or _no_step)
+        rows = write(spool)
         size = spool.stat().st_size
         if remote:
             parent, name = posixpath.split(out)
             storage_at(parent).write(name, spool.read_bytes())
         else:
             spool.replace(out)
-    past = source.past
-    table = past.table
-    return ReadSummary(
-        table.name, table.uri, past.snapshot.instant_time, past.as_of, past.since, rows, len(source.files), out, size
-    )
+    return rows, size
 
 
 def _write_all(source: RowSource, path: Path, step: Step) -> int:

@@ -1,0 +1,152 @@
+"""Change the number of buckets of a table, or make a bucket table of another: one replacecommit that rewrites whole partitions.
+
+Rows keep everything, also their commit time and sequence number; only the file's name changes, as in Hudi's clustering. The
+count in force changes in the same instant (see :mod:`lakeindex.table.index_changes`). Before it is published, the digest of all
+rows as they were read is compared with that of all rows as they are read back from the new files.
+
+Every step can be killed: the run has one id, made from what is asked of which state, so that the same command goes on with the
+same plan and the same pieces.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import UsageError
+from lakeindex.index.bucket_layout import BucketLayout, layout_of
+from lakeindex.model import IndexType
+from lakeindex.services.opening import absolute
+from lakeindex.services.rescale_run import OPERATION, OpenedTable, Rescale, RescaledPartition, RescaleSummary
+from lakeindex.stages.context import storage_at
+from lakeindex.stages.scheduling import Runner
+from lakeindex.stages.table_facts import bind_for_write, facts_of
+from lakeindex.table.commit import AlreadyDone, begin_write
+from lakeindex.table.handle import Table
+
+__all__ = ["RescaleSummary", "RescaledPartition", "migrate_to_buckets", "rescale_table"]
+
+
+def rescale_table(
+    uri: str,
+    runner: Runner,
+    *,
+    buckets: int | None = None,
+    partitions: Mapping[str, int] | None = None,
+    config: WriteConfig | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+) -> RescaleSummary:
+    """Give a bucket table, or some of its partitions, another number of buckets.
+
+    Args:
+        uri: the table.
+        runner: schedules the tasks.
+        buckets: one count for the whole table, partitions to come included; rules by partition are dropped.
+        partitions: or counts of some partitions that are there.
+        config: file encoding, lease, waiting times, metadata table policy; the options of the index if nothing is bound yet.
+        dry_run: say what would be rewritten, and do nothing.
+        force: take any pending instant of another writer for dead.
+
+    Returns:
+        What was done; ``noop`` if the table was so already.
+
+    Raises:
+        UsageError: not a bucket table, no such partition, or neither or both of the counts are given.
+        TableCorruptError: a key is stored twice in a bucket, or a file cannot be read.
+        ConflictError: other writers are in the way for good; nothing was published.
+        InvariantError: the new files would not hold the same rows; nothing was published.
+    """
+    if (buckets is None) == (not partitions):
+        raise UsageError(
+            "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
+        )
+    settings = config or WriteConfig()
+    opened = _open(uri, settings)
+    if opened.index.index_type is not IndexType.BUCKET:
+        raise UsageError(
+            f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
+            culprit=opened.table.uri,
+            hint="`lakeindex index migrate TABLE --to BUCKET` makes a bucket table of it",
+        )
+    layout = layout_of(opened.index)
+    if buckets is not None:
+        target = layout.with_count(buckets)
+    else:
+        counts = dict(partitions or {})
+        for path in sorted(counts.keys() - set(opened.snapshot.partitions())):
+            raise UsageError(
+                f"there is no partition {path!r}", culprit=path, hint="`lakeindex inspect` lists the partitions"
+            )
+        target = layout.with_partitions(counts)
+    return _rewrite(opened, layout, target, runner, settings, dry_run=dry_run, force=force)
+
+
+def migrate_to_buckets(
+    uri: str,
+    layout: BucketLayout,
+    runner: Runner,
+    *,
+    config: WriteConfig | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+) -> RescaleSummary:
+    """Make a bucket table of a table with another index: every partition is rewritten, as :func:`rescale_table` does.
+
+    Args:
+        uri: the table.
+        layout: its buckets; without fields, all fields of the record key are hashed.
+        runner: schedules the tasks.
+        config: as for :func:`rescale_table`.
+        dry_run: say what would be rewritten, and do nothing.
+        force: take any pending instant of another writer for dead.
+
+    Raises:
+        UsageError: it is a bucket table already.
+        TableCorruptError, ConflictError, InvariantError: as :func:`rescale_table`.
+    """
+    settings = config or WriteConfig()
+    opened = _open(uri, settings)
+    if opened.index.index_type is IndexType.BUCKET:
+        raise UsageError(
+            f"table {opened.table.name} has buckets already",
+            culprit=opened.table.uri,
+            hint="change their number with `lakeindex rescale`",
+        )
+    named = replace(layout, fields=layout.fields or tuple(opened.table.properties.key_fields))
+    return _rewrite(opened, None, named, runner, settings, dry_run=dry_run, force=force)
+
+
+def _open(uri: str, config: WriteConfig) -> OpenedTable:
+    table = Table.open(storage_at(absolute(uri)))
+    table.check_writable(config.metadata_table)
+    snapshot = table.snapshot()
+    bound = bind_for_write(table, snapshot, config)
+    return OpenedTable(bound, snapshot, facts_of(bound, snapshot, config))
+
+
+def _rewrite(
+    opened: OpenedTable,
+    layout: BucketLayout | None,
+    target: BucketLayout,
+    runner: Runner,
+    config: WriteConfig,
+    *,
+    dry_run: bool,
+    force: bool,
+) -> RescaleSummary:
+    started = time.perf_counter()
+    work = Rescale(opened, layout, target, runner, config)
+    plan = work.partitions(opened.snapshot)
+    if dry_run or (target == layout and not plan):
+        return work.summary(opened.snapshot, None, (), started, noop=not plan and target == layout, dry_run=dry_run)
+    identity = work.identity()
+    session = begin_write(opened.table, identity, OPERATION, config, force=force)
+    if isinstance(session, AlreadyDone):
+        return replace(work.summary(opened.snapshot, session.instant, (), started), noop=True)
+    try:
+        return work.run(session, identity, started)
+    finally:
+        session.close()
