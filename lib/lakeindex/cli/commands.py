@@ -9,6 +9,7 @@ import click
 from lakeindex.cli.creating import create, options
 from lakeindex.cli.group import LakeGroup
 from lakeindex.cli.looking import check, history, inspect, read
+from lakeindex.cli.rescaling import rescale
 from lakeindex.cli.rolling_back import rollback
 from lakeindex.cli.writing import delete, upsert
 
@@ -25,5 +26,5 @@ def main() -> None:
     """
 
 
-for _command in (create, upsert, delete, inspect, history, check, read, rollback, options):
+for _command in (create, upsert, delete, inspect, history, check, read, rollback, rescale, options):
     main.add_command(_command)
