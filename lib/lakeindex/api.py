@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from lakeindex.runners.progress import Progress
     from lakeindex.services.check_report import CheckReport
+    from lakeindex.services.getting import GetResult
+    from lakeindex.services.getting_keys import KeySet
     from lakeindex.services.history import HistoryEntry
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.scheduling import Runner
@@ -68,6 +70,41 @@ class LakeTable:
         from lakeindex.services.reading import read_rows
 
         return read_rows(self.uri, as_of=as_of, since=since)
+
+    def get(
+        self,
+        keys: KeySet,
+        *,
+        partition: str | None = None,
+        columns: Sequence[str] | None = None,
+        as_of: str | None = None,
+        options: Mapping[str, str] | None = None,
+        runner: Runner | str = "local",
+        master: str | None = None,
+        progress: Progress | None = None,
+    ) -> GetResult:
+        """The rows of some record keys: the index says which files to look into, and only what is needed of them is read.
+
+        Args:
+            keys: record keys as they are stored: texts, an Arrow column or table of them, or a ``pathlib.Path`` of a file
+                with one key a line, or of a Parquet file. Of a table with a complex key: ``a:1,b:2``.
+            partition: only rows of this partition path.
+            columns: columns to return; all, meta columns first, if not given.
+            as_of: an instant or ISO time, inclusive: rows as they were then.
+            options: ``hoodie.*`` and ``lakeindex.*`` options, such as the address of a store.
+            runner: ``local``, ``spark``, or a runner; the rows come to this process.
+            master: Spark master, if a session has to be made.
+            progress: told about the steps.
+
+        Returns:
+            ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
+        """
+        from lakeindex.services.getting import get_rows
+
+        chosen = _runner(runner, parse_options(options or {}).parallelism, master, progress)
+        return get_rows(
+            _absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=as_of, options=options
+        )
 
     def history(self) -> tuple[HistoryEntry, ...]:
         """All instants of the active timeline, newest first."""

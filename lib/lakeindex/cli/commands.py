@@ -7,6 +7,7 @@ from importlib import metadata
 import click
 
 from lakeindex.cli.creating import create, options
+from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
 from lakeindex.cli.looking import check, history, inspect, read
 from lakeindex.cli.rescaling import rescale
@@ -26,5 +27,5 @@ def main() -> None:
     """
 
 
-for _command in (create, upsert, delete, inspect, history, check, read, rollback, rescale, options):
+for _command in (create, upsert, delete, inspect, history, check, read, get, rollback, rescale, options):
     main.add_command(_command)

@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 if TYPE_CHECKING:
     from lakeindex.services.check_report import CheckReport
     from lakeindex.services.creating import CreatedTable
+    from lakeindex.services.getting import GetResult
     from lakeindex.services.history import HistoryEntry, TableHistory
     from lakeindex.services.inspection import Column, SizeBucket, TableInspection
     from lakeindex.services.reading import ReadSummary
@@ -21,6 +22,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
 _SHOWN_COLUMNS: Final = 40
 _MOST_VIOLATIONS: Final = 50
+_SHOWN_ROWS: Final = 200
 
 
 def human_bytes(size: int) -> str:
@@ -215,6 +217,34 @@ def show_read(console: Console, summary: ReadSummary) -> None:
         + (f" written after {summary.since}" if summary.since else "")
         + f" from {_count(summary.files)} files to {escape(summary.out)} ({human_bytes(summary.bytes_written)})"
     )
+
+
+def show_get(console: Console, found: GetResult) -> None:
+    """Rows by key; what it took goes to stderr."""
+    if found.out is not None:
+        console.print(f"{_count(found.rows.num_rows)} rows to {escape(found.out)}")
+    elif found.rows.num_rows:
+        grid = _grid(*found.rows.column_names, text=found.rows.num_columns)
+        for row in found.rows.slice(0, _SHOWN_ROWS).to_pylist():
+            grid.add_row(*("" if value is None else escape(str(value)) for value in row.values()))
+        console.print(grid)
+        more = found.rows.num_rows - _SHOWN_ROWS
+        if more > 0:
+            console.print(f"and {_count(more)} more (--json or --out FILE.parquet gives them all)")
+    for key in found.missing[:_SHOWN_ROWS]:
+        console.print(f"not there: {escape(key)}")
+    if len(found.missing) > _SHOWN_ROWS:
+        console.print(f"and {_count(len(found.missing) - _SHOWN_ROWS)} more that are not there")
+    took = found.report
+    to_stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+    to_stderr.print(
+        f"{_count(took.rows)} rows of {_count(took.keys)} keys: {took.index_type} left {_count(took.files_opened)} of "
+        f"{_count(took.files)} files, {_count(took.row_groups_searched)} of {_count(took.row_groups)} row groups searched, "
+        f"{_count(took.row_groups_read)} read; {human_bytes(took.bytes_read)} in {_count(took.requests)} requests, "
+        f"{took.seconds:.2f} s"
+    )
+    for note in took.notes:
+        to_stderr.print(f"note: {escape(note)}")
 
 
 def show_rollback(console: Console, summary: RollbackSummary) -> None:

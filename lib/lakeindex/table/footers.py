@@ -83,15 +83,42 @@ def read_footer(storage: Storage, base_file: BaseFile, *, want_filter: bool = Tr
     Raises:
         TableCorruptError: the file is missing, or its footer cannot be read.
     """
+    return parse_footer(_bytes_of(storage, base_file), base_file, want_filter=want_filter)
+
+
+def _bytes_of(storage: Storage, base_file: BaseFile) -> bytes:
     try:
-        raw = read_footer_bytes(storage, base_file)
+        return read_footer_bytes(storage, base_file)
     except ObjectNotFoundError:
         raise TableCorruptError(
             f"base file {base_file.path} is missing",
             culprit=base_file.path,
             hint="restore the file, or roll back the commit that wrote it",
         ) from None
-    return parse_footer(raw, base_file, want_filter=want_filter)
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What it takes to read parts of a base file.
+
+    Attributes:
+        footer: what the footer says, with its filter.
+        metadata: the parsed Parquet footer.
+        key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes); None where it has none.
+    """
+
+    footer: Footer
+    metadata: pq.FileMetaData
+    key_ends: tuple[tuple[bytes, bytes] | None, ...]
+
+
+def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
+    """The footer of a base file, and what is needed to read parts of the file without reading the footer again.
+
+    Raises:
+        TableCorruptError: as :func:`read_footer`.
+    """
+    return _parse(_bytes_of(storage, base_file), base_file, want_filter=True)
 
 
 def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
@@ -139,6 +166,10 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     Raises:
         TableCorruptError: the bytes cannot be read, or contradict the file.
     """
+    return _parse(raw, base_file, want_filter=want_filter).footer
+
+
+def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
     metadata, schema = _metadata(raw, base_file)
     row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
@@ -153,7 +184,7 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
     if not _checksum_agrees(filter_text, entries):
         problems.append("key range or bloom filter is damaged: their checksum does not agree")
         ends, text = None, None
-    return Footer(
+    footer = Footer(
         rows=metadata.num_rows,
         row_group_rows=row_group_rows,
         min_key=ends[0] if ends else None,
@@ -164,6 +195,7 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
         arrow_schema=schema,
         key_value=entries,
     )
+    return FileLayout(footer, metadata, tuple(chunk_ends))
 
 
 def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema]:

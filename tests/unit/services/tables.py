@@ -16,9 +16,9 @@ Change = Callable[[pa.Table], pa.Table]
 def live_files(table: Path) -> list[Path]:
     """Newest base file of each group, by path. For tables without replaced groups."""
     newest: dict[tuple[Path, str], Path] = {}
-    for path in sorted(table.rglob("*.parquet"), key=lambda p: p.stem.rsplit("_", 1)[1]):
-        if ".hoodie" not in path.parts:
-            newest[path.parent, path.name.split("_", 1)[0]] = path
+    data = (path for path in table.rglob("*.parquet") if ".hoodie" not in path.parts)
+    for path in sorted(data, key=lambda p: p.stem.rsplit("_", 1)[1]):
+        newest[path.parent, path.name.split("_", 1)[0]] = path
     return sorted(newest.values())
 
 
