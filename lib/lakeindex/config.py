@@ -101,6 +101,10 @@ class WriteConfig:
     parallelism: int = 0
     keep_runs: int = 10
     index_max_deltas: int = 10
+    record_min_shards: int = 10
+    record_max_shards: int = 10_000
+    record_shard_bytes: int = 1_073_741_824
+    record_growth: float = 2.0
     notes: tuple[str, ...] = ()
 
     def moves_rows(self, index_type: IndexType) -> bool:
@@ -198,6 +202,13 @@ def _whole(low: int, high: int = 2**62) -> Callable[[str], int]:
 def _days(text: str) -> float:
     value = float(text)
     if not 0.0 <= value < 1e6:
+        raise ValueError(text)
+    return value
+
+
+def _growth(text: str) -> float:
+    value = float(text)
+    if not 1.0 <= value < 1e6:
         raise ValueError(text)
     return value
 
@@ -348,6 +359,18 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "STATE: partitions of a new state; a state keeps those it was made with."),
     Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", _whole(1, 10_000), "deltas, 1 .. 10000",
            "Stored index: deltas after which they are folded into what was built."),
+    Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", _whole(1, 100_000), "1 .. 100000",
+           "RECORD: least number of shards; with an equal maximum, the number."),
+    Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", _whole(1, 100_000), "1 .. 100000",
+           "RECORD: greatest number of shards."),
+    Option("hoodie.metadata.record.index.max.filegroup.size", "record_shard_bytes", _whole(48), "bytes, 48 or more",
+           "RECORD: size of a shard, at 48 bytes a key, that a build and a compaction aim at."),
+    Option("hoodie.metadata.record.index.growth.factor", "record_growth", _growth, "1 or more",
+           "RECORD: growth of the table that shards are made for."),
+    Option("hoodie.metadata.global.record.level.index.min.filegroup.count", "record_min_shards", _whole(1, 100_000),
+           "1 .. 100000", "The same as of Hudi 1.1."),
+    Option("hoodie.metadata.global.record.level.index.max.filegroup.count", "record_max_shards", _whole(1, 100_000),
+           "1 .. 100000", "The same as of Hudi 1.1."),
     Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
 )

@@ -23,6 +23,10 @@ NOTED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.bloom.index.fileid.key.sorting.enable": "keys are always sorted",
     "hoodie.bucket.index.query.pruning": "`lakeindex get` always uses the index",
     "hoodie.bucket.index.remote.partitioner.enable": "buckets are packed into tasks by cost",
+    "hoodie.metadata.record.level.index.min.filegroup.count": "one set of shards serves all partitions: see "
+    "hoodie.metadata.record.index.min.filegroup.count",
+    "hoodie.metadata.record.level.index.max.filegroup.count": "one set of shards serves all partitions: see "
+    "hoodie.metadata.record.index.max.filegroup.count",
     "index.bootstrap.enabled": "`lakeindex index build` makes a state from the table",
     "hoodie.combine.before.upsert": "duplicates of a batch are always combined",
     "hoodie.combine.before.delete": "duplicates of a batch are always combined",

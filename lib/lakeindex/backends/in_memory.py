@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.backends.change_log import CoveredFile
-from lakeindex.backends.context import LogView, StoreContext
+from lakeindex.backends.context import StoreContext
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.protocol import Found, Group, IndexTraits
 from lakeindex.model import IndexSpec
@@ -100,9 +100,9 @@ class InMemoryIndex:
         """The map of a table."""
         return InMemoryStore(context.storage.uri)
 
-    def arrange(self, delta: pa.Table, view: LogView) -> Sequence[pa.Table]:
+    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
         """There is no log."""
-        del view
+        del context
         return [delta]
 
 

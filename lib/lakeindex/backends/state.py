@@ -322,9 +322,9 @@ class StateIndex:
         """The state of a table."""
         return StateStore(context)
 
-    def arrange(self, delta: pa.Table, view: LogView) -> Sequence[pa.Table]:
+    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
         """A delta is taken in whole."""
-        del view
+        del context
         return [delta]
 
 

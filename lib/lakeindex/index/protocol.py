@@ -212,12 +212,12 @@ class StoredIndex(Index, Protocol):
             StorageError: it cannot be reached; nothing was written.
         """
 
-    def arrange(self, delta: pa.Table, view: Any) -> Sequence[pa.Table]:
+    def arrange(self, delta: pa.Table, context: Any) -> Sequence[pa.Table]:
         """The row groups in which a delta, sorted by key, is kept in the log.
 
         Args:
             delta: of :data:`DELTA_SCHEMA`.
-            view: a :class:`lakeindex.backends.context.LogView`: what it is put beside.
+            context: a :class:`lakeindex.backends.context.StoreContext`: what it is put beside.
         """
 
 

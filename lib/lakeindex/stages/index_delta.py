@@ -45,6 +45,7 @@ class DeltaTask:
     facts: TableFacts
     delta: Delta
     parts: tuple[Part, ...]
+    completed: Completed
     view: LogView
 
 
@@ -95,7 +96,8 @@ def put_delta(task: DeltaTask) -> Delta:
     )
     index = stored_index_for(task.facts.index)
     log = ChangeLog(storage_at(task.spec.table_uri), task.facts.index_type)
-    log.put(delta, index.arrange(table, task.view))
+    context = store_context(task.spec, task.facts, task.completed, task.view)
+    log.put(delta, index.arrange(table, context))
     return delta
 
 

@@ -117,7 +117,7 @@ class IndexSession:
         completed = Completed.of(snapshot.timeline)
         state = self._log.load(completed)
         delta = Delta(instant, tuple(written))
-        self._put(delta, parts, state.view)
+        self._put(delta, parts, completed, state.view)
         self._open(completed, state).prepare(instant)
 
     def committed(self, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> str | None:
@@ -270,7 +270,8 @@ class IndexSession:
         for number, (covered, parts) in enumerate(deltas):
             groups = tuple(f.group for f in covered)
             names.append(catch_up_name(snapshot.instant_time, names))
-            self._put(Delta(names[-1], tuple(covered), gone if number == 0 else (), groups), parts, state.view)
+            delta = Delta(names[-1], tuple(covered), gone if number == 0 else (), groups)
+            self._put(delta, parts, Completed.of(snapshot.timeline), state.view)
         return True
 
     def _read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
@@ -282,8 +283,8 @@ class IndexSession:
         ]
         return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover").values
 
-    def _put(self, delta: Delta, parts: Sequence[Part], view: LogView) -> None:
-        task = DeltaTask(self._spec, self._facts, delta, tuple(parts), view)
+    def _put(self, delta: Delta, parts: Sequence[Part], completed: Completed, view: LogView) -> None:
+        task = DeltaTask(self._spec, self._facts, delta, tuple(parts), completed, view)
         run_tasks(self._runner, put_delta, [task], "index: write the delta")
 
     def _fold(self, store: LocationStore, state: LogState) -> None:

@@ -26,13 +26,16 @@ SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(Healt
 MOVE_OPTIONS = {
     "GLOBAL_BLOOM": "hoodie.bloom.index.update.partition.path",
     "GLOBAL_SIMPLE": "hoodie.simple.index.update.partition.path",
+    "RECORD_INDEX": "hoodie.record.index.update.partition.path",
 }
 
 
 @SLOW
 @given(
     BATCHES,
-    st.sampled_from(["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "INMEMORY"]),
+    st.sampled_from(
+        ["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "INMEMORY", "RECORD_INDEX", "RECORD_LEVEL_INDEX"]
+    ),
     st.booleans(),
     st.booleans(),
 )
@@ -43,6 +46,7 @@ def test_upsert_any_batches_equal_a_dictionary(batches: list[list[Row]], index: 
         "lakeindex.chunk.rows": "3",
         "lakeindex.parquet.row.group.rows": "2",
         "hoodie.parquet.small.file.limit": "0" if moves else "104857600",
+        "hoodie.metadata.compact.max.delta.commits": "2",
     }
     if index in MOVE_OPTIONS:
         options[MOVE_OPTIONS[index]] = str(moves).lower()
