@@ -56,7 +56,8 @@ def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport
 def _check(table: Table, runner: Runner) -> Findings:
     timeline = table.load_timeline()
     checked_timeline = check_timeline(table, timeline)
-    scope = "table" if table.binding is not None and table.binding.index.is_global else "partition"
+    index = table.index(timeline)
+    scope = "table" if index is not None and index.is_global else "partition"
     try:
         snapshot = table.snapshot()
         committed = Committed.of(checked_timeline.commits)

@@ -139,7 +139,7 @@ def inspect_table(uri: str) -> TableInspection:
     live = found.base_files_all()
     sorted_out = [found.files_of(path) for path in found.partitions()]
     older = [file for one in sorted_out for file in (*one.older, *one.doubles)]
-    properties, binding, refusal = table.properties, table.binding, _refusal(table)
+    properties, binding, index, refusal = table.properties, table.binding, table.index(timeline), _refusal(table)
     declared = properties.declared_merge_mode if binding is None else binding.merge_mode
     last = timeline.last_completed_write_time
     return TableInspection(
@@ -153,7 +153,7 @@ def inspect_table(uri: str) -> TableInspection:
         key_generator=properties.key_generator,
         hive_style=properties.hive_style,
         merge_mode=declared,
-        index_type=None if binding is None else binding.index_type,
+        index_type=None if index is None else index.index_type,
         complex_key_new_encoding=None if binding is None else binding.complex_key_new_encoding,
         bound=binding is not None,
         metadata_partitions=properties.metadata_partitions,
