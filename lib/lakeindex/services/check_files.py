@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeindex.backends.registry import index_for
 from lakeindex.bloom import BloomFilter, FilterProblem, marks, parse_filter
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_order import java_min_max, java_order_key
-from lakeindex.model import BaseFile
+from lakeindex.index.protocol import HomeIndex
+from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.services.aligning import align, damaged, open_base_file, row_schema
 from lakeindex.services.check_report import Broken, Checked, Findings, Violation
 from lakeindex.services.hashed_keys import Hashes, hashes_of, save_hashes
@@ -47,6 +49,7 @@ class FileTask:
         may_lie_elsewhere: rows may lie in another partition than their columns say: under a global index an update
             can leave a row where it is (``hoodie.bloom.index.update.partition.path=false``).
         hashes: where to leave the hashes of the file's keys.
+        index: the index in force, if there is one; one that places keys is asked whether each is where it belongs.
     """
 
     uri: str
@@ -57,6 +60,7 @@ class FileTask:
     keys: KeySpec | None
     may_lie_elsewhere: bool
     hashes: Path
+    index: IndexSpec | None = None
 
 
 def check_file(task: FileTask) -> Findings:
@@ -98,6 +102,8 @@ class _WholeFile:
         self._generator = None if task.keys is None else KeyGenerator(task.keys)
         self._entries = _text_entries(source.metadata)
         self._filter = self._parse_filter()
+        index = None if task.index is None else index_for(task.index)
+        self._index = index if isinstance(index, HomeIndex) else None
         self._rows = 0
         self._recomputed = 0
         self._ends: tuple[str, str] | None = None
@@ -117,6 +123,7 @@ class _WholeFile:
         self._rows += rows.num_rows
         self._check_meta(rows)
         keys = plain_strings(rows.column(RECORD_KEY)).drop_null()
+        self._check_home(keys)
         self.hashes.append(hashes_of(keys))
         self._check_range_and_filter(keys)
         self._check_keys(rows)
@@ -186,6 +193,14 @@ class _WholeFile:
                 self._say(Broken.META_COLUMNS, COMMIT_TIME, f"{COMMIT_TIME} {time} is newer than the file")
             elif not self._task.timeline.is_visible(time):
                 self._say(Broken.META_COLUMNS, COMMIT_TIME, f"{COMMIT_TIME} {time} is no completed commit")
+
+    def _check_home(self, keys: pa.Array) -> None:
+        if self._index is None:
+            return
+        try:
+            self._index.check_stored(keys, (self._task.file.partition_path, self._task.file.file_id))
+        except TableCorruptError as error:
+            self._say(Broken.BUCKET, "home", error.message, error.hint or _HINT)
 
     def _check_range_and_filter(self, keys: pa.Array) -> None:
         ends = java_min_max(keys)

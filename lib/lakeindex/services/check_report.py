@@ -28,6 +28,7 @@ class Broken(StrEnum):
     RECORD_KEY = "record_key"
     PARTITION_PATH = "partition_path"
     DUPLICATE_KEY = "duplicate_key"
+    BUCKET = "bucket"
     STRAY = "stray"
     DOUBLE = "double"
 

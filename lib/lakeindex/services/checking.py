@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakeindex.backends.registry import index_for
 from lakeindex.errors import LakeIndexError, TableCorruptError
-from lakeindex.model import BaseFile
+from lakeindex.index.protocol import FileGroups, HomeIndex
+from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.services.check_files import FileTask, check_file, read_keys
 from lakeindex.services.check_listing import Committed, check_listing
 from lakeindex.services.check_report import Broken, CheckReport, Findings, Violation
@@ -91,6 +93,8 @@ def _check_rows(
         return ()
     schema = table_schema(table, snapshot)
     keys = _key_spec(table, files)
+    index = table.index(snapshot.timeline)
+    homes = tuple(_homes(index, snapshot)) if index is not None else ()
     with tempfile.TemporaryDirectory(prefix="lakeindex-check-") as folder:
         hashes = {file.path: Path(folder) / f"{number}.npy" for number, file in enumerate(files)}
         written = committed.by_path
@@ -104,13 +108,28 @@ def _check_rows(
                 keys=keys.spec,
                 may_lie_elsewhere=scope == "table" or table.binding is None,
                 hashes=hashes[file.path],
+                index=index,
             )
             for file in files
         ]
         found = run_tasks(runner, check_file, tasks, "check: base files").values
         unique = [_unique_task(table, scope, group, hashes) for group in _groups(files, scope)]
         doubled = run_tasks(runner, check_unique, unique, "check: one live row a key").values
-    return (keys.findings, *found, *doubled)
+    return (keys.findings, Findings(homes), *found, *doubled)
+
+
+def _homes(spec: IndexSpec, snapshot: Snapshot) -> Iterator[Violation]:
+    """Partitions whose file groups are not as the index makes them: one a home."""
+    index = index_for(spec)
+    if not isinstance(index, HomeIndex):
+        return
+    for partition in snapshot.partitions():
+        files = snapshot.base_files(partition)
+        groups = FileGroups({(partition, file.file_id): number for number, file in enumerate(files)})
+        try:
+            index.group_of(partition, 0, groups)
+        except TableCorruptError as error:
+            yield Violation.of(Broken.BUCKET, error, partition)
 
 
 def _groups(files: Sequence[BaseFile], scope: str) -> list[list[BaseFile]]:

@@ -72,15 +72,14 @@ def _sample(files: tuple[BaseFile, ...]) -> list[BaseFile]:
 
 def _stored_rule(table: Table, files: list[BaseFile], layout: BucketLayout) -> KeyRule | None:
     found: dict[KeyRule, BaseFile] = {}
-    for file in files:
-        bucket, count = bucket_of(file.file_id), layout.count_of(file.partition_path)
-        keys = read_record_keys(table.storage, file)
-        if bucket is None:
-            continue  # refused before
+    samples = [(file, bucket_of(file.file_id) or 0, read_record_keys(table.storage, file)) for file in files]
+    for file, bucket, keys in samples:
+        count = layout.count_of(file.partition_path)
         try:
             rule = key_rule_of(keys, bucket, count, layout)
         except TableCorruptError as error:
-            raise _explained(error, bucket, keys, count, layout) from error
+            alike = [(b, k) for f, b, k in samples if layout.count_of(f.partition_path) == count]
+            raise _explained(error, alike, count, layout) from error
         if rule is not None:
             found[rule] = file
     if len(found) > 1:
@@ -94,12 +93,12 @@ def _stored_rule(table: Table, files: list[BaseFile], layout: BucketLayout) -> K
 
 
 def _explained(
-    error: TableCorruptError, bucket: int, keys: pa.Array, count: int, layout: BucketLayout
+    error: TableCorruptError, samples: list[tuple[int, pa.Array]], count: int, layout: BucketLayout
 ) -> TableCorruptError:
     """The same error, with the count that would fit, if there is one."""
     for rule in KeyRule:
-        fits = fitting_count([(bucket, keys)], replace(layout, key_rule=rule))
+        fits = fitting_count(samples, replace(layout, key_rule=rule))
         if fits is not None and fits != count:
-            hint = f"{COUNT_OPTION}={fits} (or a multiple of it) would fit: say with how many buckets the table was written"
+            hint = f"{COUNT_OPTION}={fits} would fit: say with how many buckets the table was written"
             return TableCorruptError(error.message, culprit=error.culprit, hint=hint)
     return error
