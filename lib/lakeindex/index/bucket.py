@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.file_names import new_file_id
 from lakeindex.hashing.arrow import StringArray, plain_strings
-from lakeindex.hashing.java_hash import bucket_hashes
 from lakeindex.index.bucket_layout import COUNT_OPTION, BucketLayout, KeyRule, layout_of
 from lakeindex.index.protocol import FileGroups, Group, Homes, IndexTraits, Located, Rows
 from lakeindex.model import IndexSpec
@@ -44,8 +43,14 @@ def bucket_ids(keys: StringArray, count: int, layout: BucketLayout) -> npt.NDArr
     Raises:
         InvariantError: a key is null.
     """
-    hashes = bucket_hashes(keys, layout.fields, old_rule=layout.key_rule is KeyRule.HUDI_0_15)
-    return (hashes & _SIGN) % np.int32(count)
+    return _hashes(keys, layout) % np.int32(count)
+
+
+def _hashes(keys: StringArray, layout: BucketLayout) -> npt.NDArray[np.int32]:
+    """The non-negative hash of each key: int32 [n]."""
+    from lakeindex.hashing.java_hash import bucket_hashes  # numba loads late
+
+    return bucket_hashes(keys, layout.fields, old_rule=layout.key_rule is KeyRule.HUDI_0_15) & _SIGN
 
 
 def ambiguous_rows(keys: StringArray) -> Rows:
@@ -143,10 +148,7 @@ def fitting_count(samples: Iterable[tuple[int, StringArray]], layout: BucketLayo
         layout: fields and key rule.
         highest: counts up to this are tried.
     """
-    hashed = [
-        (bucket, bucket_hashes(keys, layout.fields, old_rule=layout.key_rule is KeyRule.HUDI_0_15) & _SIGN)
-        for bucket, keys in samples
-    ]
+    hashed = [(bucket, _hashes(keys, layout)) for bucket, keys in samples]
     least = max((bucket for bucket, _ in hashed), default=0) + 1
     counts = range(least, highest + 1)
     return next((n for n in counts if all((h % np.int32(n) == bucket).all() for bucket, h in hashed)), None)
