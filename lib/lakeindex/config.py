@@ -72,6 +72,18 @@ class WriteConfig:
     state_ttl_days: float | None = None
     state_folder: str | None = None
     state_partitions: int = 8
+    hbase_table: str | None = None
+    hbase_host: str = "127.0.0.1"
+    hbase_port: int = 9090
+    hbase_get_batch: int = 1_000
+    hbase_put_batch: int = 1_000
+    hbase_max_qps: int = 0
+    hbase_qps_fraction: float = 0.5
+    hbase_rollback_sync: bool = True
+    hbase_verify_puts: bool = True
+    hbase_create_table: bool = False
+    hbase_connect_seconds: int = 10
+    hbase_retry_seconds: int = 60
     prune_by_ranges: bool = True
     treebased_filter: bool | None = None
     bloom_moves_rows: bool = True
@@ -129,6 +141,7 @@ class CreateConfig:
     bucket_key_rule: str | None = None
     state_is_global: bool | None = None
     state_ttl_days: float | None = None
+    hbase_table: str | None = None
     complex_key_new_encoding: bool | None = None
     key_generator: KeyGeneratorType | None = None
     hive_style: bool = False
@@ -220,6 +233,13 @@ def _probability(text: str) -> float:
     return value
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0.0 < value <= 1.0:
+        raise ValueError(text)
+    return value
+
+
 def _one_of(kind: type[_E]) -> Callable[[str], _E]:
     by_name = {member.value.lower(): member for member in kind}
 
@@ -295,6 +315,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("index.state.ttl", "state_ttl_days", _days, "days, 0 or more (0: for ever)",
            "STATE: keys not written for so long are forgotten, and then looked for in the files. Bound.", True,
            (IndexType.STATE,), "0.0"),
+    Option("hoodie.index.hbase.table", "hbase_table", _text, "a table of HBase",
+           "HBASE: where the index is kept; it must have a family `_s`. Bound; unset: the table's own name.", True,
+           (IndexType.HBASE,)),
     Option("hoodie.write.record.merge.mode", "merge_mode", _one_of(MergeMode), _names(MergeMode),
            "Which version of a record wins. Bound when the table is created; default: event time where the table "
            "has an ordering field, else commit time. A table of Hudi's that does not say needs it once.", True),
@@ -313,6 +336,27 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.record.index.update.partition.path", "record_moves_rows", _flag, _FLAG,
            "The same for RECORD_INDEX."),
     Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", _flag, _FLAG, "The same for HBASE."),
+    Option("lakeindex.hbase.thrift.host", "hbase_host", _text, "a host", "HBASE: host of HBase's Thrift server."),
+    Option("lakeindex.hbase.thrift.port", "hbase_port", _whole(1, 65_535), "1 .. 65535", "HBASE: its port."),
+    Option("lakeindex.hbase.create.table", "hbase_create_table", _flag, _FLAG,
+           "HBASE: make the table in HBase if it is not there (Hudi never does)."),
+    Option("lakeindex.hbase.connect.timeout", "hbase_connect_seconds", _whole(1, 3_600), "seconds, 1 .. 3600",
+           "HBASE: longest wait for a connection."),
+    Option("lakeindex.hbase.retry.timeout", "hbase_retry_seconds", _whole(0, 86_400), "seconds, 0 .. 86400",
+           "HBASE: how long a failing call is repeated, over a new connection, in the middle of a run."),
+    Option("lakeindex.hbase.verify.puts", "hbase_verify_puts", _flag, _FLAG,
+           "HBASE: read back what was put, and put again what is not there."),
+    Option("hoodie.index.hbase.get.batch.size", "hbase_get_batch", _whole(1, 100_000), "rows, 1 .. 100000",
+           "HBASE: rows of one get (Hudi: 100)."),
+    Option("hoodie.index.hbase.put.batch.size", "hbase_put_batch", _whole(1, 100_000), "rows, 1 .. 100000",
+           "HBASE: rows of one put (Hudi: 100)."),
+    Option("hoodie.index.hbase.max.qps.per.region.server", "hbase_max_qps", _whole(0, 100_000_000),
+           "rows a second, 0 or more (0: no bound)",
+           "HBASE: times `qps.fraction`, the most rows a second that one process reads or writes (Hudi: 1000)."),
+    Option("hoodie.index.hbase.qps.fraction", "hbase_qps_fraction", _share, "above 0, up to 1",
+           "HBASE: the part of `max.qps.per.region.server` that is for this process."),
+    Option("hoodie.index.hbase.rollback.sync", "hbase_rollback_sync", _flag, _FLAG,
+           "HBASE: remove the rows that a failed commit put (Hudi: false; they do not count in either case)."),
     Option("lakeindex.footer.cache", "footer_cache", _flag, _FLAG,
            "Keep key ranges, row counts and filters of base files in side files of the table."),
     Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", _flag, _FLAG,

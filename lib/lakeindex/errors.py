@@ -26,6 +26,8 @@
     `-- StorageError                    exit 1   the storage failed
         |-- ObjectNotFoundError
         |-- ObjectExistsError
+        |-- HBaseTableError                      the table of an HBASE index is missing or unfit
+        |-- HBaseUnavailableError                HBase does not answer
         `-- UnknownOutcomeError                  a write may or may not have happened
 
 Every message names the offending value, the file or instant, and the cure (``hint``).
@@ -168,3 +170,11 @@ class ObjectExistsError(StorageError):
 
 class UnknownOutcomeError(StorageError):
     """A write may or may not have happened (time-out, lost answer)."""
+
+
+class HBaseUnavailableError(StorageError):
+    """HBase's Thrift server, or HBase behind it, does not answer."""
+
+
+class HBaseTableError(StorageError):
+    """A table of HBase is missing, or is not fit to keep an index."""

@@ -1,0 +1,169 @@
+"""Calls to HBase's Thrift server that are repeated, over a new connection, until they succeed or the time for that is up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import happybase  # noqa: F401 - it makes Hbase_thrift, the module of HBase's interface
+from Hbase_thrift import Hbase, IllegalArgument
+from Hbase_thrift import IOError as HBaseIOError
+from tenacity import RetryError, Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
+from thriftpy2.protocol import TBinaryProtocol
+from thriftpy2.thrift import TClient, TException
+from thriftpy2.transport import TBufferedTransport, TSocket
+
+from lakeindex.errors import HBaseTableError, HBaseUnavailableError
+
+VERSIONS: Final = 3
+_NO_TABLE: Final = ("TableNotFoundException", "NoSuchColumnFamilyException", "TableNotEnabledException")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class HBaseAddress:
+    """Where the Thrift server is, and how long to wait for it.
+
+    Attributes:
+        host: its host.
+        port: its port.
+        connect_seconds: longest wait for a connection.
+        answer_seconds: longest wait for an answer.
+        retry_seconds: how long a call is repeated before it is given up.
+    """
+
+    host: str
+    port: int
+    connect_seconds: float = 10.0
+    answer_seconds: float = 60.0
+    retry_seconds: float = 60.0
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class HBaseClient:
+    """A client of one table. Not for use by several threads at once.
+
+    Args:
+        address: the Thrift server.
+        table: name of the table, for messages.
+    """
+
+    def __init__(self, address: HBaseAddress, table: str) -> None:
+        self.address = address
+        self.table = table
+        self._transport: Any = None
+        self._client: Any = None
+
+    def call(self, do: Callable[[Any], _T], retry_seconds: float | None = None) -> _T:
+        """Do something with the Thrift client; repeated over a new connection while it fails for a passing reason.
+
+        Raises:
+            HBaseUnavailableError: it failed until the time was up.
+            HBaseTableError: the table is not there, or lacks the family.
+        """
+        seconds = self.address.retry_seconds if retry_seconds is None else retry_seconds
+        attempts = Retrying(
+            retry=retry_if_exception(_is_passing),
+            stop=stop_after_delay(seconds),
+            wait=wait_exponential_jitter(initial=0.1, max=3, jitter=0.2),
+        )
+        try:
+            return attempts(self._once, do)
+        except RetryError as error:
+            cause = error.last_attempt.exception()
+            raise HBaseUnavailableError(
+                f"HBase does not answer at {self.address} (tried for {seconds:g} s): {message_of(cause)}",
+                culprit=str(self.address),
+                hint="is its Thrift server running (`hbase thrift start`, or `make hbase`)? "
+                "lakeindex.hbase.thrift.host and lakeindex.hbase.thrift.port say where it is",
+            ) from cause
+        except (HBaseIOError, IllegalArgument) as error:
+            raise self._table_error(error) from error
+
+    def _once(self, do: Callable[[Any], _T]) -> _T:
+        try:
+            if self._client is None:
+                self._connect()
+            return do(self._client)
+        except (TException, OSError):
+            self.close()  # what is left of an answer on the old connection would be taken for the next one's
+            raise
+
+    def _connect(self) -> None:
+        """A client as happybase makes it, but with a time of its own for the connection to come about."""
+        answer, connect = int(self.address.answer_seconds * 1000), int(self.address.connect_seconds * 1000)
+        socket = TSocket(self.address.host, self.address.port, socket_timeout=answer, connect_timeout=connect)
+        self._transport = TBufferedTransport(socket)
+        self._client = TClient(Hbase, TBinaryProtocol(self._transport, decode_response=False))
+        self._transport.open()
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = self._client = None
+
+    def _table_error(self, error: TException) -> HBaseTableError:
+        return HBaseTableError(
+            f"table {self.table!r} of HBase at {self.address} cannot be used: {message_of(error)}",
+            culprit=self.table,
+            hint=f"create it in the HBase shell: {create_statement(self.table)} "
+            "(or let lakeindex do it: lakeindex.hbase.create.table=true)",
+        )
+
+
+class RowRate:
+    """A bound of rows a second, shared by all threads of the process that use the same bucket of tokens."""
+
+    def __init__(self, rows_per_second: float) -> None:
+        self._rate = rows_per_second
+        self._mutex = threading.Lock()
+        self._free_at = 0.0
+
+    def wait(self, rows: int) -> None:
+        """Take ``rows`` tokens; returns when they are there. A burst of one batch goes through at once."""
+        with self._mutex:
+            now = time.monotonic()
+            begin = max(now, self._free_at)
+            self._free_at = begin + rows / self._rate
+        time.sleep(max(0.0, begin - now))
+
+
+_rates: dict[tuple[str, float], RowRate] = {}
+_rates_mutex: Final = threading.Lock()
+
+
+def shared_rate(name: str, rows_per_second: float) -> RowRate | None:
+    """The process's bucket for a table; None if there is no bound (0)."""
+    if not rows_per_second:
+        return None
+    with _rates_mutex:
+        return _rates.setdefault((name, rows_per_second), RowRate(rows_per_second))
+
+
+def create_statement(table: str) -> str:
+    """What makes the table, in the HBase shell."""
+    return f"create '{table}', {{NAME=>'_s', VERSIONS=>{VERSIONS}}}"
+
+
+def message_of(error: BaseException | None) -> str:
+    """First line of what a Thrift error says; its own ``str`` fails on bytes."""
+    said = getattr(error, "message", None)
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    if not text:
+        text = str(error) if isinstance(error, OSError) else type(error).__name__
+    return str(text).splitlines()[0]
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether trying again may help."""
+    if isinstance(error, IllegalArgument):
+        return False
+    if isinstance(error, HBaseIOError):
+        return not any(name in message_of(error) for name in _NO_TABLE)
+    return isinstance(error, (TException, OSError))
