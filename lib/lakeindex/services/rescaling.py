@@ -15,18 +15,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeindex.config import WriteConfig
-from lakeindex.errors import UsageError
+from lakeindex.errors import UsageError, WriteConflictError
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.index.bucket_layout import BucketLayout, layout_of
-from lakeindex.model import IndexType
+from lakeindex.model import IndexSpec, IndexType
 from lakeindex.services.opening import absolute
 from lakeindex.services.rescale_run import OPERATION, OpenedTable, Rescale, RescaledPartition, RescaleSummary
+from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.scheduling import Runner
 from lakeindex.stages.table_facts import bind_for_write, facts_of
-from lakeindex.table.commit import AlreadyDone, begin_write
+from lakeindex.table.commit import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
+from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
+from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
+from lakeindex.write.avro_schema import schema_to_avro
 
-__all__ = ["RescaleSummary", "RescaledPartition", "migrate_to_buckets", "rescale_table"]
+__all__ = ["RescaleSummary", "RescaledPartition", "migrate_to_buckets", "rescale_table", "switch_index"]
 
 
 def rescale_table(
@@ -80,7 +85,7 @@ def rescale_table(
             raise UsageError(
                 f"there is no partition {path!r}", culprit=path, hint="`lakeindex inspect` lists the partitions"
             )
-        target = layout.with_partitions(counts)
+        target = layout.with_partitions({path: n for path, n in counts.items() if layout.count_of(path) != n})
     return _rewrite(opened, layout, target, runner, settings, dry_run=dry_run, force=force)
 
 
@@ -117,6 +122,49 @@ def migrate_to_buckets(
         )
     named = replace(layout, fields=layout.fields or tuple(opened.table.properties.key_fields))
     return _rewrite(opened, None, named, runner, settings, dry_run=dry_run, force=force)
+
+
+def switch_index(
+    table: Table, snapshot: Snapshot, spec: IndexSpec, config: WriteConfig | None = None, *, force: bool = False
+) -> str:
+    """Put another index in force without rewriting anything: for types that need nothing of the files.
+
+    It is a replacecommit that replaces nothing, so that the change has an instant, and goes back with it.
+
+    Args:
+        table: the table, bound.
+        snapshot: its state, on which the caller has made sure that the index fits (unique keys, a store that is built).
+        spec: the index from now on.
+        config: lease, waiting times, metadata table policy.
+        force: take any pending instant of another writer for dead.
+
+    Returns:
+        The instant.
+
+    Raises:
+        UsageError: to BUCKET: that needs :func:`migrate_to_buckets`.
+        WriteConflictError: somebody wrote since the snapshot: look again.
+    """
+    if spec.index_type is IndexType.BUCKET:
+        raise UsageError("buckets need a rewrite", culprit=spec.index_type, hint="use migrate_to_buckets")
+    settings = config or WriteConfig()
+    changed = newest_in_force(snapshot.timeline, index_change_times(table.storage))
+    asked = digest_of_text(str(table.index(snapshot.timeline)), str(spec), changed or "")
+    identity = RunIdentity(f"switch {asked}", f"switch {asked}", asked)
+    session = begin_write(table, identity, OPERATION, settings, force=force)
+    if isinstance(session, AlreadyDone):
+        return session.instant
+    try:
+        digest = digest_of_text(asked, snapshot.instant_time or "")
+        session.plan((), snapshot.instant_time, digest, Replacement((), index_record(spec), everywhere=True))
+        facts = facts_of(table, snapshot, settings)
+        commit = CommitMetadata({}, OPERATION, {SCHEMA_KEY: schema_to_avro(facts.schema, facts.name)})
+        return session.publish(commit, (), PublishGuards(known_writes=snapshot.timeline.completed_write_times))
+    except WriteConflictError:
+        session.abandon()
+        raise
+    finally:
+        session.close()
 
 
 def _open(uri: str, config: WriteConfig) -> OpenedTable:

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from lakeindex.api import LakeTable
 from lakeindex.config import WriteConfig
-from lakeindex.errors import InvariantError, TableCorruptError, UsageError
+from lakeindex.errors import InvariantError, TableCorruptError, UsageError, WriteConflictError
 from lakeindex.hashing.row_digest import RowDigest
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.bucket_layout import BucketLayout
+from lakeindex.model import IndexSpec, IndexType
 from lakeindex.runners.local import LocalRunner
 from lakeindex.services import rescale_run, rescale_tasks
-from lakeindex.services.rescaling import migrate_to_buckets, rescale_table
+from lakeindex.services.rescaling import migrate_to_buckets, rescale_table, switch_index
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
@@ -185,6 +186,57 @@ def test_a_table_without_buckets_is_migrated_not_rescaled(tmp_path: Path) -> Non
     assert table.check().ok
     with pytest.raises(UsageError, match="has buckets already"):
         migrate_to_buckets(table.uri, BucketLayout(3), RUNNER)
+
+
+def test_an_empty_table_gets_its_count(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path)
+    done = rescale_table(table.uri, RUNNER, buckets=2)
+    assert done.instant is not None
+    assert done.partitions == ()
+    upsert(table, rows(0, 40), "first")
+    assert buckets_of(table) == {"x": {0, 1}, "y": {0, 1}}
+    assert table.check().ok
+
+
+def test_a_partition_that_has_the_count_is_no_rule(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 40), "first")
+    assert rescale_table(table.uri, RUNNER, partitions={"x": 4}).noop
+
+
+def test_an_index_is_switched_without_a_rewrite_and_back_with_a_rollback(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 40), "first")
+    opened = Table.open(open_storage(table.uri))
+    files = opened.snapshot().base_files_all()
+    instant = switch_index(opened, opened.snapshot(), IndexSpec(IndexType.GLOBAL_BLOOM))
+    assert opened.snapshot().base_files_all() == files
+    now = opened.index()
+    assert now is not None
+    assert now.index_type is IndexType.GLOBAL_BLOOM
+    moved = [Row("k0", "y", 5, "moved")]
+    assert upsert(table, moved, "second").moved == 1
+    assert table.check().ok
+    newest = table.history()[0].instant
+    for time in (newest, instant):
+        rollback_instant(opened, time)
+    back = opened.index()
+    assert back is not None
+    assert back.index_type is IndexType.BUCKET
+    assert upsert(table, rows(0, 50, 3), "third").updates == 40
+
+
+def test_an_index_is_not_switched_behind_a_commit(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 40), "first")
+    opened = Table.open(open_storage(table.uri))
+    before = opened.snapshot()
+    upsert(table, rows(0, 41, 2), "second")
+    with pytest.raises(WriteConflictError):
+        switch_index(opened, before, IndexSpec(IndexType.GLOBAL_BLOOM))
+    assert [one.action for one in table.history()] == ["rollback", "commit", "commit"]
+    with pytest.raises(UsageError, match="buckets need a rewrite"):
+        switch_index(opened, before, IndexSpec(IndexType.BUCKET))
 
 
 def test_a_doubled_key_is_named(tmp_path: Path) -> None:
