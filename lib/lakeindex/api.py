@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lakeindex.services.getting import GetResult
     from lakeindex.services.getting_keys import KeySet
     from lakeindex.services.history import HistoryEntry
+    from lakeindex.services.indexing import IndexBuilt, IndexDropped, IndexStatus
+    from lakeindex.services.indexing_verify import IndexVerified
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.scheduling import Runner
     from lakeindex.stages.summary import RunSummary
@@ -111,6 +113,51 @@ class LakeTable:
         from lakeindex.services.history import table_history
 
         return table_history(self.uri)
+
+    def index_build(self, index_type: str | None = None, **arguments: Any) -> IndexBuilt:
+        """Build a stored index anew from the key columns of all live files.
+
+        Args:
+            index_type: which index; by default the one that the table is bound to.
+            **arguments: ``options``, ``checkpoints``, ``runner``, ``master`` and ``progress``, as of :func:`run`.
+        """
+        from lakeindex.services.indexing import build_index
+
+        return build_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+
+    def index_drop(self, index_type: str | None = None, **arguments: Any) -> IndexDropped:
+        """Remove a stored index; arguments as of :meth:`index_build`."""
+        from lakeindex.services.indexing import drop_index
+
+        return drop_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+
+    def index_verify(self, index_type: str | None = None, **arguments: Any) -> IndexVerified:
+        """Compare every entry of a stored index with the keys in the live files; arguments as of :meth:`index_build`."""
+        from lakeindex.services.indexing_verify import verify_index
+
+        return verify_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+
+    def index_status(self, index_type: str | None = None, **arguments: Any) -> IndexStatus:
+        """What there is of a stored index; arguments as of :meth:`index_build`."""
+        from lakeindex.services.indexing import index_status
+
+        return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+
+    def _index_arguments(
+        self,
+        *,
+        options: Mapping[str, str] | None = None,
+        checkpoints: str | None = None,
+        runner: Runner | str = "local",
+        master: str | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        slots = parse_options(options or {}).parallelism
+        return {
+            "runner": _runner(runner, slots, master, progress),
+            "checkpoints": checkpoints or default_checkpoints(self.uri),
+            "options": options,
+        }
 
     def check(self) -> CheckReport:
         """Check every invariant of the table."""

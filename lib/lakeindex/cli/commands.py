@@ -9,6 +9,7 @@ import click
 from lakeindex.cli.creating import create, options
 from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
+from lakeindex.cli.indexing import index
 from lakeindex.cli.looking import check, history, inspect, read
 from lakeindex.cli.rescaling import rescale
 from lakeindex.cli.rolling_back import rollback
@@ -27,5 +28,5 @@ def main() -> None:
     """
 
 
-for _command in (create, upsert, delete, inspect, history, check, read, get, rollback, rescale, options):
+for _command in (create, upsert, delete, inspect, history, check, read, get, rollback, rescale, index, options):
     main.add_command(_command)

@@ -160,7 +160,7 @@ class IndexSession:
             InvariantError: a key that must be unique is stored twice; what was built before stays in force.
         """
         files = snapshot.base_files_all()
-        read = self._read_keys(files)
+        read = self.read_keys(files)
         folder = run_folder(self._spec)
         completed = Completed.of(snapshot.timeline)
         state = self._log.load(completed)
@@ -202,6 +202,17 @@ class IndexSession:
         """The store as of a snapshot, as it is."""
         completed = Completed.of(snapshot.timeline)
         return self._open(completed, self._log.load(completed))
+
+    @property
+    def folder(self) -> str:
+        """Where the index is, relative to the table."""
+        return self._log.folder
+
+    def check_built(self, snapshot: Snapshot) -> None:
+        """Raises: IndexNotBuiltError: there is nothing, or not what was built. IndexDamagedError: it cannot be read."""
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        self._check_built(self._open(completed, state), state)
 
     def _start_empty(self, completed: Completed, state: LogState) -> None:
         """A table without any row needs no build: its index begins empty."""
@@ -259,7 +270,7 @@ class IndexSession:
             return False
         deltas: list[tuple[list[CoveredFile], list[Part]]] = [([], [])]
         rows = 0
-        for one in self._read_keys(missing):
+        for one in self.read_keys(missing):
             if rows and rows + one.part.rows > _ROWS_A_DELTA:
                 deltas.append(([], []))
                 rows = 0
@@ -274,7 +285,8 @@ class IndexSession:
             self._put(delta, parts, Completed.of(snapshot.timeline), state.view)
         return True
 
-    def _read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
+    def read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
+        """Keys of base files, by tasks, as parts in the run's folder."""
         sizes = [float(f.size_bytes) for f in files]
         packs = pack(sizes, max(self._runner.slots * 3, len(files) // 16, int(sum(sizes)) // _BYTES_A_TASK))
         tasks = [
@@ -305,7 +317,7 @@ class IndexSession:
         missing, gone = uncovered(files, store.coverage(), partitions)
         folder = run_folder(self._spec)
         store.enter(DELTA_SCHEMA.empty_table(), (), gone)
-        for one in self._read_keys(missing):
+        for one in self.read_keys(missing):
             store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
         return context
 
