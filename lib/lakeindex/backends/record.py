@@ -20,11 +20,11 @@ from lakeindex.backends.context import StoreContext
 from lakeindex.backends.log_state import Delta, delta_of, instant_of, new_generation
 from lakeindex.backends.record_merge import (
     ENTRY_SCHEMA,
+    Ranking,
     ShardBuilder,
     merged,
     newest,
     scope_of,
-    void_ranks,
     write_shard,
 )
 from lakeindex.backends.record_shards import (
@@ -53,12 +53,12 @@ class _Log:
     Attributes:
         deltas: what is known of each.
         files: their rows; row group = shard.
-        void: rank (from 1; 0 is the base) of the last delta that made entries of a file group void.
+        ranking: what they say of each other.
     """
 
     deltas: tuple[Delta, ...]
     files: tuple[RowGroups, ...]
-    void: dict[Group, int]
+    ranking: Ranking
 
 
 class RecordStore:
@@ -130,7 +130,7 @@ class RecordStore:
             for shard, part in asked_by_shard(asked, hashes, max(len(file), 1)):
                 if shard < len(file):
                     hits.add(part, file.read(shard), rank)
-        return hits.resolve(self._log.void, partition, by_partition=self._by_partition)
+        return hits.resolve(self._log.ranking, partition, by_partition=self._by_partition)
 
     def count(self) -> int | None:
         """Keys it holds; None while it has deltas that were read from files, which say nothing of what was known before."""
@@ -185,7 +185,8 @@ class RecordStore:
         void: dict[Group, int] = {}
         for rank, delta in enumerate(deltas, 1):
             void.update(dict.fromkeys((*delta.resets, *delta.gone), rank))
-        return _Log(deltas, files, void)
+        catch_ups = frozenset(rank for rank, delta in enumerate(deltas, 1) if delta.is_catch_up)
+        return _Log(deltas, files, Ranking(void, catch_ups))
 
     def _folder(self, generation: str) -> str:
         return f"{self._view.folder}/base/{generation}"
@@ -220,8 +221,9 @@ class RecordStore:
                 ranks.append(np.full(rows.num_rows, rank, np.int64))
         joined = pa.concat_tables(tables) if tables else ENTRY_SCHEMA.empty_table()
         rank_of = np.concatenate(ranks) if ranks else np.zeros(0, np.int64)
-        changes = newest(joined, rank_of, self._log.void, by_partition=self._by_partition)
-        return merged(self._base(shard), changes, self._log.void, by_partition=self._by_partition)
+        ranking = self._log.ranking
+        changes = newest(joined, rank_of, ranking, by_partition=self._by_partition)
+        return merged(self._base(shard), changes, ranking.void, by_partition=self._by_partition)
 
     def _base(self, shard: int) -> Iterator[pa.Table]:
         shards = self._required
@@ -254,15 +256,15 @@ class _Hits:
             self._ranks.append(np.full(len(rows), rank, np.int64))
             self._tables.append(_entry_rows(found, None))
 
-    def resolve(self, void: dict[Group, int], partition: str | None, *, by_partition: bool) -> Found:
+    def resolve(self, ranking: Ranking, partition: str | None, *, by_partition: bool) -> Found:
         """The newest location of each key that has one. A key with several is one that the index cannot say."""
         nothing = pa.array([], pa.string())
         if not self._rows:
             return Found(np.zeros(0, np.int64), nothing, nothing)
         table = pa.concat_tables(self._tables).combine_chunks()
         rows, ranks = np.concatenate(self._rows), np.concatenate(self._ranks)
-        where, file_id = table.column("partition").combine_chunks(), table.column("file_id").combine_chunks()
-        counts = void_ranks(void, where, file_id) <= ranks
+        where = table.column("partition").combine_chunks()
+        counts, file_id = ranking.settled(where, table.column("file_id").combine_chunks(), ranks)
         if by_partition and partition is not None:
             counts &= pc.equal(where, partition).to_numpy(zero_copy_only=False)
         picked = np.flatnonzero(counts)

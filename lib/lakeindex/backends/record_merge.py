@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -46,19 +47,43 @@ def void_ranks(void: Mapping[Group, int], partition: pa.Array, file_id: pa.Array
     return out
 
 
-def newest(
-    entries: pa.Table, ranks: npt.NDArray[np.int64], void: Mapping[Group, int], *, by_partition: bool
-) -> pa.Table:
-    """Of each key the newest entry that is not void, sorted.
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What the deltas in force say of entries of other deltas; rank 0 is the base, deltas count from 1.
+
+    Attributes:
+        void: file group -> rank of the last delta that read it anew or found it gone: older entries of it do not count.
+        catch_ups: ranks of deltas that were read from files.
+    """
+
+    void: Mapping[Group, int]
+    catch_ups: frozenset[int]
+
+    def settled(
+        self, partition: pa.Array, file_id: pa.Array, ranks: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.bool_], pa.Array]:
+        """Which entries say something, bool [n], and the file id of each, null: the key is not there.
+
+        An entry that a commit made says where the key was before it, too: not there any more. So a void one says that the key
+        is gone. One that was read from a file says nothing but that it was in this file.
+        """
+        is_void = void_ranks(self.void, partition, file_id) > ranks
+        says = ~(is_void & np.isin(ranks, list(self.catch_ups)))
+        return says, pc.if_else(pa.array(is_void), pa.scalar(None, pa.string()), file_id)
+
+
+def newest(entries: pa.Table, ranks: npt.NDArray[np.int64], ranking: Ranking, *, by_partition: bool) -> pa.Table:
+    """Of each key the newest entry that says something, sorted.
 
     Args:
         entries: of :data:`ENTRY_SCHEMA`.
         ranks: rank of the delta that each comes from, int64 [n].
-        void: file groups whose entries of lower rank do not count.
+        ranking: what deltas say of each other.
         by_partition: a key is another one in each partition.
     """
-    valid = void_ranks(void, _one(entries.column("partition")), _one(entries.column("file_id"))) <= ranks
-    entries, ranks = entries.filter(pa.array(valid)), ranks[valid]
+    says, file_id = ranking.settled(_one(entries.column("partition")), _one(entries.column("file_id")), ranks)
+    entries = entries.set_column(2, ENTRY_SCHEMA.field(2), file_id).filter(pa.array(says))
+    ranks = ranks[says]
     scope = scope_of(entries, by_partition=by_partition)
     keyed = pa.table({"scope": scope, "rank": ranks})
     order = pc.sort_indices(keyed, sort_keys=[("scope", "ascending"), ("rank", "ascending")])
