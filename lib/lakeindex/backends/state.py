@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.backends.change_log import read_delta
@@ -32,9 +33,12 @@ from lakeindex.index.keyed import KeyedStateEngine, StateRunner, StateSettings
 from lakeindex.index.protocol import BatchRequest, Found, IndexTraits
 from lakeindex.model import IndexSpec
 from lakeindex.storage import open_storage
+from lakeindex.storage.reading import StorageFile
 from lakeindex.table import records
 
 TTL_OPTION: Final = "index.state.ttl"
+ANYWHERE: Final = "?"
+"""File id of a key that may be anywhere: no file group has it."""
 _ROWS_A_BUCKET: Final = 2_000
 _FEWEST_BUCKETS: Final = 64
 _MOST_BUCKETS: Final = 65_536
@@ -76,13 +80,14 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class FeedTask:
-    """One delta to be fed."""
+    """One delta to be fed; ``doubt``: it does not count any more, its keys may be anywhere."""
 
     table_uri: str
     view: LogView
     name: str
     buckets: int
     seq: int
+    doubt: bool = False
 
 
 class StateStore:
@@ -144,7 +149,16 @@ class StateStore:
         """Nothing: the state follows."""
 
     def undo(self, name: str) -> None:
-        """Nothing was done."""
+        """A delta that was taken in does not count any more: where its keys were before, the state cannot say."""
+        record = self._record()
+        if record is None or name not in record.applied:
+            return
+        number = record.feeds + 1
+        task = FeedTask(self._storage.uri, self._context.view, name, record.buckets, number << 32, doubt=True)
+        engine = self._engine(record)
+        engine.feed(number, read_entries, [task])
+        applied = tuple(one for one in record.applied if one != name)
+        self._take_in(engine, replace(record, feeds=number, fed=record.fed + self._rows_of(name), applied=applied))
 
     def apply(self, names: Sequence[str]) -> None:
         """Take in deltas, in one micro-batch."""
@@ -158,9 +172,12 @@ class StateStore:
         tasks = [FeedTask(uri, view, name, record.buckets, first + place) for place, name in enumerate(new)]
         engine = self._engine(record)
         engine.feed(number, read_entries, tasks)
-        rows = sum(pq.read_metadata(pa.BufferReader(self._storage.read(view.path_of(name)))).num_rows for name in new)
+        rows = sum(self._rows_of(name) for name in new)
         kept = tuple(name for name in record.applied if name in names)
         self._take_in(engine, replace(record, feeds=number, fed=record.fed + rows, applied=(*kept, *new)))
+
+    def _rows_of(self, name: str) -> int:
+        return int(pq.read_metadata(StorageFile(self._storage, self._context.view.path_of(name))).num_rows)
 
     def fold(self) -> str:
         """Deltas are part of the state once they were taken in; one that is worn out by overwritten entries is made anew."""
@@ -192,8 +209,8 @@ class StateStore:
             return
         write = partial(write_entries, root, uuid.uuid4().hex)
         for path in self._engine(record).write_newest(write, by_partition=self._by_partition):
-            data = open_storage(root).read(path)
-            yield pq.read_table(pa.BufferReader(data)).select(["key", "partition", "file_id"])
+            found = pq.read_table(pa.BufferReader(open_storage(root).read(path)))
+            yield found.filter(pc.not_equal(found.column("file_id"), ANYWHERE)).select(["key", "partition", "file_id"])
 
     def look_up_batch(self, request: BatchRequest) -> list[Any]:
         """Locations of all keys of a batch, by the engine."""
@@ -207,12 +224,13 @@ class StateStore:
     def found(self, rows: np.ndarray, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
         """A chunk's part of the answer."""
         record = self._record()
-        unknown = np.zeros(0, np.int64)
+        known = pc.not_equal(file_id, ANYWHERE).to_numpy(zero_copy_only=False)
+        unknown = np.zeros(asked, np.bool_)
         if record is not None and record.ttl_days:
-            missing = np.ones(asked, np.bool_)
-            missing[rows] = False
-            unknown = np.flatnonzero(missing)
-        return Found(rows, partition, file_id, unknown)
+            unknown[:] = True
+        unknown[rows] = ~known
+        mask = pa.array(known)
+        return Found(rows[known], partition.filter(mask), file_id.filter(mask), np.flatnonzero(unknown))
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:
         """The engine answers for whole batches only."""
@@ -282,8 +300,11 @@ def _entries(delta: pa.Table, buckets: int, seq: int) -> pa.Table:
 
 def read_entries(task: FeedTask) -> pa.Table:
     """The entries of one delta."""
-    delta = read_delta(open_storage(task.table_uri), task.view, task.name)
-    return _entries(delta.combine_chunks(), task.buckets, task.seq)
+    delta = read_delta(open_storage(task.table_uri), task.view, task.name).combine_chunks()
+    entries = _entries(delta, task.buckets, task.seq)
+    if not task.doubt:
+        return entries
+    return entries.set_column(3, _ENTRY_SCHEMA.field(3), pa.repeat(ANYWHERE, entries.num_rows))
 
 
 def write_entries(root: str, name: str, number: int, entries: pa.Table) -> str:

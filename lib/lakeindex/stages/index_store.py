@@ -253,7 +253,8 @@ class IndexSession:
             instant = Delta(name).instant
             if not now.has(instant) and instant not in now.pending:
                 if self._log.is_readable(name):  # else it was never prepared
-                    store.undo(name)
+                    with locked(self._storage, self._spec.config, f"taking {name} back from an index"):
+                        store.undo(name)
                 self._log.forget([name])
 
     def _catch_up(
