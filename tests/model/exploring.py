@@ -44,7 +44,7 @@ class Report:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # not frozen: whoever passes it on sets its traceback
 class Violation(Exception):  # noqa: N818 - it is found, not raised by mistake
     """A history that breaks an invariant."""
 

@@ -108,6 +108,20 @@ def test_the_window_that_is_left() -> None:
     assert report.outcomes["window"] == 1
 
 
+@pytest.mark.parametrize("name", ["hudi second", "hudi beside a rescaling"])
+def test_what_was_put_while_hudi_rolled_it_back_does_not_stay(name: str) -> None:
+    """Hudi begins between our checks and our put, and stands still in the middle; it does not know of what we put then."""
+
+    def where(actor: str, call: str, path: str) -> bool:
+        is_put = call == "create" and path.endswith((".commit", ".replacecommit"))
+        return is_put if actor != "hudi" else call == "delete" and path.endswith(".parquet")
+
+    report = explore(STORIES[name], {"switch": 1, "stall": 1, "total": 2}, where=where)
+    assert report.complete
+    assert report.histories > 2
+    assert report.outcomes["window"] == 0
+
+
 @pytest.mark.model
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", STORIES)

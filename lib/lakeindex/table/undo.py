@@ -75,6 +75,9 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     target = _write_at(timeline, time)
     pending = next((one for one in pending_rollbacks(context, timeline) if one.plan.instant_time == time), None)
     if pending is not None and not pending.is_ours and _is_fresh(context, timeline, pending.time):
+        if target is not None and target.is_completed:
+            # Ours, put while the other one read the table: it takes away what it saw, and this it did not see.
+            _delete_timeline_files(context, timeline, time, target.action, InstantState.COMPLETED)
         return RolledBack(time, pending.time, (), finished=False)
     files = _files_of(context, timeline, time, target, everywhere=everywhere)
     if target is None and pending is None:
