@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeindex.runners.progress import Progress
+    from lakeindex.services.advising import Advice
     from lakeindex.services.check_report import CheckReport
     from lakeindex.services.getting import GetResult
     from lakeindex.services.getting_keys import KeySet
     from lakeindex.services.history import HistoryEntry
     from lakeindex.services.indexing import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.services.indexing_verify import IndexVerified
+    from lakeindex.services.migrating import IndexMigrated
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.scheduling import Runner
     from lakeindex.stages.summary import RunSummary
@@ -108,6 +110,26 @@ class LakeTable:
             _absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=as_of, options=options
         )
 
+    def advise(
+        self, data: BatchData, *, options: Mapping[str, str] | None = None, checkpoints: str | None = None
+    ) -> Advice:
+        """What each index type would cost on this table for batches like this one, and which to take. Changes nothing.
+
+        Args:
+            data: a typical batch: an Arrow table, a pandas or Polars frame, or paths of files; a sample of it is read.
+            options: ``hoodie.*`` and ``lakeindex.*`` options of the writes to come.
+            checkpoints: root of the run folders, for the error of the last runs' estimates.
+        """
+        from lakeindex.services.advising import advise
+
+        if isinstance(data, (str, os.PathLike)):
+            data = [data]
+        if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
+            batch: Any = [_absolute(os.fspath(d)) for d in data]
+        else:
+            batch = _arrow_table(data)
+        return advise(_absolute(self.uri), batch, options=options, checkpoints=checkpoints)
+
     def history(self) -> tuple[HistoryEntry, ...]:
         """All instants of the active timeline, newest first."""
         from lakeindex.services.history import table_history
@@ -142,6 +164,23 @@ class LakeTable:
         from lakeindex.services.indexing import index_status
 
         return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+
+    def index_migrate(self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Any) -> IndexMigrated:
+        """Give the table another index.
+
+        Args:
+            to: the index type.
+            dry_run: check what can be checked, and change nothing.
+            force: take any pending instant of another writer for dead.
+            **arguments: as of :meth:`index_build`; options that are bound with the index are bound anew.
+        """
+        from lakeindex.config import parse_options
+        from lakeindex.services.migrating import migrate_index
+
+        wanted = parse_options({"hoodie.index.type": to}).index_type
+        if wanted is None:
+            raise OptionError("say which index the table shall have", culprit="to", hint="for example RECORD_INDEX")
+        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **self._index_arguments(**arguments))
 
     def _index_arguments(
         self,

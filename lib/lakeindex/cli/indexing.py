@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from lakeindex.services.indexing import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.services.indexing_verify import IndexVerified
+    from lakeindex.services.migrating import IndexMigrated
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -103,6 +104,25 @@ def status(*, table: str, as_json: bool, **given: Any) -> None:
     say(found, lambda console: _show_status(console, found), as_json=as_json)
 
 
+@index.command()
+@_index_options
+@click.option("--to", required=True, metavar="TYPE", help="The index that the table shall have.")
+@click.option("--dry-run", is_flag=True, help="Check what can be checked, and change nothing.")
+@click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
+def migrate(*, table: str, as_json: bool, to: str, dry_run: bool, force: bool, **given: Any) -> None:
+    """Give a table another index: free where nothing is stored, a build where locations are, a rewrite for buckets.
+
+    Keys are proven to be unique in the whole table before it gets a global index.
+    """
+    from lakeindex.api import LakeTable
+
+    arguments = _arguments(**given)
+    if arguments.pop("index_type") is not None:
+        raise OptionError("--type has no meaning here", culprit="--type", hint="--to names the index")
+    done = LakeTable(table).index_migrate(to, dry_run=dry_run, force=force, **arguments)
+    say(done, lambda console: _show_migrated(console, done), as_json=as_json)
+
+
 def _arguments(
     *,
     index_type: str | None,
@@ -149,6 +169,22 @@ def _show_built(console: Console, done: IndexBuilt) -> None:
         f"{done.covered_through or 'the beginning'}, {done.bytes:,} bytes, {done.seconds:.2f} s",
         markup=False,
     )
+
+
+def _show_migrated(console: Console, done: IndexMigrated) -> None:
+    if done.noop:
+        console.print(f"the index of {done.table} is {done.index_type} already", markup=False)
+        return
+    facts = [
+        f"{done.keys_checked:,} keys proven unique" if done.keys_checked else "",
+        f"{done.rows_built:,} keys built" if done.rows_built else "",
+        f"{done.rows_rewritten:,} rows in {done.files_rewritten:,} files rewritten" if done.files_rewritten else "",
+        "no file rewritten" if not done.files_rewritten else "",
+        f"{done.seconds:.2f} s",
+    ]
+    what = "would migrate" if done.dry_run else "migrated"
+    at = f" at {done.instant}" if done.instant else ""
+    console.print(f"{what} {done.before} to {done.index_type}{at}: {', '.join(f for f in facts if f)}", markup=False)
 
 
 def _show_dropped(console: Console, done: IndexDropped) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lakeindex.backends.registry import stored_index_for
-from lakeindex.config import index_spec, parse_options
+from lakeindex.config import BY_KEY, index_spec, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexSpec, IndexType, Operation
 from lakeindex.services.opening import absolute
@@ -160,7 +160,8 @@ def opened_index(
             culprit=index.index_type,
             hint="it is filled from the base files by the first write of each process",
         )
-    facts = replace(facts_of(table, snapshot, parse_options(pairs)), index=index)
+    plain = {key: text for key, text in pairs.items() if key not in BY_KEY or not BY_KEY[key].bound_with}
+    facts = replace(facts_of(table, snapshot, parse_options(plain)), index=index)
     run_id = f"index-{uuid.uuid4().hex[:12]}"
     spec = RunSpec(
         table_uri=table.uri,
@@ -169,7 +170,7 @@ def opened_index(
         batch_id=run_id,
         operation=Operation.UPSERT,
         inputs=(),
-        options=tuple(sorted(pairs.items())),
+        options=tuple(sorted(plain.items())),
     )
     try:
         yield OpenedIndex(table, snapshot, facts, spec, IndexSession(spec, facts, runner))
