@@ -84,6 +84,38 @@ def test_kill_local_runner_at_random_times(tmp_path: Path):
     assert killed > LOCAL_ROUNDS // 2
 
 
+@pytest.mark.timeout(900)
+def test_kill_a_rescaling_at_random_times(tmp_path: Path):
+    rng = random.Random(2026)
+    table, oracle = (
+        make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="4"),
+        Oracle(),
+    )
+    path, rows = batch_file(tmp_path, 1, rng)
+    table.upsert(str(path))
+    oracle.apply(rows)
+    whole, killed = 2.0, 0
+    for number, count in enumerate((16, 3, 7, 32, 1, 12, 5, 24), start=2):
+        command = [sys.executable, "-c", LOCAL, "rescale", table.uri, "--buckets", str(count), "--json"]
+        killed += kill_after(started(command), rng.uniform(0.3, 1.0) * whole)
+        if number % 3 == 0:  # a batch finds the dead rescaling, before anybody goes on with it
+            path, rows = batch_file(tmp_path, number, rng)
+            table.upsert(str(path), batch_id=f"b{number}")
+            oracle.apply(rows)
+        begun = time.monotonic()
+        done = json.loads(finished(command))
+        whole = max(time.monotonic() - begun, 1.0)
+        assert done["instant"] or done["noop"], f"round {number}"
+        assert content_of(table) == oracle.content(), f"round {number}"
+        path, rows = batch_file(tmp_path, 100 + number, rng)
+        table.upsert(str(path), batch_id=f"b{100 + number}")
+        oracle.apply(rows)
+        assert content_of(table) == oracle.content(), f"round {number}, upserted"
+    report = table.check()
+    assert report.ok, report.violations
+    assert killed > 3
+
+
 def job_command(stage: Stage, table: LakeTable, path: Path, number: int) -> list[str]:
     arguments = ["--table", table.uri, "--checkpoints", f"{table.uri}.runs", "--run-id", f"r{number}"]
     arguments += ["--batch-id", f"b{number}", "--input", str(path)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -160,6 +160,7 @@ class BucketIndex:
 
     spec: IndexSpec
     layout: BucketLayout
+    _seen: list[tuple[FileGroups, dict[str, dict[int, Group]]]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def traits(self) -> IndexTraits:
@@ -172,15 +173,27 @@ class BucketIndex:
         Raises:
             TableCorruptError: a partition's groups are not one a bucket.
         """
-        by_partition: dict[str, dict[str, int]] = {}
-        for (path, file_id), number in groups.numbers.items():
-            if partition is None or path == partition:
-                by_partition.setdefault(path, {})[file_id] = number
         rows: dict[int, Rows] = {}
-        for path, numbers in by_partition.items():
-            homes = groups_by_bucket(path, numbers, self.layout)
-            rows.update({numbers[homes[bucket]]: found for bucket, found in self._rows(keys, path) if bucket in homes})
+        for path, homes in self._homes_in(groups).items():
+            if partition is None or path == partition:
+                for bucket, found in self._rows(keys, path):
+                    if bucket in homes:
+                        rows[groups.numbers[homes[bucket]]] = found
         return Located(rows)
+
+    def _homes_in(self, groups: FileGroups) -> dict[str, dict[int, Group]]:
+        """Partition -> bucket -> its group; made once for the groups that are asked about chunk after chunk."""
+        if self._seen and self._seen[-1][0] is groups:
+            return self._seen[-1][1]
+        by_partition: dict[str, list[str]] = {}
+        for path, file_id in groups.numbers:
+            by_partition.setdefault(path, []).append(file_id)
+        homes = {
+            path: {bucket: (path, file_id) for bucket, file_id in groups_by_bucket(path, ids, self.layout).items()}
+            for path, ids in by_partition.items()
+        }
+        self._seen[:] = [(groups, homes)]
+        return homes
 
     def _rows(self, keys: StringArray, partition: str) -> list[tuple[int, Rows]]:
         """Buckets that keys may be in, and their rows, ascending."""
@@ -205,9 +218,7 @@ class BucketIndex:
 
     def group_of(self, partition: str, home: int, groups: FileGroups) -> Group | None:
         """The live file group of a bucket; None if there is none yet."""
-        ids = (file_id for path, file_id in groups.numbers if path == partition)
-        found = groups_by_bucket(partition, ids, self.layout).get(home)
-        return None if found is None else (partition, found)
+        return self._homes_in(groups).get(partition, {}).get(home)
 
     def new_file_id(self, home: int) -> str:
         """Id of a new file group for a bucket."""

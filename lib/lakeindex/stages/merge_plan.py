@@ -163,11 +163,15 @@ def _assign_homes(index: HomeIndex, tags: Tags, snapshot: Snapshot) -> list[Assi
     pieces: dict[tuple[str, int], list[Piece]] = {}
     for new in tags.new_rows:
         pieces.setdefault((new.partition, new.home), []).append(Piece(new.chunk, 0, new.rows))
+    lives = {
+        partition: {(partition, file.file_id): file for file in snapshot.base_files(partition)}
+        for partition in {partition for partition, _ in pieces}
+    }
+    known = {partition: FileGroups({g: n for n, g in enumerate(live)}) for partition, live in lives.items()}
     result = []
     for (partition, home), mine in sorted(pieces.items()):
-        live = {(partition, file.file_id): file for file in snapshot.base_files(partition)}
-        groups = FileGroups({group: number for number, group in enumerate(live)})
-        group = index.group_of(partition, home, groups)
+        live = lives[partition]
+        group = index.group_of(partition, home, known[partition])
         target = live[group] if group is not None else None
         file_id = None if group is not None else index.new_file_id(home)
         result.append(Assignment(partition, target, tuple(mine), home, file_id))
