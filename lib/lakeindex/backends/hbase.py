@@ -21,20 +21,19 @@ from lakeindex.backends.context import LogView, StoreContext
 from lakeindex.backends.hbase_client import HBaseAddress, HBaseClient, shared_rate
 from lakeindex.backends.hbase_marker import Marker, MarkerRow
 from lakeindex.backends.hbase_rows import HBaseRows, Row
-from lakeindex.backends.log_state import BEFORE_ALL, instant_of, new_generation, place_of
+from lakeindex.backends.hbase_writing import NEVER, RowWriter
+from lakeindex.backends.log_state import BEFORE_ALL, instant_of, new_generation
 from lakeindex.config import WriteConfig
 from lakeindex.errors import HBaseTableError
-from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.protocol import Change, Found, IndexTraits
 from lakeindex.model import IndexSpec
 
 TABLE_OPTION: Final = "hoodie.index.hbase.table"
-NEVER: Final = "9" * 17
-"""``commit_ts`` of a row whose key may be anywhere: an instant that is never completed, nor ever before a timeline's start."""
 _PIECE: Final = 50_000
-_TRIES: Final = 3
 _FIRST_ANSWER_SECONDS: Final = 5.0
+_answered: Final[set[HBaseAddress]] = set()
+"""Servers that this process has had an answer from. One that never answered is given up soon: its address may be wrong."""
 
 
 class HBaseStore:
@@ -44,7 +43,8 @@ class HBaseStore:
         self._context = context
         self._rows = rows
         self._marker = MarkerRow(rows)
-        self._valid: dict[str, bool] = {BEFORE_ALL: True, NEVER: False}
+        verify = context.config.hbase_verify_puts
+        self._writer = RowWriter(rows, self._marker, context.completed, verify=verify)
 
     def generation(self) -> str | None:
         """The generation that the log names, if the rows are its."""
@@ -64,7 +64,7 @@ class HBaseStore:
             row = found.get(key)
             if row is None:
                 continue
-            if self._counts(row):
+            if self._writer.counts(row):
                 rows.append(number)
                 places.append(row)
             else:
@@ -75,13 +75,6 @@ class HBaseStore:
             pa.array([row.file_id for row in places], pa.string()),
             np.array(unknown, np.int64),
         )
-
-    def _counts(self, row: Row) -> bool:
-        """Whether a row's instant is completed, or older than the timeline."""
-        known = self._valid.get(row.commit)
-        if known is None:
-            known = self._valid[row.commit] = bool(row.commit) and self._context.completed.has(row.commit)
-        return known and bool(row.file_id)
 
     # --- deltas ------------------------------------------------------------------------------------------------
 
@@ -115,87 +108,16 @@ class HBaseStore:
         prepared = name in self._marker.required(self._marker.read()).prepared
         gone = pc.is_null(delta.column("file_id"))
         for piece in _pieces(delta.filter(gone)):
-            self._remove(piece.column("key").to_pylist(), instant, stamp, name)
+            self._writer.remove(piece.column("key").to_pylist(), instant, stamp, name)
         there = delta.filter(pc.invert(gone))
         look_first = pc.or_(
             pc.equal(there.column("change"), int(Change.FOUND)),
             pc.and_(pc.equal(there.column("change"), int(Change.INSERT)), prepared),
         )
         for piece in _pieces(there.filter(look_first)):
-            self._enter(_wanted(piece, instant), stamp, name, look_first=True)
+            self._writer.enter(_wanted(piece, instant), stamp, name, look_first=True)
         for piece in _pieces(there.filter(pc.invert(look_first))):
-            self._enter(_wanted(piece, instant), stamp, name, look_first=False)
-
-    def _enter(self, wanted: list[tuple[str, Row]], stamp: int, name: str | None, *, look_first: bool) -> None:
-        """Put rows, and read them back until they stand.
-
-        Args:
-            wanted: keys and rows.
-            stamp: their time stamp.
-            name: the delta they are of; None: they are built.
-            look_first: many of them may stand already.
-        """
-        verify = self._context.config.hbase_verify_puts
-        if not look_first or not verify:
-            self._rows.put(wanted, stamp)
-        for _ in range(_TRIES if verify else 0):
-            found = self._rows.get([key for key, _ in wanted])
-            wanted = [(key, row) for key, row in wanted if not self._stands(found.get(key), row)]
-            if not wanted:
-                return
-            by_stamp: dict[int, list[tuple[str, Row]]] = {}
-            for key, row in wanted:  # put again: above a cell that hides it, whose server's clock went ahead of ours
-                above = found[key].stamp + 1 if key in found else 0
-                by_stamp.setdefault(max(stamp, above), []).append((key, row))
-            for one, mine in by_stamp.items():
-                self._rows.put(mine, one)
-        if verify:
-            found = self._rows.get([key for key, _ in wanted])
-            self._give_up([key for key, row in wanted if not self._stands(found.get(key), row)], name, "put")
-
-    def _remove(self, keys: list[str], instant: str, stamp: int, name: str) -> None:
-        """Delete rows, and read back until they are gone, but not those that a newer commit put."""
-        self._rows.delete(keys, stamp)
-        for _ in range(_TRIES if self._context.config.hbase_verify_puts else 0):
-            found = self._rows.get(keys)
-            rest = {key: row for key, row in found.items() if not self._is_newer(row, instant)}
-            if not rest:
-                return
-            keys = list(rest)
-            self._rows.delete(keys, max(stamp, *(row.stamp for row in rest.values())))
-        if self._context.config.hbase_verify_puts:
-            found = self._rows.get(keys)
-            self._give_up([key for key, row in found.items() if not self._is_newer(row, instant)], name, "delete")
-
-    def _stands(self, row: Row | None, wanted: Row) -> bool:
-        """Whether what is there says what is wanted, or something newer."""
-        if row is None:
-            return False
-        if row.place == wanted.place and (row.commit == wanted.commit or self._counts(row)):
-            return True
-        return self._is_newer(row, wanted.commit)
-
-    def _is_newer(self, row: Row, instant: str) -> bool:
-        if row.commit == NEVER or comparable(row.commit) <= comparable(instant):
-            return False
-        return self._counts(row) or row.commit in self._context.completed.pending
-
-    def _give_up(self, keys: list[str], name: str | None, what: str) -> None:
-        """Rows that do not stand: a newer delta took them away again, or HBase loses what is put.
-
-        Raises:
-            HBaseTableError: the latter.
-        """
-        marker = self._marker.read()
-        stamps = {} if marker is None else marker.stamps
-        if not keys or (name is not None and any(place_of(other) > place_of(name) for other in stamps)):
-            return
-        raise HBaseTableError(
-            f"table {self._rows.client.table!r} of HBase does not keep what is written: {len(keys)} rows were {what} "
-            f"{_TRIES + 1} times, the first of key {keys[0][:40]!r}",
-            culprit=self._rows.client.table,
-            hint="look into the logs of its region servers; nothing is lost, the change log has it all",
-        )
+            self._writer.enter(_wanted(piece, instant), stamp, name, look_first=False)
 
     def undo(self, name: str) -> None:
         """Take back what a failed commit put, and say of what it overwrote or removed that it may be anywhere."""
@@ -209,13 +131,20 @@ class HBaseStore:
         self._marker.change(lambda m: self._marker.required(m).without(frozenset((name,))))
 
     def _doubt(self, piece: pa.Table, instant: str) -> None:
-        """Rows that a commit that does not count any more overwrote or removed: where their keys were before is not known here."""
-        found = self._rows.get(piece.column("key").to_pylist())
+        """Rows that a commit that does not count any more overwrote or removed: what was there before, as far as HBase still has
+        it and it counts; else their keys may be anywhere.
+        """
+        keys, partitions = piece.column("key").to_pylist(), piece.column("partition").to_pylist()
+        found = self._rows.get(keys)
+        written = {key: row for key, row in found.items() if row.commit == instant}
+        before = self._rows.get_before(written)
         rows = []
-        for key, partition, file_id in zip(*(piece.column(n).to_pylist() for n in range(3)), strict=True):
-            row = found.get(key)
-            if row is None or (file_id is not None and row.commit == instant):
-                rows.append((key, Row(NEVER, row.file_id if row else "", partition)))
+        for key, partition in zip(keys, partitions, strict=True):
+            if key in found and key not in written:
+                continue
+            older = before.get(key)
+            here = older is not None and self._writer.counts(older)
+            rows.append((key, older if older is not None and here else Row(NEVER, "", partition)))
         if rows:
             newest = max((row.stamp for row in found.values()), default=0)
             self._rows.put(rows, max(self._rows.server_time(), newest + 1))
@@ -240,7 +169,7 @@ class HBaseStore:
         stamp = self._begin_build()
         for table in entries:
             for piece in _pieces(table):
-                self._enter(_wanted(piece, BEFORE_ALL), stamp, None, look_first=False)
+                self._writer.enter(_wanted(piece, BEFORE_ALL), stamp, None, look_first=False)
         count = sum(1 for _, row in self._rows.scan() if row.commit == BEFORE_ALL and row.stamp >= stamp)
         if count == self._context.expected_rows and before is not None:
             self._remove_older(stamp)
@@ -307,7 +236,7 @@ class HBaseStore:
         """Rows whose instants count."""
         piece: list[tuple[str, str, str]] = []
         for key, row in self._rows.scan():
-            if self._counts(row):
+            if self._writer.counts(row):
                 piece.append((key, row.partition, row.file_id))
             if len(piece) == _PIECE:
                 yield _entries(piece)
@@ -339,7 +268,9 @@ class HBaseIndex:
         config = context.config
         rows = rows_of(config, self.spec.option(TABLE_OPTION) or context.table_name)
         if context.runner is not None:
-            rows.check(create=config.hbase_create_table, retry_seconds=_FIRST_ANSWER_SECONDS)
+            known = rows.client.address in _answered
+            rows.check(create=config.hbase_create_table, retry_seconds=None if known else _FIRST_ANSWER_SECONDS)
+            _answered.add(rows.client.address)
         return HBaseStore(context, rows)
 
     def arrange(self, delta: pa.Table, view: LogView) -> Sequence[pa.Table]:

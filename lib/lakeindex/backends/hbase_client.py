@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from typing import Any, Final, TypeVar
 import happybase  # noqa: F401 - it makes Hbase_thrift, the module of HBase's interface
 from Hbase_thrift import Hbase, IllegalArgument
 from Hbase_thrift import IOError as HBaseIOError
-from tenacity import RetryError, Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
+from tenacity import RetryError, Retrying, retry_if_exception, stop_after_delay, wait_exponential
 from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TClient, TException
 from thriftpy2.transport import TBufferedTransport, TSocket
@@ -45,19 +47,73 @@ class HBaseAddress:
         return f"{self.host}:{self.port}"
 
 
-class HBaseClient:
-    """A client of one table. Not for use by several threads at once.
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """An open connection and the client that speaks on it."""
 
-    Args:
+    transport: Any
+    client: Any
+
+    @staticmethod
+    def open(address: HBaseAddress) -> _Connection:
+        """A client as happybase makes it, but with a time of its own for the connection to come about."""
+        answer, connect = int(address.answer_seconds * 1000), int(address.connect_seconds * 1000)
+        socket = TSocket(address.host, address.port, socket_timeout=answer, connect_timeout=connect)
+        transport = TBufferedTransport(socket)
+        client = TClient(Hbase, TBinaryProtocol(transport, decode_response=False))
+        transport.open()
+        return _Connection(transport, client)
+
+
+class _Pool:
+    """Idle connections of this process; stores come and go with every task, connections stay."""
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[int, HBaseAddress], list[_Connection]] = {}
+        self._mutex = threading.Lock()
+
+    def take(self, address: HBaseAddress) -> _Connection:
+        """An idle connection, or a new one."""
+        with self._mutex:
+            idle = self._idle.get((os.getpid(), address))  # a forked process must not speak on its parent's connections
+            if idle:
+                return idle.pop()
+        return _Connection.open(address)
+
+    def put_back(self, address: HBaseAddress, connection: _Connection) -> None:
+        """A connection whose last answer was read to its end."""
+        with self._mutex:
+            self._idle.setdefault((os.getpid(), address), []).append(connection)
+
+    def close(self, address: HBaseAddress) -> None:
+        """Close the idle connections to a server: it went away, and they with it."""
+        with self._mutex:
+            idle = self._idle.pop((os.getpid(), address), [])
+        for connection in idle:
+            connection.transport.close()
+
+    def close_all(self) -> None:
+        """At the end of the process."""
+        for process, address in list(self._idle):
+            if process == os.getpid():
+                self.close(address)
+
+
+_pool: Final = _Pool()
+atexit.register(_pool.close_all)
+
+
+@dataclass(frozen=True, slots=True)
+class HBaseClient:
+    """A client of one table; any thread may use it.
+
+    Attributes:
         address: the Thrift server.
-        table: name of the table, for messages.
+        table: name of the table (``namespace:name`` outside the default one), for messages.
     """
 
-    def __init__(self, address: HBaseAddress, table: str) -> None:
-        self.address = address
-        self.table = table
-        self._transport: Any = None
-        self._client: Any = None
+    address: HBaseAddress
+    table: str
 
     def call(self, do: Callable[[Any], _T], retry_seconds: float | None = None) -> _T:
         """Do something with the Thrift client; repeated over a new connection while it fails for a passing reason.
@@ -70,7 +126,7 @@ class HBaseClient:
         attempts = Retrying(
             retry=retry_if_exception(_is_passing),
             stop=stop_after_delay(seconds),
-            wait=wait_exponential_jitter(initial=0.1, max=3, jitter=0.2),
+            wait=wait_exponential(multiplier=0.1, max=3),
         )
         try:
             return attempts(self._once, do)
@@ -86,27 +142,18 @@ class HBaseClient:
             raise self._table_error(error) from error
 
     def _once(self, do: Callable[[Any], _T]) -> _T:
+        connection = None
         try:
-            if self._client is None:
-                self._connect()
-            return do(self._client)
+            connection = _pool.take(self.address)
+            answer = do(connection.client)
         except (TException, OSError):
-            self.close()  # what is left of an answer on the old connection would be taken for the next one's
+            # What is left of an answer on this connection would be taken for the next one's.
+            if connection is not None:
+                connection.transport.close()
+            _pool.close(self.address)
             raise
-
-    def _connect(self) -> None:
-        """A client as happybase makes it, but with a time of its own for the connection to come about."""
-        answer, connect = int(self.address.answer_seconds * 1000), int(self.address.connect_seconds * 1000)
-        socket = TSocket(self.address.host, self.address.port, socket_timeout=answer, connect_timeout=connect)
-        self._transport = TBufferedTransport(socket)
-        self._client = TClient(Hbase, TBinaryProtocol(self._transport, decode_response=False))
-        self._transport.open()
-
-    def close(self) -> None:
-        """Close the connection; the next call opens another."""
-        if self._transport is not None:
-            self._transport.close()
-            self._transport = self._client = None
+        _pool.put_back(self.address, connection)
+        return answer
 
     def _table_error(self, error: TException) -> HBaseTableError:
         return HBaseTableError(

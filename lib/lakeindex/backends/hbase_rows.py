@@ -138,6 +138,23 @@ class HBaseRows:
         rows: list[Any] = client.getRowsWithColumns(self._name, keys, [FAMILY], {})
         return rows
 
+    def get_before(self, rows: Mapping[str, Row]) -> dict[str, Row]:
+        """What was there before some rows were put, as far as the family keeps older versions."""
+        by_stamp: dict[int, list[bytes]] = {}
+        for key, row in rows.items():
+            by_stamp.setdefault(row.stamp, []).append(row_key(key))
+        found: dict[str, Row] = {}
+        for stamp, keys in by_stamp.items():
+            for asked in _batches(iter(keys), self.get_batch):
+                self._pace(len(asked))
+                for one in self.client.call(partial(self._get_some_before, stamp, asked)):
+                    found[one.row.decode()] = _row(one.columns)
+        return found
+
+    def _get_some_before(self, stamp: int, keys: list[bytes], client: Any) -> list[Any]:
+        rows: list[Any] = client.getRowsWithColumnsTs(self._name, keys, [FAMILY], stamp, {})
+        return rows
+
     def scan(self) -> Iterator[tuple[str, Row]]:
         """All rows but the marker, in order of their keys.
 

@@ -1,0 +1,318 @@
+"""Whole upserts through the public door, with HBase alive, restarted, dead, and dying between two steps."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lakeindex.api import LakeTable
+from lakeindex.backends import hbase
+from lakeindex.backends.hbase import HBaseStore
+from lakeindex.backends.hbase_writing import RowWriter
+from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
+from lakeindex.services.rolling_back import rollback_table
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.hbase.conftest import Bench
+
+pytestmark = pytest.mark.hbase
+
+DAYS = ("2026/01/01", "2026/01/02", "2026/01/03")
+FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d中", "y"))]
+SECOND = [Row("a", "x", 2, "2"), Row("c", "x", 2, "2"), Row("e", "y", 2, "2"), Row("b", "x", 2, "", deleted=True)]
+
+
+def oracle_of(*batches: list[Row]) -> Oracle:
+    oracle = Oracle(is_global=True)
+    for batch in batches:
+        oracle.apply(batch)
+    return oracle
+
+
+def some_rows(choice: random.Random, keys: int, count: int, version: int) -> list[Row]:
+    return [
+        Row(f"k{choice.randrange(keys):05d}", choice.choice(DAYS), version, f"v{version}", choice.random() < 0.1)
+        for _ in range(count)
+    ]
+
+
+def places(table: LakeTable) -> dict[str, tuple[str, str]]:
+    """Where each key of the table lives, from its files."""
+    found = {}
+    for row in table.read().to_pylist():
+        found[row["_hoodie_record_key"]] = (
+            row["_hoodie_partition_path"],
+            row["_hoodie_file_name"].partition("_")[0],
+        )
+    return found
+
+
+def assert_follows(bench: Bench, table: LakeTable) -> None:
+    """HBase says of every key where it is, and of no other."""
+    assert {key: row.place for key, row in bench.held().items()} == places(table)
+
+
+def test_rows_are_laid_out_as_hudi_does_it(bench: Bench) -> None:
+    table = bench.table()
+    one = table.upsert(batch_of(FIRST), options=bench.options())
+    two = table.upsert(batch_of(SECOND), options=bench.options())
+    held = bench.held()
+    assert {key: row.commit for key, row in held.items()} == {
+        "a": one.instant,  # an update leaves the row as it is
+        "c": two.instant,  # a move is an insert
+        "d中": one.instant,
+        "e": two.instant,
+    }
+    assert_follows(bench, table)
+    client = bench.rows()
+    cells = client.client.call(lambda c: c.getRow(bench.name.encode(), "d中".encode(), {}))[0].columns
+    assert set(cells) == {b"_s:commit_ts", b"_s:file_name", b"_s:partition_path"}
+    assert cells[b"_s:partition_path"].value == b"y"
+
+
+def test_a_sequence_equals_the_same_with_global_bloom(bench: Bench) -> None:
+    choice = random.Random(5)
+    ours, theirs = bench.table(), make_table(bench.folder / "bloom", hoodie__index__type="GLOBAL_BLOOM")
+    oracle = Oracle(is_global=True)
+    for version in range(1, 7):
+        batch = some_rows(choice, 3_000, 1_500, version)
+        counts = oracle.apply(batch)
+        options = bench.options(
+            hoodie__index__hbase__get__batch__size="400", hoodie__index__hbase__put__batch__size="7"
+        )
+        assert counts_of(ours.upsert(batch_of(batch), options=options)) == counts
+        theirs.upsert(batch_of(batch))
+        assert content_of(ours) == content_of(theirs) == oracle.content()
+    assert_follows(bench, ours)
+    assert ours.check().ok
+
+
+def test_without_moves_a_row_stays_where_it_is(bench: Bench) -> None:
+    table = bench.table()
+    options = bench.options(hoodie__hbase__index__update__partition__path="false")
+    oracle = Oracle(is_global=True, moves=False)
+    for batch in (FIRST, SECOND):
+        oracle.apply(batch)
+        table.upsert(batch_of(batch), options=options)
+    assert content_of(table) == oracle.content()
+    assert_follows(bench, table)
+
+
+def test_server_is_restarted_in_the_middle_of_a_run(bench: Bench) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    batch = [Row(f"k{n:06d}", DAYS[n % 3], 1, "v") for n in range(20_000)]
+    options = bench.options(hoodie__index__hbase__get__batch__size="200", hoodie__index__hbase__put__batch__size="200")
+    restarted: list[float] = []
+
+    def restart() -> None:
+        time.sleep(1.0)
+        bench.server.stop()
+        bench.server.start()
+        restarted.append(time.monotonic())
+
+    other = threading.Thread(target=restart)
+    other.start()
+    summary = table.upsert(batch_of(batch), options=options)
+    ended = time.monotonic()
+    other.join()
+    assert summary.inserts == len(batch)
+    assert restarted[0] < ended, "the run ended before the server was back: nothing was tested"
+    assert_follows(bench, table)
+
+
+def test_thrift_server_dies_between_calls(bench: Bench) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    bench.server.kill_thrift()
+    bench.server.start_thrift()  # not yet listening when the run begins
+    table.upsert(batch_of(SECOND), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, SECOND).content()
+    assert_follows(bench, table)
+
+
+def test_nothing_is_written_while_hbase_is_down(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    before = sorted(str(p) for p in Path(table.uri).rglob("*") if p.suffix == ".parquet" or ".hoodie/2" in str(p))
+    bench.server.stop()
+    monkeypatch.setattr(hbase, "_answered", set())  # as a new process
+    begun = time.monotonic()
+    with pytest.raises(HBaseUnavailableError, match="HBase does not answer") as caught:
+        table.upsert(batch_of(SECOND), options=bench.options())
+    assert time.monotonic() - begun < 15
+    assert caught.value.exit_code == StorageError.exit_code
+    assert str(bench.server.thrift_port) in str(caught.value)
+    assert before == sorted(
+        str(p) for p in Path(table.uri).rglob("*") if p.suffix == ".parquet" or ".hoodie/2" in str(p)
+    )
+    bench.server.start()
+    table.upsert(batch_of(SECOND), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, SECOND).content()
+
+
+def test_a_missing_table_or_family_says_how_to_make_it(bench: Bench) -> None:
+    table = bench.table()
+    with pytest.raises(HBaseTableError, match=r"create 't\w+', \{NAME=>'_s', VERSIONS=>3\}"):
+        table.upsert(batch_of(FIRST), options=bench.options(lakeindex__hbase__create__table="false"))
+    client = bench.rows().client
+    name = bench.name.encode()
+    client.call(lambda c: c.createTable(name, [hbase_family(b"other:")]))
+    with pytest.raises(HBaseTableError, match="has no family '_s'"):
+        table.upsert(batch_of(FIRST), options=bench.options())
+
+
+def hbase_family(name: bytes) -> object:
+    from Hbase_thrift import ColumnDescriptor
+
+    return ColumnDescriptor(name=name)
+
+
+def test_death_between_commit_and_apply_is_made_good(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    with monkeypatch.context() as patched:
+        patched.setattr(HBaseStore, "apply", dies)
+        table.upsert(batch_of(SECOND), options=bench.options())  # committed; the index is behind
+    assert bench.held()["b"]  # deleted in the table, still there in HBase
+    third = [Row("b", "y", 3, "3"), Row("c", "y", 3, "3")]
+    table.upsert(batch_of(third), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, SECOND, third).content()
+    assert_follows(bench, table)
+
+
+def dies(*_: object, **__: object) -> None:
+    raise HBaseUnavailableError("the process died here")
+
+
+@pytest.mark.parametrize("after", ["puts", "deletes"])
+def test_death_in_the_middle_of_apply_is_made_good(bench: Bench, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    with monkeypatch.context() as patched:
+        patched.setattr(RowWriter, "enter" if after == "deletes" else "remove", dies)
+        table.upsert(batch_of(SECOND), options=bench.options())
+    table.upsert(batch_of([Row("a", "x", 9, "9")]), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, SECOND, [Row("a", "x", 9, "9")]).content()
+    assert_follows(bench, table)
+
+
+def test_a_commit_that_fails_takes_its_rows_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakeindex.table.commit import WriteSession
+
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    before = bench.held()
+
+    def fails(*_: object) -> None:
+        raise StorageError("the commit could not be put")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WriteSession, "publish", fails)
+        with pytest.raises(StorageError, match="could not be put"):
+            table.upsert(batch_of(SECOND), options=bench.options())
+    assert "e" in bench.held()  # put before the commit; its instant does not count
+    time.sleep(2.5)  # the dead run's lease runs out
+    third, fourth = [Row("f", "x", 3, "3")], [Row("a", "x", 4, "4")]
+    table.upsert(batch_of(third), options=bench.options())  # rolls the dead commit back
+    table.upsert(batch_of(fourth), options=bench.options())
+    assert {key: row for key, row in bench.held().items() if key != "f"} == before
+    assert content_of(table) == oracle_of(FIRST, third, fourth).content()
+
+
+def test_a_commit_that_is_rolled_back_leaves_no_wrong_location(bench: Bench) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    two = table.upsert(batch_of(SECOND), options=bench.options())
+    assert two.instant is not None
+    rollback_table(table.uri, two.instant)
+    assert content_of(table) == oracle_of(FIRST).content()
+    third = [Row(k, "y", 3, "3") for k in ("a", "b", "c", "d中", "e")]
+    counts = Oracle(is_global=True)
+    counts.apply(FIRST)
+    expected = counts.apply(third)
+    assert counts_of(table.upsert(batch_of(third), options=bench.options())) == expected
+    assert content_of(table) == counts.content()
+    assert_follows(bench, table)
+
+
+def truncate(bench: Bench) -> None:
+    name = bench.name.encode()
+    client = bench.rows().client
+    client.call(lambda c: c.disableTable(name))
+    client.call(lambda c: c.deleteTable(name))
+    client.call(lambda c: c.createTable(name, [hbase_family(b"_s:")]))
+
+
+def test_a_truncated_table_is_refused_and_built_anew(bench: Bench) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    truncate(bench)
+    with pytest.raises(IndexNotBuiltError, match="lakeindex index build"):
+        table.upsert(batch_of(SECOND), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST).content()
+    table.index_build(options=bench.options())
+    assert_follows(bench, table)
+    table.upsert(batch_of(SECOND), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, SECOND).content()
+    assert_follows(bench, table)
+
+
+def test_an_older_copy_of_the_rows_is_brought_up_to_date_or_refused(bench: Bench) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    copy = copied(bench)
+    table.upsert(batch_of(SECOND), options=bench.options())
+    restore(bench, copy)  # what the log still has is applied again
+    third = [Row("b", "y", 3, "3"), Row("c", "y", 3, "3"), Row("e", "x", 3, "3")]
+    table.upsert(batch_of(third), options=bench.options())
+    assert content_of(table) == oracle_of(FIRST, SECOND, third).content()
+    assert_follows(bench, table)
+    few = bench.options(hoodie__metadata__compact__max__delta__commits="1")  # folds: the log forgets
+    table.upsert(batch_of([Row("z", "x", 4, "4")]), options=few)
+    restore(bench, copy)
+    with pytest.raises(IndexNotBuiltError):
+        table.upsert(batch_of(third), options=bench.options())
+
+
+def copied(bench: Bench) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    rows = bench.rows()
+    scan = rows.client.call(lambda c: c.getRowsWithColumns(bench.name.encode(), all_keys(bench), None, {}))
+    return [(one.row, {column: cell.value for column, cell in one.columns.items()}) for one in scan]
+
+
+def all_keys(bench: Bench) -> list[bytes]:
+    from lakeindex.backends.hbase_rows import MARKER_KEY
+
+    return [key.encode() for key in bench.held()] + [MARKER_KEY]
+
+
+def restore(bench: Bench, copy: list[tuple[bytes, dict[bytes, bytes]]]) -> None:
+    from Hbase_thrift import BatchMutation, Mutation
+
+    truncate(bench)
+    mutations = [
+        BatchMutation(key, [Mutation(False, column, value) for column, value in cells.items()]) for key, cells in copy
+    ]
+    bench.rows().client.call(lambda c: c.mutateRows(bench.name.encode(), mutations, {}))
+
+
+def test_two_tables_do_not_share_one_hbase_table(bench: Bench) -> None:
+    bench.table("one").upsert(batch_of(FIRST), options=bench.options())
+    with pytest.raises(HBaseTableError, match="holds the index of"):
+        bench.table("two").upsert(batch_of(FIRST), options=bench.options())
+
+
+def test_drop_removes_all_rows_and_a_look_up_asks_for_a_build(bench: Bench) -> None:
+    table = bench.table()
+    table.upsert(batch_of(FIRST), options=bench.options())
+    table.index_drop(options=bench.options())
+    assert bench.held() == {}
+    with pytest.raises(IndexNotBuiltError):
+        table.upsert(batch_of(SECOND), options=bench.options())
+    table.index_build(options=bench.options())
+    table.upsert(batch_of(SECOND), options=bench.options())
+    assert_follows(bench, table)
