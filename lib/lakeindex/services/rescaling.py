@@ -142,11 +142,11 @@ def switch_index(
         The instant.
 
     Raises:
-        UsageError: to BUCKET: that needs :func:`migrate_to_buckets`.
+        UsageError: to BUCKET: that needs a rewrite.
         WriteConflictError: somebody wrote since the snapshot: look again.
     """
     if spec.index_type is IndexType.BUCKET:
-        raise UsageError("buckets need a rewrite", culprit=spec.index_type, hint="use migrate_to_buckets")
+        raise UsageError("buckets need a rewrite", culprit=spec.index_type, hint="change them with `lakeindex rescale`")
     settings = config or WriteConfig()
     changed = newest_in_force(snapshot.timeline, index_change_times(table.storage))
     asked = digest_of_text(str(table.index(snapshot.timeline)), str(spec), changed or "")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Final
 
-from lakeindex.config import BY_KEY, CreateConfig, WriteConfig, index_spec
+from lakeindex.config import BY_KEY, OPTIONS, CreateConfig, WriteConfig, index_spec
 from lakeindex.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
@@ -218,6 +218,12 @@ def new_index(index_type: IndexType, config: WriteConfig | CreateConfig, key_fie
     options[HASH_FIELDS_OPTION] = ",".join(fields or key_fields)
     options[KEY_RULE_OPTION] = options[KEY_RULE_OPTION] or _NEW_KEY_RULE
     return IndexSpec(index_type, tuple(sorted(options.items())))
+
+
+def asks_for_index(config: WriteConfig) -> bool:
+    """Whether a write says anything about the index."""
+    given = (getattr(config, option.field) for option in OPTIONS if option.bound_with)
+    return config.index_type is not None or any(value is not None for value in given)
 
 
 def _merge_mode(properties: TableProperties, bound: TableBinding | None, asked: MergeMode | None) -> MergeMode:

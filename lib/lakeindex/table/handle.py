@@ -15,6 +15,7 @@ from lakeindex.table.binding import (
     BINDING_PATH,
     ENCODING_OPTION,
     TableBinding,
+    asks_for_index,
     load_binding,
     resolve_binding,
     store_binding,
@@ -117,7 +118,7 @@ class Table:
 
     def bound_for(self, config: WriteConfig) -> TableBinding:
         """The binding that a write with these options uses; nothing is stored. Raises: OptionError."""
-        return resolve_binding(self.properties, self.binding, config, self._changed_index())
+        return resolve_binding(self.properties, self.binding, config, self._changed_index(config))
 
     def index(self, timeline: Timeline | None = None) -> IndexSpec | None:
         """The index in force: as bound, or as a rewrite of the table has changed it; None if nothing is bound yet.
@@ -129,11 +130,12 @@ class Table:
             return None
         bound = self.binding.index
         if timeline is None:
-            return self._changed_index() or bound
+            return changed_index(self.storage, self.load_timeline) or bound
         return index_in_force(self.storage, timeline, bound)
 
-    def _changed_index(self) -> IndexSpec | None:
-        return changed_index(self.storage, self.load_timeline)
+    def _changed_index(self, config: WriteConfig) -> IndexSpec | None:
+        """The index that options are compared with, if there are any to compare and it is not the bound one."""
+        return changed_index(self.storage, self.load_timeline) if asks_for_index(config) else None
 
     def bind(
         self, config: WriteConfig, *, complex_key_new_encoding: bool | None = None, index: IndexSpec | None = None
@@ -155,7 +157,7 @@ class Table:
         if self.binding is None and index is not None:
             wanted = replace(wanted, index_type=index.index_type, index_options=index.options)
         stored = store_binding(self.storage, wanted)
-        return replace(self, binding=resolve_binding(self.properties, stored, config, self._changed_index()))
+        return replace(self, binding=resolve_binding(self.properties, stored, config, self._changed_index(config)))
 
 
 def _with_types(properties: TableProperties, types: tuple[str, ...]) -> TableProperties:
