@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -349,6 +352,27 @@ def test_any_sequence_equals_the_dictionary(tmp_path_factory: pytest.TempPathFac
             oracle.apply(batch)
     assert content_of(table) == oracle.content()
     assert table.check().ok
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Tasks travel to another process, and their results back."""
+
+    slots: int = 2
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        del title
+        sent = [pickle.dumps((function, task)) for task in tasks]
+        assert all(len(one) < 20_000 for one in sent)
+        return [pickle.loads(pickle.dumps(f(task))) for f, task in map(pickle.loads, sent)]
+
+
+def test_any_runner_may_do_the_tasks(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 60), "first")
+    before = sorted_rows(table)
+    assert rescale_table(table.uri, Elsewhere(), buckets=6).rows == 60
+    assert sorted_rows(table).equals(before)
 
 
 def test_files_are_encoded_as_asked(tmp_path: Path) -> None:
