@@ -60,16 +60,19 @@ class ServerError(Exception):
 class HBaseServer:
     """One standalone HBase in a folder.
 
+    HBase's own ZooKeeper listens on this machine only, so clients that find HBase through it (Hudi) must be here; those of the
+    Thrift server need not.
+
     Args:
         folder: where its configuration, data and logs are.
-        host: name by which it is reached, also by clients that find it through ZooKeeper.
         thrift_port: port of the Thrift server; 0: the one of its last start, else a free one.
         bind: address that Thrift listens on.
     """
 
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1", thrift_port: int = 0, bind: str = "127.0.0.1") -> None:
+    host: Final = "127.0.0.1"
+
+    def __init__(self, folder: Path, *, thrift_port: int = 0, bind: str = "127.0.0.1") -> None:
         self.folder = folder.resolve()
-        self.host = host
         self.bind = bind
         self._state = self.folder / "server.json"
         known = json.loads(self._state.read_text()) if self._state.exists() else {}
@@ -156,7 +159,7 @@ class HBaseServer:
         self._children[process.pid] = process
         self._pids[part] = process.pid
         ports = {"thrift_port": self.thrift_port, "zookeeper_port": self.zookeeper_port}
-        self._state.write_text(json.dumps({**ports, "host": self.host, "pids": self._pids}))
+        self._state.write_text(json.dumps({**ports, "pids": self._pids}))
 
     @property
     def _mark(self) -> str:
@@ -228,7 +231,7 @@ def answers(host: str, port: int, timeout: float = 10.0) -> bool:
 
 def run_beside(command: list[str], folder: Path | None) -> int:
     """Run a command beside a fresh server; its exit code. Logs of a failed run stay."""
-    (hbase_parts.HOME).mkdir(exist_ok=True)
+    hbase_parts.HOME.mkdir(exist_ok=True)
     server = HBaseServer(folder or Path(tempfile.mkdtemp(prefix="run-", dir=hbase_parts.HOME)))
     code = 1
     try:
@@ -277,19 +280,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["start", "stop", "status", "clean", "run", "serve"])
     parser.add_argument("--folder", type=Path, help="where it lives (default: .hbase/server; run: a new one)")
-    parser.add_argument("--host", default="127.0.0.1", help="name by which clients reach it")
     parser.add_argument("--bind", default="127.0.0.1", help="address that Thrift listens on")
     parser.add_argument("--port", type=int, default=0, help="port of Thrift (default: the last one, else a free one)")
-    parser.add_argument("--zookeeper-port", type=int, default=0, help="port of ZooKeeper (default: likewise)")
     split = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     given, command = parser.parse_args(sys.argv[1:split]), sys.argv[split + 1 :]
     try:
         if given.what == "run":
             return run_beside(command, given.folder)
         folder = given.folder or hbase_parts.HOME / "server"
-        server = HBaseServer(folder, host=given.host, thrift_port=given.port, bind=given.bind)
-        server.zookeeper_port = given.zookeeper_port or server.zookeeper_port
-        return _do(given.what, server)
+        return _do(given.what, HBaseServer(folder, thrift_port=given.port, bind=given.bind))
     except (ServerError, hbase_parts.PartsError) as error:
         print(f"HBase: {error}", file=sys.stderr)
         return 1

@@ -56,14 +56,22 @@ def test_spark_connection_is_json_that_names_the_master(compose: dict[str, Any])
     assert connection["extra"] == {"deploy-mode": "client"}
 
 
-def test_image_copies_what_is_there_and_what_is_sent() -> None:
+@pytest.mark.parametrize("file", ["Dockerfile", "hbase.Dockerfile"])
+def test_image_copies_what_is_there_and_what_is_sent(file: str) -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    for line in re.findall(r"^COPY (.+)$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE):
+    for line in re.findall(r"^COPY (?!--from)(.+)$", (ROOT / "docker" / file).read_text(), re.MULTILINE):
         for source in line.split()[:-1]:
             assert (ROOT / source).exists(), source
             assert source.split("/")[0] in sent, source
 
 
+def test_every_build_has_its_file(compose: dict[str, Any]) -> None:
+    builds = [service["build"] for service in compose["services"].values() if "build" in service]
+    assert len(builds) > 1
+    for build in builds:
+        assert (ROOT / build["context"] / build["dockerfile"]).is_file(), build
+
+
 def test_every_image_has_a_version_or_says_why_not(compose: dict[str, Any]) -> None:
     images = {s["image"] for s in compose["services"].values()}
-    assert images == {"lakeindex:local", "postgres:16", "rustfs/rustfs:latest"}
+    assert images == {"lakeindex:local", "lakeindex-hbase:local", "postgres:16", "rustfs/rustfs:latest"}
