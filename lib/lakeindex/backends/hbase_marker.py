@@ -49,9 +49,13 @@ class Marker:
     last: int = 0
 
     def stamp_for(self, name: str, now: int) -> int:
-        """The time stamp of a delta: later than all before it, earlier than all that come after it."""
-        later = [stamp for other, stamp in self.stamps.items() if place_of(other) > place_of(name)]
-        return min(later) - 1 if later else max(now, self.last + 1)
+        """The time stamp of a delta: not earlier than those before it, and earlier than those after it as far as that leaves room."""
+        place = place_of(name)
+        later = [stamp for other, stamp in self.stamps.items() if place_of(other) > place]
+        if not later:
+            return max(now, self.last + 1)
+        earlier = [stamp for other, stamp in self.stamps.items() if place_of(other) < place]
+        return max(min(later) - 1, *earlier, 0)
 
     def with_stamp(self, name: str, stamp: int) -> Marker:
         """The marker after a delta was given its time stamp."""
