@@ -6,6 +6,7 @@ from importlib import metadata
 
 import click
 
+from lakeindex.cli.advising import advise
 from lakeindex.cli.creating import create, options
 from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
@@ -28,5 +29,5 @@ def main() -> None:
     """
 
 
-for _command in (create, upsert, delete, inspect, history, check, read, get, rollback, rescale, index, options):
+for _command in (create, upsert, delete, inspect, history, check, read, get, advise, rollback, rescale, index, options):
     main.add_command(_command)

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 if TYPE_CHECKING:
+    from lakeindex.services.advising import Advice
     from lakeindex.services.check_report import CheckReport
     from lakeindex.services.creating import CreatedTable
     from lakeindex.services.getting import GetResult
@@ -245,6 +246,41 @@ def show_get(console: Console, found: GetResult) -> None:
     )
     for note in took.notes:
         to_stderr.print(f"note: {escape(note)}")
+
+
+def show_advice(console: Console, found: Advice) -> None:
+    """Each index type's cost, the recommendation, warnings."""
+    console.print(
+        f"about {_count(found.keys)} keys ({_count(found.sampled_rows)} of {_count(found.batch_rows)} rows looked at), "
+        f"{found.updates:.0%} of them in the table; {_count(found.files)} of {_count(found.files_in_table)} files in "
+        f"{_count(found.partitions)} partitions"
+    )
+    grid = _grid(
+        *("index", "pairs", "after ranges", "after filters", "files opened", "read", "requests"),
+        *("look-up s", "files rewritten", "rewrite s", "build s"),
+    )
+    for one in found.types:
+        grid.add_row(
+            one.index_type + (" (now)" if one.index_type == found.index_type else ""),
+            *(_count(n) for n in (one.comparisons, one.after_ranges, one.after_filters, one.files_opened)),
+            human_bytes(one.bytes_read),
+            _count(one.requests),
+            f"{one.lookup_seconds:.2f}" + ("" if one.measured else " ~"),
+            _count(one.files_rewritten),
+            f"{one.rewrite_seconds:.2f}",
+            f"{one.build_seconds:.2f}" if one.build_seconds else "",
+        )
+    console.print(grid)
+    if any(not one.measured for one in found.types):
+        console.print("~ by rule of thumb, not measured")
+    console.print(f"[bold]{escape(found.reason)}[/bold]")
+    for warning in found.warnings:
+        console.print(f"warning: {escape(warning)}")
+    model = found.model
+    runs = f"{model.seconds:.0%} over the last {model.runs} runs" if model.seconds is not None else "no runs yet"
+    console.print(
+        f"mean error of the model: {runs}; {model.calibrated:.0%} when it was calibrated ({escape(model.measured_on)})"
+    )
 
 
 def show_rollback(console: Console, summary: RollbackSummary) -> None:

@@ -108,6 +108,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
             "rows_out": sum(c.rows for c in chunks),
             "files": len(files),
             "file_rows": sum(f.rows for f in lookup_files),
+            "file_bytes": sum(f.size_bytes for f in files),
             "files_without_range": sum(f.min_key is None for f in lookup_files),
             "footers_cached": len(files) - footers_read if index.traits.needs_footers else 0,
             "footers_read": footers_read,

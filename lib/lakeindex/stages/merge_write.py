@@ -20,6 +20,7 @@ from lakeindex.pipeline import Stage
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.driving import Driven, LookedUp, look_up
+from lakeindex.stages.estimating import estimate_of
 from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_files
 from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.index_store import IndexSession
@@ -280,6 +281,12 @@ class _Merge:
             rows_copied=sum(w.rows for w in written) - touched,
             seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
             stages=(*self._looked_up.summaries, stage),
+            estimate=estimate_of(
+                self._facts.index_type,
+                self._looked_up.staged,
+                self._looked_up.lookup,
+                self._looked_up.summaries,
+            ),
         )
 
     def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], io: IoCount) -> StageSummary:

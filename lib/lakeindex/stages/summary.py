@@ -43,6 +43,23 @@ class StageSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the cost model says of the look-up (stages 2 to 4) of a run, and what it took.
+
+    Attributes:
+        seconds: as the model says.
+        actual_seconds: as it was.
+        bytes_read: as the model says.
+        actual_bytes_read: as it was.
+    """
+
+    seconds: float
+    actual_seconds: float
+    bytes_read: int
+    actual_bytes_read: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """What one upsert or delete did; counts are rows unless they say files or bytes.
 
@@ -66,6 +83,7 @@ class RunSummary:
         rows_copied: untouched rows that were rewritten with their file.
         seconds: wall time of the whole run.
         stages: the stages that ran, in order.
+        estimate: what the cost model says of the look-up; None if there was none.
     """
 
     instant: str | None
@@ -87,6 +105,7 @@ class RunSummary:
     rows_copied: int = 0
     seconds: float = 0.0
     stages: tuple[StageSummary, ...] = ()
+    estimate: Estimate | None = None
     schema_version: int = SCHEMA_VERSION
 
     def check_identity(self) -> None:
@@ -114,8 +133,9 @@ class RunSummary:
         """Inverse of :meth:`to_json`; fields of later versions are left out."""
         raw: dict[str, Any] = json.loads(text)
         stages = tuple(StageSummary(**s) for s in raw.pop("stages", ()))
+        estimate = raw.pop("estimate", None)
         known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
-        return RunSummary(**known, stages=stages)
+        return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None)
 
 
 def stage_summary(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +27,9 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
+
+if TYPE_CHECKING:
+    from lakeindex.table.footer_chunks import ColumnChunk
 
 RECORD_KEY: Final = "_hoodie_record_key"
 
@@ -105,11 +108,13 @@ class FileLayout:
         footer: what the footer says, with its filter.
         metadata: the parsed Parquet footer.
         key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes); None where it has none.
+        key_bytes: compressed bytes of the key column.
     """
 
     footer: Footer
     metadata: pq.FileMetaData
     key_ends: tuple[tuple[bytes, bytes] | None, ...]
+    key_bytes: int
 
 
 def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
@@ -174,7 +179,8 @@ def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
     row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
-    chunk_ends = _key_chunk_ends(raw, metadata, base_file)
+    chunks = _key_chunks(raw, metadata, base_file)
+    chunk_ends = [chunk.ends for chunk in chunks]
     entries, problems = _text_entries(metadata.metadata)
     filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
     entries.pop(marks.OLD_FILTER, None)
@@ -195,7 +201,7 @@ def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
         arrow_schema=schema,
         key_value=entries,
     )
-    return FileLayout(footer, metadata, tuple(chunk_ends))
+    return FileLayout(footer, metadata, tuple(chunk_ends), sum(chunk.size for chunk in chunks))
 
 
 def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema]:
@@ -212,8 +218,8 @@ def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Sche
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
 
 
-def _key_chunk_ends(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> list[tuple[bytes, bytes] | None]:
-    """Least and greatest key of each row group by its statistics (UTF-8 bytes order); None where it has none.
+def _key_chunks(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> list[ColumnChunk]:
+    """The key column's chunk in each row group.
 
     Raises:
         TableCorruptError: there is no key column, or its data lies outside the file.
@@ -237,7 +243,7 @@ def _key_chunk_ends(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) 
     for group, chunk in enumerate(chunks):
         if chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > data_end:
             raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
-    return [chunk.ends for chunk in chunks]
+    return chunks
 
 
 def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, bytes] | None:

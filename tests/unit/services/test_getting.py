@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from lakeindex.api import LakeTable
 from lakeindex.backends import in_memory
 from lakeindex.errors import InputError, TableCorruptError, UsageError
+from lakeindex.model import IndexType
 from lakeindex.table.footer_cache import CACHE_FOLDER
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.unit.services.tables import flip, live_files
@@ -28,7 +30,8 @@ ROWS = st.builds(
     st.booleans(),
 )
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4)
-INDEXES = ["BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "INMEMORY", "BUCKET"]
+INDEXES = [str(kind) for kind in IndexType if kind not in {IndexType.HBASE, IndexType.STATE}]
+"""Those that need no server and no engine; HBASE and STATE have tests of their own."""
 SLOW = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 SMALL = {"lakeindex.parquet.row.group.rows": "2", "hoodie.parquet.small.file.limit": "0"}
 
@@ -186,6 +189,24 @@ def test_in_memory_index_answers_for_what_it_covers(tmp_path: Path):
     report = table.get("k00123", partition="x").report
     assert (report.rows, report.files_opened) == (1, 8)
     assert "does not cover 8 files" in report.notes[0]
+
+
+@pytest.mark.parametrize("index", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
+def test_stored_index_names_the_files_and_what_it_does_not_cover_is_asked(tmp_path: Path, index: str):
+    table = wide_table(tmp_path, index)
+    store = Path(table.uri) / ".hoodie/.lakeindex/index" / index.lower()
+    covered = table.get(["k00123", "nobody"]).report
+    assert (covered.rows, covered.files_opened, covered.notes) == (1, 1, ())
+    table.upsert(batch_of([Row("k00001", "x", 2, "new"), Row("m", "x", 2, "more")]))
+    (delta,) = [path for path in (store / "log").iterdir() if path == max((store / "log").iterdir())]
+    delta.unlink()  # as if another writer had committed
+    found = table.get(["k00001", "m", "k00123"])
+    assert {row["id"]: row["v"] for row in found.rows.to_pylist()} == {"k00001": "new", "m": "more", "k00123": "v123"}
+    assert "does not cover" in found.report.notes[0]
+    shutil.rmtree(store)
+    lost = table.get(["k00001", "m", "nobody"])
+    assert (lost.rows.num_rows, lost.missing) == (2, ("nobody",))
+    assert "is not built: every file is asked" in lost.report.notes[0]
 
 
 def test_as_of_gives_rows_of_then(tmp_path: Path):
