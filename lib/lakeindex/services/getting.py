@@ -31,6 +31,7 @@ from lakeindex.services.opening import open_at
 from lakeindex.services.results import SCHEMA_VERSION, JsonResult
 from lakeindex.services.time_travel import past_table
 from lakeindex.services.values import json_value
+from lakeindex.stages.metering import IoCount
 from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
 from lakeindex.stages.table_facts import table_schema
 from lakeindex.write.avro_schema import META_FIELDS
@@ -165,16 +166,21 @@ def get_rows(
     outcome = do_task(work, None)
     scope, plan, got = outcome.value
     missing = _missing(asked, got.found)
-    counts, rows = got.counts, got.rows
-    report = GetReport(
+    seconds = round(perf_counter() - started, 4)
+    return GetResult(got.rows, missing, _report(scope, plan, got, outcome.io, keys=len(asked), seconds=seconds))
+
+
+def _report(scope: Scope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
+    counts = got.counts
+    return GetReport(
         table=scope.table.name,
         uri=scope.table.uri,
         instant=scope.snapshot.instant_time,
         as_of=scope.as_of,
         index_type=scope.index.index_type,
-        keys=len(asked),
-        rows=rows.num_rows,
-        missing=len(missing),
+        keys=keys,
+        rows=got.rows.num_rows,
+        missing=keys - len(np.unique(got.found)),
         files=len(scope.files),
         files_pruned=len(scope.files) - counts.files_opened,
         files_opened=counts.files_opened,
@@ -183,12 +189,11 @@ def get_rows(
         row_groups_searched=counts.row_groups_searched,
         row_groups_read=counts.row_groups_read,
         keys_read=counts.keys_read,
-        requests=outcome.io.requests,
-        bytes_read=outcome.io.bytes_read,
-        seconds=round(perf_counter() - started, 4),
+        requests=io.requests,
+        bytes_read=io.bytes_read,
+        seconds=seconds,
         notes=tuple(plan.notes),
     )
-    return GetResult(rows, missing, report)
 
 
 def _scope(

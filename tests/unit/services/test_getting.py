@@ -19,6 +19,7 @@ from lakeindex.model import IndexType
 from lakeindex.table.footer_cache import CACHE_FOLDER
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.unit.services.tables import flip, live_files
+from tests.vectors_support import table_names, unpack_table
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿", "g:1,h:2", "x y"]
 ROWS = st.builds(
@@ -301,3 +302,14 @@ def test_table_of_another_writer_is_asked_by_its_footers(tmp_path: Path):
     table = wide_table(tmp_path)
     (Path(table.uri) / ".hoodie/.lakeindex/table.json").unlink()
     assert table.get(["k00123", "nobody"]).missing == ("nobody",)
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_rows_of_tables_that_hudi_wrote(tmp_path: Path, name: str):
+    table = LakeTable(str(unpack_table(name, tmp_path / name)))
+    everything = table.read().to_pylist()
+    keys = sorted({str(row["_hoodie_record_key"]) for row in everything})[::3]
+    got = table.get([*keys, "nobody"])
+    expected = [row for row in everything if row["_hoodie_record_key"] in keys]
+    assert sorted(map(str, got.rows.to_pylist())) == sorted(map(str, expected))
+    assert got.missing == ("nobody",)
