@@ -11,7 +11,7 @@ from benchmarks.workloads import Totals, Workload
 from scripts import interop_env
 from tests.interop.hudi_client import HudiServer
 
-_OPTIONS: Final[dict[str, str]] = {
+OPTIONS: Final[dict[str, str]] = {
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "day",
@@ -22,7 +22,7 @@ _OPTIONS: Final[dict[str, str]] = {
     "hoodie.index.type": "BLOOM",
 }
 #: Table version 6 without a metadata table: the kind of table lakeindex writes.
-_VERSION_6: Final[dict[str, str]] = {
+VERSION_6: Final[dict[str, str]] = {
     "hoodie.write.table.version": "6",
     "hoodie.write.auto.upgrade": "false",
     "hoodie.metadata.enable": "false",
@@ -39,7 +39,7 @@ class Hudi:
 
     def __init__(self, *, version_6: bool, memory: str = "4g") -> None:
         interop_env.make()
-        self._options = _OPTIONS | (_VERSION_6 if version_6 else {})
+        self._options = OPTIONS | (VERSION_6 if version_6 else {})
         scratch = Path(tempfile.mkdtemp(prefix="bench-hudi-"))
         self._server = HudiServer("1.2.0", scratch, memory, quick=False)
         self._server.call("ping")

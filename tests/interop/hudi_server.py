@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -60,6 +61,7 @@ class Server:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
+        self._held: Any = None
 
     def _load(self, request: Request) -> DataFrame:
         reader = self._session.read.format("hudi").options(**request.get("options", {}))
@@ -79,6 +81,51 @@ class Server:
             frame = frame.filter(request["filter"])
         frame.coalesce(1).write.mode("overwrite").parquet(request["out"])
         return {}
+
+    def hold(self, request: Request) -> Request:
+        """Hold the rows of a Parquet file as Hudi's records, made as its writer makes them, for :meth:`tag`."""
+        jvm, options = self._session._jvm, request["options"]
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self._session.sparkContext._jsc)
+        tables = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        table = tables.setConf(context.getStorageConf()).setBasePath(request["path"]).build().getTableConfig()
+        schema = jvm.org.apache.hudi.common.schema.HoodieSchema.parse(options["hoodie.avro.schema"])
+        rows = self._session.read.parquet(request["input"]).repartition(2)
+        parts = getattr(jvm.org.apache.hudi, "HoodieCreateRecordUtils$createHoodieRecordRddArgs")(
+            rows._jdf,
+            self._config(request),
+            jvm.PythonUtils.toScalaMap(options),
+            "orders_record",
+            "hoodie.orders",
+            schema,
+            schema,
+            jvm.org.apache.hudi.common.model.WriteOperationType.UPSERT,
+            "20991231000000000",
+            False,
+            False,
+            False,
+            table,
+        )
+        if self._held is not None:
+            self._held.unpersist(True)
+        self._held = jvm.org.apache.hudi.HoodieCreateRecordUtils.createHoodieRecordRdd(parts).cache()
+        return {"rows": self._held.count()}
+
+    def tag(self, request: Request) -> Request:
+        """Look all held records up with Hudi's index; the seconds of that alone."""
+        jvm = self._session._jvm
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self._session.sparkContext._jsc)
+        client = jvm.org.apache.hudi.client.SparkRDDReadClient(context, self._config(request))
+        started = time.perf_counter()
+        tagged = client.tagLocation(self._held.coalesce(2)).count()  # an RDD of its own, which the index may cache
+        return {"seconds": time.perf_counter() - started, "rows": tagged}
+
+    def _config(self, request: Request) -> Any:
+        jvm = self._session._jvm
+        options = jvm.java.util.Properties()
+        for key, text in request["options"].items():
+            options.setProperty(key, text)
+        builder = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder()
+        return builder.withPath(request["path"]).withProps(options).build()
 
     def sql(self, request: Request) -> Request:
         """Run one statement; rows as lists of texts (None stays None)."""
@@ -107,6 +154,8 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "write": server.write,
         "read": server.read,
         "sql": server.sql,
+        "hold": server.hold,
+        "tag": server.tag,
         "ping": server.ping,
     }
     for line in requests:
