@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,29 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api import LakeTable
-from lakeindex.config import WriteConfig
 from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, OptionError, WriteConflictError
-from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
 from lakeindex.runners.local import LocalRunner
 from lakeindex.services import indexing_verify
 from lakeindex.services.rolling_back import rollback_table
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, MemoryStorage
-from lakeindex.table.binding import BINDING_PATH
-from lakeindex.table.commit import (
-    AlreadyDone,
-    ExpectedFile,
-    PlannedFile,
-    PublishGuards,
-    Replacement,
-    RunIdentity,
-    begin_write,
-)
-from lakeindex.table.handle import Table
-from lakeindex.write.avro_schema import schema_to_avro
-from tests.builders import SCHEMA, Oracle, Row, batch_of, content_of, make_table, rows_of
+from tests.builders import Oracle, Row, batch_of, content_of, make_table, rows_of
 from tests.cli_support import lakeindex, validate
 from tests.model.harness import Operation, fail_every_call
+from tests.stored_indexes import bound_to, clustered, unseen
 
 STORED = ["RECORD_INDEX", "RECORD_LEVEL_INDEX"]
 UNSTORED = {"RECORD_INDEX": "GLOBAL_BLOOM", "RECORD_LEVEL_INDEX": "BLOOM"}
@@ -50,64 +35,6 @@ def table_with(where: Path | str, index: str, rows: list[Row] | None = None, **o
     table = make_table(where, hoodie__index__type=index, **options)
     table.upsert(batch_of(FIRST if rows is None else rows), runner=LocalRunner(1))
     return table
-
-
-@contextmanager
-def bound_to(table: LakeTable, index: str) -> Iterator[None]:
-    """For a while, as if the table had another index: its commits are ones that the stored index does not see."""
-    store = open_storage(table.uri)
-    text = store.read(BINDING_PATH)
-    store.write(BINDING_PATH, json.dumps({**json.loads(text), "index_type": index}).encode())
-    yield
-    store.write(BINDING_PATH, text)
-
-
-def unseen(table: LakeTable, index: str, rows: list[Row], **options: str) -> str:
-    with bound_to(table, UNSTORED[index]):
-        instant = table.upsert(batch_of(rows), options={n.replace("__", "."): v for n, v in options.items()}).instant
-    assert instant is not None
-    return instant
-
-
-def clustered(table: LakeTable, partition: str) -> str:
-    """A replacecommit that puts all rows of a partition into one new file group, as a clustering does."""
-    opened = Table.open(open_storage(table.uri))
-    snapshot = opened.snapshot()
-    old = tuple(snapshot.base_files(partition))
-    session = begin_write(opened, RunIdentity(f"r-{uuid.uuid4()}", f"b-{uuid.uuid4()}", "d"), "CLUSTER", WriteConfig())
-    assert not isinstance(session, AlreadyDone)
-    new = PlannedFile(partition, f"{uuid.uuid4()}-0", "0-0-0")
-    plan = session.plan([new], snapshot.instant_time, "digest", Replacement(old))
-    file = plan.files[0]
-    rows = pa.concat_tables(
-        pq.read_table(pa.BufferReader(opened.storage.read(f.path)), use_threads=False) for f in old
-    ).sort_by("_hoodie_record_key")
-    rows = rows.set_column(4, "_hoodie_file_name", pa.array([file.name] * rows.num_rows))
-    sink = pa.BufferOutputStream()
-    footer = pq.read_metadata(pa.BufferReader(opened.storage.read(old[0].path))).metadata
-    pq.write_table(rows.replace_schema_metadata({k: v for k, v in footer.items() if b"hoodie" not in k}), sink)
-    data = sink.getvalue().to_pybytes()
-    opened.storage.write(file.path, data)
-    stat = WriteStat(
-        file_id=file.file_id,
-        path=file.path,
-        partition_path=partition,
-        prev_commit=NO_PREVIOUS,
-        num_writes=rows.num_rows,
-        num_inserts=rows.num_rows,
-        total_write_bytes=len(data),
-        file_size_bytes=len(data),
-    )
-    commit = CommitMetadata(
-        {partition: (stat,)},
-        "CLUSTER",
-        {SCHEMA_KEY: schema_to_avro(SCHEMA, opened.name)},
-        replaced_file_ids={partition: tuple(f.file_id for f in old)},
-    )
-    guards = PublishGuards(known_writes=snapshot.timeline.completed_write_times)
-    instant = session.publish(commit, [ExpectedFile(file.path, len(data), rows.num_rows)], guards)
-    session.close()
-    return instant
 
 
 class Followed:
@@ -126,7 +53,7 @@ class Followed:
 
     def unseen(self, rows: list[Row]) -> str:
         options = {"hoodie__bloom__index__update__partition__path": "false"}
-        instant = unseen(self.table, self.index, rows, **options)
+        instant = unseen(self.table, UNSTORED[self.index], rows, **options)
         self.oracle.apply(rows)
         return instant
 
@@ -234,7 +161,7 @@ def test_never_built_or_dropped_refuses_and_says_how_to_build_it(tmp_path: Path,
 
 def test_build_of_a_global_index_over_doubled_keys_changes_nothing(tmp_path: Path):
     table = table_with(tmp_path / "t", "BLOOM", [*FIRST, Row("a", "y", 1, "1")])
-    with pytest.raises(InvariantError, match="'a' in '[xy]'"):
+    with pytest.raises(InvariantError, match=r"'a' in '[xy]'"):
         table.index_build("RECORD_INDEX")
     assert not table.index_status("RECORD_INDEX").is_built
     assert table.index_build("RECORD_LEVEL_INDEX").rows == 5
@@ -440,7 +367,7 @@ def test_catch_up_survives_failing_calls(index: str):
         table.upsert(batch_of(rows), batch_id="third", run_id="third", runner=LocalRunner(1))
 
     def prepare(table: LakeTable) -> None:
-        unseen(table, index, [Row("n1", "x", 2, "2"), Row("n2", "y", 2, "2")])
+        unseen(table, UNSTORED[index], [Row("n1", "x", 2, "2"), Row("n2", "y", 2, "2")])
 
     report = fail_every_call(failing(f"indexed-catch-{index.lower()}", index, write, prepare), every=7)
     assert report.histories > 20
