@@ -49,6 +49,10 @@ test: setup ## what a newcomer runs: unit, property, local-runner, some Spark an
 unit: setup ## the tests that need neither a JVM nor Airflow
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART) or spark or dag)"
 
+.PHONY: test-long
+test-long: setup ## 1,000 sequences of batches through every index type, against a dictionary
+	@LAKEINDEX_CONTRACT_EXAMPLES=1000 $(PYTEST) -n $(WORKERS) --timeout 7200 -k any_batches tests/contract/test_index_contract.py
+
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
 	@$(PYTEST) -m model
@@ -71,7 +75,7 @@ test-hbase: setup ## the HBASE index on a real HBase, which is restarted and kil
 
 .PHONY: interop
 interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other way round
-	@$(PYTEST) -m interop --timeout 1800 tests/interop
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m interop --timeout 1800 tests/interop
 
 .PHONY: test-dag
 test-dag: archive ## the whole DAG through spark-submit

@@ -274,10 +274,10 @@ def plot(result: dict[str, object], path: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "lakeindex"  # the same numbers give the same file
-    from matplotlib import pyplot
+    from matplotlib import pyplot as plt
 
     cells = [Cell(**one) for one in result["cells"]]  # type: ignore[attr-defined]
-    figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(11, 3.6), sharey=True, layout="constrained")
     for panel, engine in zip(panels, ("lakeindex local", "lakeindex spark", Hudis.engine), strict=True):
         for number, kind in enumerate(KINDS):
             mine = sorted((c.keys, _median(c)) for c in cells if (c.engine, c.kind) == (engine, kind) and c.seconds)

@@ -35,6 +35,7 @@ class Jobs:
     submitted: list[tuple[str, list[str]]] = field(default_factory=list)
     errors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     instant: str | None = "20131202000000000"
+    index_type: str = "BLOOM"
 
     def run(self, application: str, words: list[str]) -> None:
         """One job."""
@@ -48,7 +49,8 @@ class Jobs:
             (folder / f"{stage}.error.json").write_text(json.dumps(self.errors[stage].pop(0)))
             raise AirflowException("Cannot execute: spark-submit. Error code is: 3.")
         costs = {"seconds": 0.5, "requests": 2, "bytes_read": 100}
-        (folder / f"{stage}.json").write_text(json.dumps({"stage": stage, "counters": COUNTERS, "costs": costs}))
+        manifest = {"stage": stage, "counters": COUNTERS, "costs": costs, "facts": {"index_type": self.index_type}}
+        (folder / f"{stage}.json").write_text(json.dumps(manifest))
         if stage == "merge_write":
             stages = [{"name": str(s), **COUNTERS, "seconds": 0.5, "requests": 2, "bytes_read": 100} for s in Stage]
             summary = {"instant": self.instant, "batch_id": "b", **FATES, "stages": stages}
@@ -75,12 +77,6 @@ class Lake:
     folder: Path
     manual: Any
     daily: Any
-
-    def bind(self, index_type: str) -> None:
-        """As creating the table binds its index."""
-        binding = self.folder / "trips/.hoodie/.lakeindex/table.json"
-        binding.parent.mkdir(parents=True)
-        binding.write_text(json.dumps({"index_type": index_type}))
 
 
 @pytest.fixture
@@ -157,13 +153,8 @@ def test_a_run_by_hand_without_input_fails_at_once(lake: Lake, jobs: Jobs, given
     assert jobs.submitted == []
 
 
-def test_a_stage_the_index_does_without_is_skipped_and_the_rest_runs(
-    lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from lakeindex.airflow import operator
-
-    monkeypatch.setattr(operator, "stages_for", lambda _: tuple(s for s in Stage if s is not Stage.BLOOM_CHECK))
-    lake.bind("BLOOM")
+def test_a_stage_the_index_does_without_is_skipped_and_the_rest_runs(lake: Lake, jobs: Jobs) -> None:
+    jobs.index_type = "RECORD_INDEX"
     (lake.folder / "in/2013-12-03.csv").write_text("x")
     run = lake.daily.test(logical_date=datetime(2013, 12, 4, tzinfo=UTC))
     found = states(run)

@@ -16,7 +16,6 @@ PLAN_TASK: Final = "check_input"
 #: Left by the last job in the run's folder: the JSON of ``lakeindex upsert``.
 RUN_SUMMARY: Final = "summary.json"
 #: Options bound to a table, the index type among them; relative to the table.
-TABLE_BINDING: Final = ".hoodie/.lakeindex/table.json"
 #: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
 NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
 
@@ -70,10 +69,11 @@ class StageOperator(SparkSubmitOperator):
         return {"name": str(self.stage), **found.get("counters", {}), **found.get("costs", {})}
 
     def _skip_if_not_needed(self, plan: RunPlan) -> None:
-        """Skip a stage that the table's index does without; the first stage has bound the index type by then."""
+        """Skip a stage that the table's index does without; the first stage has left the index type in its manifest."""
         from lakeindex.airflow import files
 
-        kind = (files.read_json(plan.uri, TABLE_BINDING) or {}).get("index_type")
+        staged = files.read_json(plan.checkpoints, f"{plan.run_id}/{Stage.STAGE_INPUT}.json") or {}
+        kind = staged.get("facts", {}).get("index_type")
         if kind in set(IndexType) and self.stage not in stages_for(IndexType(kind)):
             raise AirflowSkipException(f"index type {kind} needs no {self.stage}")
 

@@ -74,6 +74,8 @@ def show_run(console: Console, run: RunSummary) -> None:
         )
     if run.stages:
         console.print(_funnel(run))
+    for note in run.notes:
+        console.print(f"note: {note}", markup=False)
 
 
 def _funnel(run: RunSummary) -> Grid:

@@ -39,7 +39,7 @@ _BROADCAST_ROWS: Final = 2_000_000
 _DAY_MS: Final = 86_400_000
 
 
-class _AppendEntries(StatefulProcessor):
+class AppendEntries(StatefulProcessor):
     """Appends the entries that were fed to their bucket's list; answers nothing."""
 
     def __init__(self, ttl_ms: int) -> None:
@@ -106,7 +106,7 @@ class KeyedState:
             entries = source.parquet(f"{self._folder}/in").groupBy("bucket")
             ttl_ms = int(self._settings.ttl_days * _DAY_MS)
             nothing = entries.transformWithState(
-                statefulProcessor=_AppendEntries(ttl_ms),
+                statefulProcessor=AppendEntries(ttl_ms),
                 outputStructType="bucket int",
                 outputMode="Update",
                 timeMode="ProcessingTime" if ttl_ms else "None",

@@ -181,8 +181,8 @@ def ask_engine(spec: RunSpec, store: BatchStore, chunks: Sequence[Chunk], folder
 
 
 def located_in(found: Found, groups: FileGroups) -> Located:
-    """A store's answer by file. Locations in file groups that are no more are left out: every live file is covered, so a key
-    that is stored has a live location.
+    """A store's answer by file. A location in a file group that is no more says nothing: the key is looked for in all files in
+    scope, never taken for a new one.
     """
     if not len(found.rows):
         return Located({}, found.unknown)
@@ -196,4 +196,5 @@ def located_in(found: Found, groups: FileGroups) -> Located:
     order = np.lexsort((rows, number))
     distinct, starts = np.unique(number[order], return_index=True)
     pieces = np.split(rows[order], starts[1:]) if len(distinct) else []
-    return Located({int(n): piece for n, piece in zip(distinct, pieces, strict=True)}, found.unknown)
+    unknown = np.union1d(found.unknown, found.rows[~live])
+    return Located({int(n): piece for n, piece in zip(distinct, pieces, strict=True)}, unknown)

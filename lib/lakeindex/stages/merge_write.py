@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from lakeindex.backends.change_log import CoveredFile
 from lakeindex.backends.registry import index_for
-from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.errors import FencedError, InvariantError, WriteConflictError
 from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
 from lakeindex.index.protocol import StoredIndex
 from lakeindex.model import BaseFile
@@ -102,7 +102,7 @@ def _attempts(
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
     for left in range(spec.config.conflict_retries, -1, -1):
         snapshot = table.snapshot()
-        facts = replace(facts, index=table.index(snapshot.timeline) or facts.index)
+        facts = _with_index_of(table, snapshot, facts)
         if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
             looked_up = look_up(spec, facts, snapshot, staged, runner)
         merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
@@ -115,6 +115,22 @@ def _attempts(
                 raise
             looked_up = None
     raise InvariantError("the merge ended without an outcome", culprit=spec.run_id)
+
+
+def _with_index_of(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
+    """The facts with the index in force now: it may have been changed since the run began.
+
+    Raises:
+        FencedError: keys are unique in another scope now, by which the batch was not staged.
+    """
+    index = table.index(snapshot.timeline) or facts.index
+    if index.is_global is not facts.is_global:
+        raise FencedError(
+            f"the index of table {facts.name} was changed from {facts.index_type} to {index.index_type} during the run",
+            culprit=index.index_type,
+            hint="run the batch again; nothing was published",
+        )
+    return replace(facts, index=index)
 
 
 class _Merge:
@@ -140,6 +156,7 @@ class _Merge:
         self._started = time.perf_counter()
         self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
         self._index = index_for(facts.index)
+        self._behind: str | None = None
         self._stored = IndexSession(spec, facts, runner) if isinstance(self._index, StoredIndex) else None
 
     def given_up(self) -> None:
@@ -167,6 +184,7 @@ class _Merge:
         return replace(
             summary,
             instant=published.value,
+            notes=summary.notes if self._behind is None else (*summary.notes, self._behind),
             noop=published.value != summary.instant,  # another run of the same batch was first
             stages=(*self._looked_up.summaries, stage),
             seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
@@ -252,7 +270,7 @@ class _Merge:
             self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
         instant = self._session.publish(commit, expected, guards, summary.to_json())
         if self._stored is not None and instant == summary.instant:
-            self._stored.committed(instant, covered, deltas)
+            self._behind = self._stored.committed(instant, covered, deltas)
         return instant
 
     def _summary(
@@ -263,6 +281,7 @@ class _Merge:
         touched = sum(w.updates + w.inserts for w in written)
         return RunSummary(
             instant=None,
+            notes=self._spec.config.notes,
             batch_id=self._spec.batch_id,
             run_id=self._spec.run_id,
             operation=self._spec.operation,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -91,7 +91,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     files = find_inputs(spec.inputs, config.input_format, spec.checkpoints_uri)
     digest = content_digest(files)
     basis = digest_of_text(
-        digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.is_global,
+        digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.index,
         config.chunk_rows, config.input_format,
     )  # fmt: skip
     folder = run_folder(spec)
@@ -100,6 +100,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         _check_quarantine(done, spec)
         return done
     manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, digest)
+    manifest = replace(manifest, facts={**manifest.facts, "index_type": facts.index_type.value})
     _check_quarantine(manifest, spec)
     return manifest
 

@@ -84,6 +84,7 @@ class RunSummary:
         seconds: wall time of the whole run.
         stages: the stages that ran, in order.
         estimate: what the cost model says of the look-up; None if there was none.
+        notes: what whoever started the run should know: options that change nothing, an index that is behind.
     """
 
     instant: str | None
@@ -106,6 +107,7 @@ class RunSummary:
     seconds: float = 0.0
     stages: tuple[StageSummary, ...] = ()
     estimate: Estimate | None = None
+    notes: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def check_identity(self) -> None:
@@ -133,9 +135,9 @@ class RunSummary:
         """Inverse of :meth:`to_json`; fields of later versions are left out."""
         raw: dict[str, Any] = json.loads(text)
         stages = tuple(StageSummary(**s) for s in raw.pop("stages", ()))
-        estimate = raw.pop("estimate", None)
+        estimate, notes = raw.pop("estimate", None), tuple(raw.pop("notes", ()))
         known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
-        return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None)
+        return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None, notes=notes)
 
 
 def stage_summary(

@@ -130,6 +130,7 @@ def _nothing_to_do(spec: RunSpec, staged: Driven) -> RunSummary:
         quarantined=int(counters["quarantined"]),
         seconds=staged.summary.seconds,
         stages=(staged.summary,),
+        notes=spec.config.notes,
     )
 
 

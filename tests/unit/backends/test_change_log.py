@@ -100,7 +100,7 @@ def test_catch_up_of_a_table_whose_commits_are_all_gone_counts():
     assert names_covered(log, Completed(frozenset(), None)) == {}
 
 
-@pytest.mark.parametrize("name", [T2, catch_up_name(T2, ())])
+@pytest.mark.parametrize("name", [T2, catch_up_name(T2, ())], ids=["commit", "catch-up"])
 def test_damaged_delta_is_passed_over_and_named(name: str):
     log = log_with(Delta(T1, (covered(T1),)), Delta(name, (covered(T2, T1),), (), (GROUP,)))
     path = f"{log.folder}/log/{name}.parquet"

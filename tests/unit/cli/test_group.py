@@ -126,7 +126,18 @@ def test_version():
 
 
 def test_every_command_has_help():
-    for command in ("create", "upsert", "delete", "inspect", "history", "check", "read", "rollback", "rescale", "options"):
+    for command in (
+        "create",
+        "upsert",
+        "delete",
+        "inspect",
+        "history",
+        "check",
+        "read",
+        "rollback",
+        "rescale",
+        "options",
+    ):
         answer = lakeindex(command, "--help")
         assert answer.exit_code == 0
         assert "--json" in answer.stdout

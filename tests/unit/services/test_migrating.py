@@ -37,7 +37,7 @@ def made(folder: Path, kind: str) -> tuple[LakeTable, Oracle]:
     ("before", "after"), [p for p in itertools.permutations(KINDS, 2) if "BLOOM" in p or "BUCKET" in p]
 )
 def test_rows_stay_and_the_new_index_finds_them(tmp_path: Path, before: str, after: str):
-    table, oracle = made(tmp_path / "t", before)
+    table, _ = made(tmp_path / "t", before)
     stored = sorted(str(sorted(row.items())) for row in rows_of(table) if row.pop("_hoodie_file_name"))
     done = table.index_migrate(after, options=FEW if after == "BUCKET" else {})
     assert (done.before, done.index_type, done.noop) == (before, after, False)

@@ -1,0 +1,154 @@
+"""What every index type must do, whatever it keeps where. ``LAKEINDEX_CONTRACT_TYPES=A,B`` names others than those that need no server.
+
+A new type passes this file before anything else is said about it: see docs/adding-an-index.md.
+"""
+
+import os
+import pickle
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakeindex import pipeline
+from lakeindex.api import LakeTable
+from lakeindex.backends.registry import index_for
+from lakeindex.config import WriteConfig, index_spec
+from lakeindex.errors import IndexNotBuiltError, OptionError
+from lakeindex.index.protocol import LocationStore, RowIndex, SliceIndex, StoredIndex
+from lakeindex.model import IndexType
+from lakeindex.services.rolling_back import rollback_table
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.contract.state_tester import StateRunnerForTests
+from tests.stored_indexes import clustered, unseen
+
+_SERVERS = {IndexType.HBASE}
+TYPES = [
+    IndexType(name)
+    for name in os.environ.get("LAKEINDEX_CONTRACT_TYPES", ",".join(t for t in IndexType if t not in _SERVERS)).split(
+        ","
+    )
+]
+RUNNER = StateRunnerForTests()
+STORED = [kind for kind in TYPES if kind.is_stored and kind is not IndexType.INMEMORY]
+EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "8"))
+_KEYS = ("a", "b:1", "cé", "d中", "e\U0001f600", "f\uffff", "g,h:2")
+_ROW = st.builds(
+    Row,
+    st.sampled_from(_KEYS),
+    st.sampled_from(("x", "y z", "é")),
+    st.integers(0, 4),
+    st.text("v", max_size=2),
+    st.booleans(),
+)
+_BATCHES = st.lists(st.lists(_ROW, min_size=1, max_size=8), min_size=1, max_size=5)
+FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))]
+
+
+def made(folder: Path | str, kind: IndexType) -> tuple[LakeTable, Oracle]:
+    """An empty table, and the dictionary of what must be in it."""
+    options = {"hoodie.bucket.index.num.buckets": "3"} if kind is IndexType.BUCKET else {}
+    table = make_table(folder, hoodie__index__type=kind, **options)
+    moves = WriteConfig().moves_rows(kind)
+    return table, Oracle(is_global=kind.is_global, moves=moves)
+
+
+def upsert(table: LakeTable, oracle: Oracle, batch: list[Row]) -> str | None:
+    """Write a batch; nothing may be lost or doubled."""
+    options = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"}
+    summary = table.upsert(batch_of(batch), runner=RUNNER, options=options)
+    assert counts_of(summary) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+    return summary.instant
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_kind_is_a_value_that_says_how_it_answers(kind: IndexType):
+    index = index_for(index_spec(kind, WriteConfig()))
+    assert pickle.loads(pickle.dumps(index)) == index
+    assert index.spec.is_global == kind.is_global
+    assert [isinstance(index, p) for p in (SliceIndex, RowIndex, StoredIndex)].count(True) == 1
+    assert isinstance(index, StoredIndex) == kind.is_stored
+    assert index.traits.has_filters == kind.has_filters == (pipeline.Stage.BLOOM_CHECK in pipeline.stages_for(kind))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=_BATCHES)
+def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]]):
+    with tempfile.TemporaryDirectory() as folder:
+        table, oracle = made(f"{folder}/t", kind)
+        for batch in batches:
+            upsert(table, oracle, batch)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    upsert(table, oracle, FIRST)
+    before = dict(oracle.rows)
+    last = upsert(table, oracle, [Row("a", "x", 2, "", deleted=True), Row("n", "y", 2, "2"), Row("c", "x", 2, "2")])
+    assert last is not None
+    rollback_table(table.uri, last)
+    oracle.rows = before
+    upsert(table, oracle, [Row("a", "x", 3, "3"), Row("n", "y", 3, "3"), Row("c", "x", 3, "3"), Row("c", "y", 3, "3")])
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_commits_it_did_not_see_are_no_false_inserts(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    upsert(table, oracle, FIRST)
+    by = "GLOBAL_SIMPLE" if kind.is_global else "SIMPLE"
+    moves = {"hoodie__simple__index__update__partition__path": str(oracle.moves).lower()} if kind.is_global else {}
+    other = [Row("n", "x", 2, "2"), Row("a", "y", 2, "2"), Row("b", "x", 2, "", deleted=True)]
+    unseen(table, by, other, **moves)
+    oracle.apply(other)
+    upsert(table, oracle, [Row("n", "x", 3, "3"), Row("a", "y", 3, "3"), Row("a", "x", 3, "3"), Row("b", "x", 3, "3")])
+    assert table.index_verify(runner=RUNNER).ok
+    clustered(table, "x")
+    upsert(table, oracle, [Row(k, "x", 4, "4") for k in "abn"])
+    assert table.index_verify(runner=RUNNER).ok
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_an_index_that_is_not_there_is_an_error_until_it_is_built(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    upsert(table, oracle, FIRST)
+    table.index_drop(runner=RUNNER)
+    with pytest.raises(IndexNotBuiltError, match="lakeindex index build"):
+        table.upsert(batch_of([Row("a", "x", 2, "2")]), runner=RUNNER)
+    assert content_of(table) == oracle.content()
+    assert table.index_build(runner=RUNNER).rows == len(FIRST)
+    upsert(table, oracle, [Row("a", "x", 2, "2"), Row("n", "y", 2, "2")])
+    assert table.index_verify(runner=RUNNER).ok
+
+
+@pytest.mark.parametrize("kind", STORED)
+def test_many_commits_are_folded(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    for number in range(5):
+        batch = [
+            Row(f"k{number}", "x", number, "v"),
+            Row("a", "x", number, "v"),
+            Row("b", "y", number, "", number % 2 == 1),
+        ]
+        options = {"hoodie.metadata.compact.max.delta.commits": "2"}
+        assert counts_of(table.upsert(batch_of(batch), runner=RUNNER, options=options)) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+    assert table.index_status(runner=RUNNER).deltas < 4
+    assert table.index_verify(runner=RUNNER).ok
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if not kind.is_stored])
+def test_an_index_that_stores_nothing_has_nothing_to_build(tmp_path: Path, kind: IndexType):
+    table, _ = made(tmp_path / "t", kind)
+    with pytest.raises(OptionError, match="nothing to build"):
+        table.index_build(runner=RUNNER)
+
+
+def test_the_store_of_every_stored_kind_is_whole():
+    """The protocol's methods, by name: a kind that lacks one fails here and not in the middle of a commit."""
+    wanted = {name for name in vars(LocationStore) if not name.startswith("_")}
+    assert wanted >= {"look_up", "prepare", "apply", "undo", "build", "retire", "drop", "fold", "behind", "entries"}
