@@ -67,6 +67,7 @@ FILES: Final[dict[str, str]] = {
 }
 RANGES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "from_row": "int64", "to_row": "int64"}
 CANDIDATES: Final[dict[str, str]] = {"file": "int32", "chunk": "int32", "pairs": "int64", "rows": "binary"}
+SEARCHED: Final[dict[str, str]] = {"chunk": "int32", "rows": "binary"}
 LOCATIONS: Final[dict[str, str]] = {
     "chunk": "int32",
     "row": "int32",

@@ -57,6 +57,13 @@ def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
     return [[row[i] for row in rows] for i in range(width)]
 
 
+def table_of(rows: Sequence[Sequence[Any]], columns: Mapping[str, str]) -> pa.Table:
+    """Rows as a checkpoint table of :mod:`lakeindex.pipeline`."""
+    schema = arrow_schema(columns)
+    cells = columns_of(rows, len(schema))
+    return pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One checkpoint file.

@@ -102,7 +102,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
         stage=Stage.INDEX_LOOKUP,
         run_id=spec.run_id,
         basis=basis,
-        tables={"files": (files_part,), answer.table: answer.parts},
+        tables={"files": (files_part,), **answer.tables},
         counters={
             "rows_in": sum(c.rows for c in chunks),
             "rows_out": sum(c.rows for c in chunks),
@@ -122,10 +122,9 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What an index said: a checkpoint table, ``ranges`` or ``candidates``."""
+    """What an index said: checkpoint tables, ``ranges``, or ``candidates`` and ``searched``."""
 
-    table: str
-    parts: tuple[Part, ...]
+    tables: dict[str, tuple[Part, ...]]
     pairs: int
     counters: dict[str, int]
 
@@ -150,7 +149,7 @@ def _ask(
             if files
         ]
         slices = run_tasks(runner, prune_chunks, tasks, "index lookup: prune files by key range").values
-        return _Answer("ranges", tuple(r.part for r in slices), sum(r.pairs_kept for r in slices), {})
+        return _Answer({"ranges": tuple(r.part for r in slices)}, sum(r.pairs_kept for r in slices), {})
     store = None
     if isinstance(index, StoredIndex):
         context = IndexSession(spec, facts, runner).ready(
@@ -161,7 +160,13 @@ def _ask(
         store = StoreRef(context.completed, context.view, answers)
     locates = [
         LocateTask(
-            spec, facts, tuple(chunks[i] for i in numbers), files_part, store, f"{attempt}/candidates/{n:05d}.parquet"
+            spec,
+            facts,
+            tuple(chunks[i] for i in numbers),
+            files_part,
+            store,
+            f"{attempt}/candidates/{n:05d}.parquet",
+            f"{attempt}/searched/{n:05d}.parquet",
         )
         for n, numbers in enumerate(packs)
         if files
@@ -174,7 +179,8 @@ def _ask(
         else run_tasks(runner, locate_chunks, locates, title).values
     )
     counters = {"keys_unknown": sum(r.unknown for r in found)}
-    return _Answer("candidates", tuple(r.part for r in found), sum(r.pairs for r in found), counters)
+    tables = {"candidates": tuple(r.part for r in found), "searched": tuple(r.searched for r in found)}
+    return _Answer(tables, sum(r.pairs for r in found), counters)
 
 
 def _pairs_possible(facts: TableFacts, chunks: Sequence[Chunk], files: Sequence[BaseFile]) -> int:

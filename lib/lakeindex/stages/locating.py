@@ -15,8 +15,8 @@ from lakeindex.backends.context import Completed, LogView
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
 from lakeindex.index.protocol import BatchRequest, BatchStore, FileGroups, Found, Located, RowIndex, StoredIndex
-from lakeindex.pipeline import CANDIDATES, STAGED_KEY, STAGED_PARTITION
-from lakeindex.stages.checkpoints import Part, arrow_schema, columns_of
+from lakeindex.pipeline import CANDIDATES, SEARCHED, STAGED_KEY, STAGED_PARTITION
+from lakeindex.stages.checkpoints import Part, table_of
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, one_array, pack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_delta import store_context
@@ -60,15 +60,17 @@ class LocateTask:
     files: Part
     store: StoreRef | None
     path: str
+    searched_path: str
 
 
 @dataclass(frozen=True, slots=True)
 class LocateResult:
-    """Candidates of some chunks; ``unknown``: keys that the index could not say anything about."""
+    """Candidates of some chunks; ``unknown``: keys that the index could not say anything about, listed in ``searched``."""
 
     part: Part
     pairs: int
     unknown: int
+    searched: Part
 
 
 def locate_chunks(task: LocateTask) -> LocateResult:
@@ -77,16 +79,39 @@ def locate_chunks(task: LocateTask) -> LocateResult:
     files = read_files(folder, task.files)
     ask = _Asker(task, files)
     rows: list[tuple[int, int, int, bytes]] = []
+    searched: list[tuple[int, bytes]] = []
     unknown = 0
     for chunk in task.chunks:
         located = ask.locate(chunk)
         rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in sorted(located.rows.items())]
-        unknown += len(located.unknown)
-        rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in ask.search(chunk, located.unknown)]
-    schema = arrow_schema(CANDIDATES)
-    columns = columns_of(rows, len(schema))
-    table = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-    return LocateResult(folder.write_table(task.path, table), sum(r[2] for r in rows), unknown)
+        if len(located.unknown):
+            found = search_files(task.spec, task.facts, files, chunk, located.unknown)
+            rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in found]
+            searched.append((chunk.number, pack_rows(located.unknown)))
+            unknown += len(located.unknown)
+    return LocateResult(
+        folder.write_table(task.path, table_of(rows, CANDIDATES)),
+        sum(r[2] for r in rows),
+        unknown,
+        folder.write_table(task.searched_path, table_of(searched, SEARCHED)),
+    )
+
+
+def search_files(
+    spec: RunSpec, facts: TableFacts, files: Sequence[LookupFile], chunk: Chunk, rows: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Keys that an index cannot say anything about: files in scope that may hold them, by key range and filter.
+
+    Yields:
+        A file's number, and which of ``rows`` it may hold.
+    """
+    keys = chunk_keys(run_folder(spec), chunk).take(pa.array(rows))
+    storage = storage_at(spec.table_uri)
+    for file in files:
+        if facts.is_global or file.file.partition_path == chunk.partition:
+            mine = rows_that_may_be_in(storage, file.file, keys)
+            if len(mine):
+                yield file.number, rows[mine]
 
 
 class _Asker:
@@ -119,19 +144,6 @@ class _Asker:
         raise InvariantError(
             f"index {self._task.facts.index_type} does not answer by row", culprit=self._task.facts.name
         )
-
-    def search(self, chunk: Chunk, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Keys that the index cannot say anything about: files in scope that may hold them, by range and filter."""
-        if not len(rows):
-            return
-        keys = chunk_keys(self._folder, chunk).take(pa.array(rows))
-        everywhere = self._task.facts.is_global
-        storage = storage_at(self._task.spec.table_uri)
-        for file in self._files:
-            if everywhere or file.file.partition_path == chunk.partition:
-                mine = rows_that_may_be_in(storage, file.file, keys)
-                if len(mine):
-                    yield file.number, rows[mine]
 
     def _answered(self, store: BatchStore, chunk: Chunk) -> Found:
         answers = () if self._task.store is None else self._task.store.answers or ()

@@ -24,6 +24,7 @@ from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, one_array, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.key_columns import StoredColumns
+from lakeindex.stages.looking_again import LookAgain, look_again
 from lakeindex.stages.lookup_files import LookupFile, read_files
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 
@@ -84,17 +85,38 @@ def verify_keys(
         return done
     chunks = chunks_of(folder, staged)
     files = read_files(folder, lookup.parts("files")[0])
-    work, used = _work(spec, files, candidates)
-    packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], runner.slots * 3)
     attempt = folder.new_attempt(Stage.VERIFY_KEYS)
+    proposed = candidates.parts("candidates") or candidates.parts("ranges")
+    results = _verify(spec, facts, chunks, files, proposed, runner, attempt=attempt, first=0)
+    if facts.index_type.is_stored and any(r.pairs != r.part.rows for r in results):
+        located = tuple(r.part for r in results)
+        looked = LookAgain(spec, facts, tuple(files), proposed, lookup.parts("searched"), located)
+        again = look_again(looked, chunks, runner, f"{attempt}/again")
+        results += _verify(spec, facts, chunks, files, again, runner, attempt=attempt, first=len(results))
+    lines = [line for r in results for line in r.lines]
+    return _manifest(spec, basis, results, lines, chunks, f"{attempt}/found.parquet")
+
+
+def _verify(
+    spec: RunSpec,
+    facts: TableFacts,
+    chunks: Sequence[Chunk],
+    files: list[LookupFile],
+    proposed: Sequence[Part],
+    runner: Runner,
+    *,
+    attempt: str,
+    first: int,
+) -> tuple[VerifyResult, ...]:
+    """Verify what was proposed; ``first`` is the number of the first task."""
+    work, used = _work(spec, files, proposed)
+    packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], runner.slots * 3)
     tasks = []
-    for n, numbers in enumerate(packs):
+    for n, numbers in enumerate(packs, first):
         mine = tuple(work[i] for i in numbers)
         names = {c: chunks[c] for f in mine for c in used[f.file.number]}
         tasks.append(VerifyTask(spec, facts, mine, names, n, f"{attempt}/locations/{n:05d}.parquet"))
-    results = run_tasks(runner, verify_files, tasks, "verify keys: exact match in the key column").values
-    lines = [line for r in results for line in r.lines]
-    return _manifest(spec, basis, results, lines, chunks, f"{attempt}/found.parquet")
+    return run_tasks(runner, verify_files, tasks, "verify keys: exact match in the key column").values
 
 
 def _manifest(
@@ -130,14 +152,14 @@ def _manifest(
 
 
 def _work(
-    spec: RunSpec, files: list[LookupFile], candidates: Manifest
+    spec: RunSpec, files: list[LookupFile], proposed: Sequence[Part]
 ) -> tuple[list[FileCandidates], dict[int, set[int]]]:
     """What each file has to verify, and the chunks that are needed for it."""
     folder = run_folder(spec)
     parts: dict[int, list[Part]] = {}
     used: dict[int, set[int]] = {}
     pairs: dict[int, int] = {}
-    for part in candidates.parts("candidates") or candidates.parts("ranges"):
+    for part in proposed:
         table = folder.read_table(part)
         counts = pairs_of(table)
         for file, chunk, count in zip(*(table.column(n).to_pylist() for n in ("file", "chunk")), counts, strict=True):

@@ -1,0 +1,34 @@
+"""INMEMORY: filled from the files, for one process; and what any store may do wrong without a key being doubled."""
+
+from pathlib import Path
+
+import pytest
+
+from lakeindex.backends import in_memory
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+
+FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
+
+
+def test_a_new_process_fills_it_from_the_files(tmp_path: Path):
+    table, oracle = make_table(tmp_path / "t", hoodie__index__type="INMEMORY"), Oracle()
+    assert counts_of(table.upsert(batch_of(FIRST))) == oracle.apply(FIRST)
+    in_memory.forget_all()
+    batch = [Row("a", "x", 2, "2"), Row("c", "x", 2, "2"), Row("c", "y", 2, "", deleted=True)]
+    assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
+@pytest.mark.parametrize("wrong", ["another live group", "no group at all"])
+def test_an_entry_that_names_the_wrong_place_is_no_false_insert(tmp_path: Path, wrong: str):
+    table, oracle = make_table(tmp_path / "t", hoodie__index__type="INMEMORY"), Oracle()
+    options = {"hoodie.parquet.small.file.limit": "0"}
+    for batch in (FIRST, [Row("d", "x", 1, "1")]):
+        assert counts_of(table.upsert(batch_of(batch), options=options)) == oracle.apply(batch)
+    groups = {row["_hoodie_record_key"]: str(row["_hoodie_file_name"]).partition("_")[0] for row in rows_of(table)}
+    assert groups["d"] != groups["a"]
+    (held,) = [one for uri, one in in_memory._held.items() if uri.endswith(f"{tmp_path.name}/t")]
+    held.groups["x", "d"] = groups["a"] if wrong == "another live group" else "nowhere-0"
+    batch = [Row("d", "x", 2, "2"), Row("a", "x", 2, "2"), Row("new", "x", 2, "2")]
+    assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
