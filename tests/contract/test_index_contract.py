@@ -85,6 +85,17 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
 
 
 @pytest.mark.parametrize("kind", TYPES)
+def test_rows_by_key_are_those_of_a_scan(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    for batch in (FIRST, [Row("a", "y", 2, "2"), Row("b", "x", 2, "", deleted=True), Row("n", "x", 2, "2")]):
+        upsert(table, oracle, batch)
+    found = table.get(["a", "b", "n", "zz"], runner=RUNNER)
+    got = {tuple(row[c] for c in ("_hoodie_partition_path", "id", "v")) for row in found.rows.to_pylist()}
+    assert got == {(place, row.id, row.v) for place, row in oracle.rows.values() if row.id in "abn"}
+    assert found.missing == ("b", "zz")
+
+
+@pytest.mark.parametrize("kind", TYPES)
 def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kind: IndexType):
     table, oracle = made(tmp_path / "t", kind)
     upsert(table, oracle, FIRST)

@@ -38,7 +38,7 @@ def test_one_module_and_one_line_are_an_index_type(tmp_path: Path):
     command = [sys.executable, "-m", "pytest", *options, suite]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
-    assert re.match(r"7 passed, 1 skipped", done.stdout.splitlines()[-1]), done.stdout[-400:]
+    assert re.match(r"8 passed, 1 skipped", done.stdout.splitlines()[-1]), done.stdout[-400:]
     assert "TOY" in subprocess.run(
         [sys.executable, "-c", "from lakeindex.cli import main; main()", "options"],
         cwd=ROOT, env=env, capture_output=True, text=True, check=True,

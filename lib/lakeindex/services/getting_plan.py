@@ -135,6 +135,9 @@ def _ask_store(scope: Scope, index: StoredIndex, keys: pa.Array, runner: Runner)
     if scope.as_of is not None:
         everything.notes.append(f"{scope.index.index_type} holds locations of now: the files of then are asked")
         return everything
+    if index.traits.answers_batches:
+        everything.notes.append(f"{scope.index.index_type} answers for whole batches of a write: every file is asked")
+        return everything
     completed = Completed.of(scope.snapshot.timeline)
     state = ChangeLog(scope.table.storage, scope.index.index_type).load(completed)
     work = f"{absolute(scope.table.uri).rstrip('/')}.lakeindex/get-{uuid.uuid4().hex[:12]}"
