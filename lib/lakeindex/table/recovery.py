@@ -145,6 +145,10 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
             roll_back_unclaimed(context, instant.time)
         elif is_tombstoned(context.storage, instant.time):
             roll_back_unclaimed(context, instant.time)
+    for rollback in pending_rollbacks(context, timeline):
+        time = rollback.plan.instant_time
+        if rollback.is_ours and time != own and time not in claimed and is_tombstoned(context.storage, time):
+            roll_back_unclaimed(context, time)  # begun by a zombie, for an instant whose claim was dropped before
 
 
 def is_tombstoned(storage: Storage, time: str) -> bool:
