@@ -55,7 +55,7 @@ test-long: setup ## 1,000 sequences of batches through every index type, against
 
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
-	@$(PYTEST) -m model
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m model
 
 .PHONY: kill
 kill: setup ## writers killed at random times; the next run needs no hand
