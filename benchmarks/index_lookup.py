@@ -29,9 +29,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measuring import machine_line
+from benchmarks.report import update_page
 from benchmarks.workloads import DATA, Workload, names, workload
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
+PAGE: Final = RESULTS.parents[1] / "docs" / "choosing-an-index.md"
+BEGIN: Final = "<!-- results: made by python -m benchmarks.index_lookup -->"
 PLOTS: Final = RESULTS.parents[1] / "docs" / "images"
 SIZES: Final = (1_000, 100_000, 1_000_000)
 KINDS: Final = (
@@ -332,6 +335,11 @@ def main() -> None:
         PLOTS.mkdir(parents=True, exist_ok=True)
         print(table(result))
         plot(result, PLOTS / f"index_lookup_{name}.svg")
+    results = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("index_lookup_*.json"))]
+    pictures = [f"![{one['workload']}](images/index_lookup_{one['workload']}.svg)" for one in results]
+    update_page(
+        [part for one, picture in zip(results, pictures, strict=True) for part in (table(one), picture)], PAGE, BEGIN
+    )
 
 
 def _in_a_process_of_its_own(

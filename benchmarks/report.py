@@ -118,15 +118,16 @@ def table(result: WorkloadResult) -> str:
     return head + "\n\n" + "\n".join(lines)
 
 
-def update_readme(sections: list[str]) -> None:
-    """Put the sections between the markers of the README.
+def update_page(sections: list[str], page: Path | None = None, begin_mark: str = BEGIN) -> None:
+    """Put the sections between the markers of a page, of the README if none is named.
 
     Raises:
         ValueError: the markers are not there.
     """
-    text = README.read_text()
-    before, begin, rest = text.partition(BEGIN)
+    page = page or README
+    text = page.read_text()
+    before, begin, rest = text.partition(begin_mark)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{README} has no lines {BEGIN!r} and {END!r}")
-    README.write_text(before + BEGIN + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)
+        raise ValueError(f"{page} has no lines {begin_mark!r} and {END!r}")
+    page.write_text(before + begin_mark + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)

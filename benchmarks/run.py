@@ -142,7 +142,7 @@ def main() -> int:
     micro = pruning.section(pruning.measure(quick=arguments.dry))
     print(micro)
     if not arguments.dry:
-        report.update_readme([*(report.table(result) for result in report.load_all()), micro])
+        report.update_page([*(report.table(result) for result in report.load_all()), micro])
     return 0 if all(peer.correct and peer.failed is None for result in results for peer in result.peers) else 1
 
 

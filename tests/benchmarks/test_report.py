@@ -36,8 +36,8 @@ def test_readme_keeps_what_is_around_the_markers(tmp_path: Path, monkeypatch: py
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     monkeypatch.setattr(report, "README", readme)
-    report.update_readme(["new"])
+    report.update_page(["new"])
     assert readme.read_text() == f"before\n{report.BEGIN}\n\nnew\n\n{report.END}\nafter\n"
     readme.write_text("no markers")
     with pytest.raises(ValueError, match="no lines"):
-        report.update_readme(["new"])
+        report.update_page(["new"])
