@@ -15,7 +15,7 @@ from lakeindex.backends.registry import index_for
 from lakeindex.errors import FencedError, InvariantError, WriteConflictError
 from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
 from lakeindex.index.protocol import StoredIndex
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import Stage
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
@@ -131,6 +131,16 @@ def _with_index_of(table: Table, snapshot: Snapshot, facts: TableFacts) -> Table
             hint="run the batch again; nothing was published",
         )
     return replace(facts, index=index)
+
+
+def _notes(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
+    """What whoever started the run should know of its options and of the index."""
+    notes = list(spec.config.notes)
+    if facts.index_type is IndexType.INMEMORY:
+        notes.append("INMEMORY is a hash map of one process, filled from the whole table: not for production")
+    if spec.config.filters_from_cache_only and not facts.index_type.has_filters:
+        notes.append(f"hoodie.bloom.index.use.metadata changes nothing: {facts.index_type} has no filters")
+    return tuple(notes)
 
 
 class _Merge:
@@ -281,7 +291,7 @@ class _Merge:
         touched = sum(w.updates + w.inserts for w in written)
         return RunSummary(
             instant=None,
-            notes=self._spec.config.notes,
+            notes=_notes(self._spec, self._facts),
             batch_id=self._spec.batch_id,
             run_id=self._spec.run_id,
             operation=self._spec.operation,

@@ -32,3 +32,12 @@ def test_an_entry_that_names_the_wrong_place_is_no_false_insert(tmp_path: Path, 
     batch = [Row("d", "x", 2, "2"), Row("a", "x", 2, "2"), Row("new", "x", 2, "2")]
     assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
     assert content_of(table) == oracle.content()
+
+
+def test_the_summary_says_what_it_is_and_which_options_change_nothing(tmp_path: Path):
+    table = make_table(tmp_path / "t", hoodie__index__type="INMEMORY")
+    options = {"hoodie.bloom.index.use.metadata": "true", "hoodie.simple.index.use.caching": "true"}
+    notes = table.upsert(batch_of(FIRST), options=options).notes
+    assert [any(word in note for note in notes) for word in ("not for production", "use.metadata", "use.caching")] == [
+        True
+    ] * 3
