@@ -75,6 +75,7 @@ test-hbase: setup ## the HBASE index on a real HBase, which is restarted and kil
 
 .PHONY: interop
 interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other way round
+	@$(BIN)/python scripts/interop_env.py
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m interop --timeout 1800 tests/interop
 
 .PHONY: test-dag
