@@ -69,7 +69,8 @@ def show_run(console: Console, run: RunSummary) -> None:
     if run.files_created or run.files_rewritten:
         console.print(
             f"{_count(run.files_created)} files created, {_count(run.files_rewritten)} rewritten, "
-            f"{human_bytes(run.bytes_written)} written, {_count(run.rows_copied)} untouched rows copied, "
+            f"{human_bytes(run.bytes_written)} written, {_count(run.rows_copied)} untouched rows copied "
+            f"({_count(run.chunks_copied)} column chunks copied as bytes, {_count(run.chunks_encoded)} encoded), "
             f"{run.seconds:.2f} s"
         )
     if run.stages:

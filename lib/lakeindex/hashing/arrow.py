@@ -1,4 +1,4 @@
-"""Arrow string arrays as the two plain buffers that the compiled kernels read."""
+"""Arrow columns in one piece, and string arrays as the two plain buffers that the compiled kernels read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _NO_OFFSETS: Final = np.zeros(1, dtype=np.int64)
 
 StringArray: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

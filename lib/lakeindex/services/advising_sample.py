@@ -17,12 +17,11 @@ import pyarrow.parquet as pq
 
 from lakeindex.bloom import expected_fpp
 from lakeindex.config import InputFormat
-from lakeindex.hashing.arrow import string_buffers
+from lakeindex.hashing.arrow import one_array, string_buffers
 from lakeindex.index.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.services.opening import in_parallel
-from lakeindex.stages.chunks import one_array
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.inputs import InputFile, Split, find_inputs, format_of, read_split
 from lakeindex.storage.protocol import Storage

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError
-from lakeindex.hashing.arrow import plain_strings
+from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.services.opening import absolute
-from lakeindex.stages.chunks import one_array
 from lakeindex.stages.context import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 

@@ -19,6 +19,7 @@ from lakeindex.backends.context import Completed, StoreContext
 from lakeindex.backends.registry import index_for
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.protocol import (
     FileFacts,
@@ -34,7 +35,6 @@ from lakeindex.index.protocol import (
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.services.getting_files import Rows
 from lakeindex.services.opening import absolute
-from lakeindex.stages.chunks import one_array
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.locating import located_in
 from lakeindex.stages.scheduling import Runner

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.backends.caching import BoundedCache
+from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema
 
@@ -59,13 +60,6 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
 def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:
     """The chunk's record keys, ascending by UTF-8 bytes (within each partition, unless the index is global)."""
     return one_array(chunk_columns(folder, chunk, [STAGED_KEY]).column(0))
-
-
-def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def take_rows(

@@ -23,8 +23,10 @@ from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.table.footer_cache import CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, footer_in
 from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.base_file import CarriedFooter, encode_base_file
+from lakeindex.write.base_file import CarriedFooter, EncodedFile, encode_base_file
+from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
+from lakeindex.write.rewriting import OldSlice, Rewrite, open_slice, rewrite_slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class WriteTask:
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed;
-    ``cached``: what to put into the footer cache.
+    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded.
     """
 
     file: BaseFile
@@ -81,6 +83,8 @@ class WrittenFile:
     inserts: int
     delta: Part | None = None
     cached: CacheEntry | None = None
+    chunks_copied: int = 0
+    chunks_encoded: int = 0
 
 
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
@@ -108,35 +112,59 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
         InvariantError: the merged rows are not what the plan says.
     """
     store = storage_at(task.spec.table_uri)
-    old = None if task.old is None else _read_slice(task, task.old)
+    rewrite = _rewrite_of(task)
+    old = None if task.old is None else _read_slice(task, task.old, rewrite)
     changes, gone = _changes(task, None if old is None else old.row_group_starts)
-    new = NewSlice(task.new.partition_path, task.new.instant_time, task.new.name, task.number)
-    merged = merge_slice(None if old is None else old.rows, changes, task.facts.schema, new)
-    before = 0 if old is None else old.rows.num_rows
+    before = 0 if old is None else old.rows
     expected = before - len(changes.delete_positions) + len(changes.inserts)
-    if merged.num_rows != expected:
+    try:
+        encoded = _encoded(old, changes, rewrite)
+    except (pa.ArrowException, OSError) as error:
+        if task.old is None:
+            raise
+        raise _unreadable(task.old, error) from error
+    if encoded.rows != expected:
         raise InvariantError(
-            f"{task.new.path!r} came out with {merged.num_rows} rows instead of {expected}", culprit=task.new.path
+            f"{task.new.path!r} came out with {encoded.rows} rows instead of {expected}", culprit=task.new.path
         )
-    added = changes.inserts.column(STAGED_KEY)
-    carried = None if old is None else CarriedFooter(old.key_value, plain_strings(added))
-    encoded = encode_base_file(merged, task.facts.name, task.facts.schema, task.spec.config, carried)
-    store.write(task.new.path, encoded.data.to_pybytes())
+    store.write(task.new.path, encoded.data)
     written = BaseFile(
-        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.data.size
+        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, len(encoded.data)
     )
     if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).traits.needs_footers:
         footers.append((written, footer_in(encoded.data, written)))
     return WrittenFile(
         written,
         task.old,
-        merged.num_rows,
+        encoded.rows,
         before,
         len(changes.updates),
         len(changes.delete_positions),
         len(changes.inserts),
-        _write_delta(task, added, gone),
+        _write_delta(task, changes.inserts.column(STAGED_KEY), gone),
+        chunks_copied=encoded.chunks_copied,
+        chunks_encoded=encoded.chunks_encoded,
     )
+
+
+def _rewrite_of(task: WriteTask) -> Rewrite:
+    facts, new = task.facts, task.new
+    return Rewrite(
+        facts.name,
+        facts.schema,
+        task.spec.config,
+        fixed_columns(facts.keys, facts.schema, new.partition_path),
+        NewSlice(new.partition_path, new.instant_time, new.name, task.number),
+    )
+
+
+def _encoded(old: OldSlice | _DecodedSlice | None, changes: Changes, rewrite: Rewrite) -> EncodedFile:
+    if isinstance(old, OldSlice):
+        return rewrite_slice(old, changes, rewrite)
+    merged = merge_slice(None if old is None else old.table, changes, rewrite.schema, rewrite.new)
+    added = plain_strings(changes.inserts.column(STAGED_KEY))
+    carried = None if old is None else CarriedFooter(old.key_value, added)
+    return encode_base_file(merged, rewrite.table_name, rewrite.schema, rewrite.config, carried)
 
 
 def _write_delta(task: WriteTask, added: pa.ChunkedArray, gone: pa.Table) -> Part | None:
@@ -155,25 +183,31 @@ def _write_delta(task: WriteTask, added: pa.ChunkedArray, gone: pa.Table) -> Par
 
 
 @dataclass(frozen=True, slots=True)
-class _OldSlice:
+class _DecodedSlice:
     """All rows of a slice in the table's types, where each row group starts, and its footer's entries."""
 
-    rows: pa.Table
+    table: pa.Table
     row_group_starts: np.ndarray
     key_value: dict[str, str]
 
+    @property
+    def rows(self) -> int:
+        """Rows of the file."""
+        return self.table.num_rows
 
-def _read_slice(task: WriteTask, file: BaseFile) -> _OldSlice:
+
+def _read_slice(task: WriteTask, file: BaseFile, rewrite: Rewrite) -> OldSlice | _DecodedSlice:
+    """The slice, in parts if it can be rewritten in parts, else decoded."""
     try:
-        source = pq.ParquetFile(pa.BufferReader(storage_at(task.spec.table_uri).read(file.path)))
+        data = storage_at(task.spec.table_uri).read(file.path)
+        old = open_slice(data, rewrite)
+        if old is not None:
+            return old
+        source = pq.ParquetFile(pa.BufferReader(data))
         table = source.read()
         groups = [source.metadata.row_group(g).num_rows for g in range(source.num_row_groups)]
     except (pa.ArrowException, OSError) as error:
-        raise TableCorruptError(
-            f"base file {file.path!r} cannot be read: {str(error).splitlines()[0]}",
-            culprit=file.path,
-            hint="restore the file, or roll the table back to an instant before it",
-        ) from error
+        raise _unreadable(file, error) from error
     fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *task.facts.schema]
     columns = [
         table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
@@ -183,7 +217,15 @@ def _read_slice(task: WriteTask, file: BaseFile) -> _OldSlice:
     entries = {
         k.decode(errors="replace"): v.decode(errors="replace") for k, v in (source.metadata.metadata or {}).items()
     }
-    return _OldSlice(pa.table(columns, names=[f.name for f in fields]), starts, entries)
+    return _DecodedSlice(pa.table(columns, names=[f.name for f in fields]), starts, entries)
+
+
+def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
+    return TableCorruptError(
+        f"base file {file.path!r} cannot be read: {str(error).splitlines()[0]}",
+        culprit=file.path,
+        hint="restore the file, or roll the table back to an instant before it",
+    )
 
 
 def _changes(task: WriteTask, starts: np.ndarray | None) -> tuple[Changes, pa.Table]:

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import WriteConflictError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import match_keys
 from lakeindex.model import BaseFile
-from lakeindex.stages.chunks import Chunk, chunk_keys, one_array, unpack_rows
+from lakeindex.stages.chunks import Chunk, chunk_keys, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.narrowing import rows_that_may_be_in
 from lakeindex.stages.tagging import NewRows

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.model import BaseFile
-from lakeindex.stages.chunks import one_array
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.write.base_file import RECORD_KEY

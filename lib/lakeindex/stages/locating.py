@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from lakeindex.backends.context import Completed, LogView
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.index.protocol import BatchRequest, BatchStore, FileGroups, Found, Located, RowIndex, StoredIndex
 from lakeindex.pipeline import CANDIDATES, SEARCHED, STAGED_KEY, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part, table_of
-from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, one_array, pack_rows
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_delta import store_context
 from lakeindex.stages.lookup_files import LookupFile, read_files

@@ -308,6 +308,8 @@ class _Merge:
             files_rewritten=sum(w.old is not None for w in written),
             bytes_written=sum(w.file.size_bytes for w in written),
             rows_copied=sum(w.rows for w in written) - touched,
+            chunks_copied=sum(w.chunks_copied for w in written),
+            chunks_encoded=sum(w.chunks_encoded for w in written),
             seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
             stages=(*self._looked_up.summaries, stage),
             estimate=estimate_of(
@@ -326,6 +328,8 @@ class _Merge:
             "files_created": sum(w.old is None for w in written),
             "files_rewritten": sum(w.old is not None for w in written),
             "bytes_written": sum(w.file.size_bytes for w in written),
+            "chunks_copied": sum(w.chunks_copied for w in written),
+            "chunks_encoded": sum(w.chunks_encoded for w in written),
         }
         return stage_summary(Stage.MERGE_WRITE, time.perf_counter() - self._started, counters, io, reused=False)
 

@@ -17,11 +17,10 @@ import pyarrow.parquet as pq
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import QuarantineExceededError
-from lakeindex.hashing.arrow import StringArray
+from lakeindex.hashing.arrow import StringArray, one_array
 from lakeindex.model import Operation
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
-from lakeindex.stages.chunks import one_array
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.inputs import Split, content_digest, find_inputs, read_split, split_inputs
 from lakeindex.stages.scheduling import Runner, run_tasks

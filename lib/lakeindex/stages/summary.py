@@ -81,6 +81,8 @@ class RunSummary:
         files_rewritten: file groups with a new slice.
         bytes_written: bytes of base files.
         rows_copied: untouched rows that were rewritten with their file.
+        chunks_copied: column chunks of the new files that were copied as bytes.
+        chunks_encoded: column chunks of the new files that were encoded.
         seconds: wall time of the whole run.
         stages: the stages that ran, in order.
         estimate: what the cost model says of the look-up; None if there was none.
@@ -104,6 +106,8 @@ class RunSummary:
     files_rewritten: int = 0
     bytes_written: int = 0
     rows_copied: int = 0
+    chunks_copied: int = 0
+    chunks_encoded: int = 0
     seconds: float = 0.0
     stages: tuple[StageSummary, ...] = ()
     estimate: Estimate | None = None

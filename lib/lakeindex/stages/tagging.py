@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.index.protocol import NOWHERE, HomeIndex, Index
 from lakeindex.index.tagging import Fate
 from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
-from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, one_array, pack_rows
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import Matches, match_keys
 from lakeindex.index.protocol import HomeIndex
 from lakeindex.index.tagging import Fate, fates_of_found
 from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
-from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, one_array, unpack_rows
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.key_columns import StoredColumns
 from lakeindex.stages.looking_again import LookAgain, look_again

@@ -5,7 +5,7 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 * sizes it claims are checked against the bytes that are there before they are read or allocated;
 * a footer that cannot be read makes the file unreadable: TableCorruptError;
 * pyarrow parses it, but is not asked for column chunks: on some damaged footers that ends the process
-  (:mod:`lakeindex.table.footer_chunks`);
+  (:mod:`lakeindex.parquet.footer_text`);
 * a range or filter that is missing or damaged is left out and named in ``problem``: the file then stays a candidate
   for every key. A range is widened to what the key column's statistics say; our own files carry a checksum
   (:mod:`lakeindex.bloom.marks`); a filter of another writer must have as many bits set as its rows explain, and hold
@@ -29,7 +29,7 @@ from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
 
 if TYPE_CHECKING:
-    from lakeindex.table.footer_chunks import ColumnChunk
+    from lakeindex.parquet.footer_text import ColumnChunk
 
 RECORD_KEY: Final = "_hoodie_record_key"
 
@@ -155,14 +155,14 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     return head + tail[:-_END_BYTES]
 
 
-def footer_in(data: pa.Buffer, base_file: BaseFile) -> Footer:
+def footer_in(data: bytes, base_file: BaseFile) -> Footer:
     """The footer of a base file that was just encoded and is whole in memory.
 
     Raises:
         TableCorruptError: it is not what a reader would accept.
     """
-    (length,) = struct.unpack("<I", data.slice(data.size - _END_BYTES, 4).to_pybytes())
-    return parse_footer(data.slice(data.size - _END_BYTES - length, length).to_pybytes(), base_file)
+    (length,) = struct.unpack("<I", data[-_END_BYTES:-4])
+    return parse_footer(data[-_END_BYTES - length : -_END_BYTES], base_file)
 
 
 def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
@@ -234,7 +234,7 @@ def _key_chunks(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> l
         ) from None
     if metadata.schema.column(place).physical_type != "BYTE_ARRAY":
         raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
-    from lakeindex.table.footer_chunks import column_chunks  # numba: not for those who only import this module
+    from lakeindex.parquet.footer_text import column_chunks  # numba: not for those who only import this module
 
     chunks = column_chunks(raw, place, metadata.num_row_groups)
     if chunks is None:

@@ -6,7 +6,7 @@ Footer keys about record keys are made by :mod:`lakeindex.bloom.marks`; beside t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avr
 
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
 _UNIQUE_COLUMNS = (COMMIT_SEQNO, RECORD_KEY)
+_SAMPLE_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,14 @@ class EncodedFile:
     Attributes:
         data: the Parquet file.
         rows: rows in it.
+        chunks_copied: column chunks that were copied as bytes.
+        chunks_encoded: column chunks that were encoded.
     """
 
-    data: pa.Buffer
+    data: bytes
     rows: int
+    chunks_copied: int
+    chunks_encoded: int
 
 
 def constant_column(value: str, rows: int) -> pa.DictionaryArray:
@@ -41,10 +46,15 @@ def constant_column(value: str, rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
 
 
-def sequence_numbers(instant: str, task: int, rows: int) -> pa.Array:
-    """``<instant>_<task>_<row>``: unique in a commit. Shape: (rows,)."""
-    numbers = pc.cast(pa.array(np.arange(rows, dtype=np.int64)), pa.string())
-    return pc.binary_join_element_wise(f"{instant}_{task}", numbers, "_")
+def sequence_numbers(instant: str, task: int, rows: np.ndarray) -> pa.Array:
+    """``<instant>_<task>_<row>``: unique in a commit. Shape: (rows,).
+
+    Args:
+        instant: of the commit.
+        task: number of the file in it.
+        rows: int64, places of the rows in the file.
+    """
+    return pc.binary_join_element_wise(f"{instant}_{task}", pc.cast(pa.array(rows), pa.string()), "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,35 +80,75 @@ def encode_base_file(
     Returns:
         The file's bytes. A file without rows has a filter and no key range, as Hudi writes it.
     """
-    footer = {
-        **_key_footer(plain_strings(rows.column(RECORD_KEY)), config, carried),
+    file_schema = file_schema_of(schema)
+    fitted = _schema_of_arrays(rows, file_schema)
+    sink = pa.BufferOutputStream()
+    with parquet_writer(sink, fitted, config, rows) as writer:
+        if rows.num_rows:  # as Hudi's writer: no rows, no row group
+            writer.write_table(rows.cast(fitted), row_group_size=config.row_group_rows)
+        writer.add_key_value_metadata(
+            {
+                **key_footer(lambda: plain_strings(rows.column(RECORD_KEY)), config, carried),
+                **schema_footer(schema, table_name),
+            }
+        )
+    groups = -(-rows.num_rows // config.row_group_rows)
+    return EncodedFile(sink.getvalue().to_pybytes(), rows.num_rows, 0, groups * len(file_schema))
+
+
+def file_schema_of(schema: pa.Schema) -> pa.Schema:
+    """A base file's columns: the meta columns, then the table's."""
+    return pa.schema([*META_FIELDS, *schema])
+
+
+def schema_footer(schema: pa.Schema, table_name: str) -> dict[str, str]:
+    """Footer entries about the columns."""
+    return {
         "parquet.avro.schema": schema_to_avro(schema, table_name, with_meta_columns=True),
         "writer.model.name": "avro",
     }
-    file_schema = pa.schema([*META_FIELDS, *schema])
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(
+
+
+def parquet_writer(
+    sink: pa.NativeFile, schema: pa.Schema, config: WriteConfig, rows: pa.Table | None = None
+) -> pq.ParquetWriter:
+    """A writer of base files, or of some of their columns.
+
+    Args:
+        sink: where the file goes.
+        schema: its columns.
+        config: codec.
+        rows: some of what will be written: tells which columns repeat their values.
+    """
+    return pq.ParquetWriter(
         sink,
-        _schema_of_arrays(rows, file_schema),
+        schema,
         compression="none" if config.codec is Codec.UNCOMPRESSED else config.codec.value,
-        use_dictionary=[n for n in file_schema.names if n not in _UNIQUE_COLUMNS],
+        use_dictionary=[] if rows is None else [n for n in schema.names if _repeats(n, rows.column(n))],
         store_schema=False,
         data_page_version="1.0",
         version="2.6",
         write_batch_size=8192,
-    ) as writer:
-        if rows.num_rows:  # as Hudi's writer: no rows, no row group
-            writer.write_table(rows.cast(_schema_of_arrays(rows, file_schema)), row_group_size=config.row_group_rows)
-        writer.add_key_value_metadata(footer)
-    return EncodedFile(sink.getvalue(), rows.num_rows)
+    )
 
 
-def _key_footer(keys: pa.Array, config: WriteConfig, carried: CarriedFooter | None) -> dict[str, str]:
+def _repeats(name: str, column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary pays: of a sample's values at most half are distinct. Others are smaller and faster plain."""
+    if name in _UNIQUE_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
+        return False
+    if name in META_COLUMNS or pa.types.is_dictionary(column.type):
+        return True
+    sample = column.take(pa.array(np.unique(np.linspace(0, max(len(column) - 1, 0), _SAMPLE_ROWS).astype(np.int64))))
+    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2) if len(column) else True
+
+
+def key_footer(keys: Callable[[], pa.Array], config: WriteConfig, carried: CarriedFooter | None) -> dict[str, str]:
+    """Footer entries about record keys: carried over if they can be, else made from all keys."""
     if carried is not None:
         footer = marks.footer_with_added(carried.key_value, carried.added, config)
         if footer is not None:
             return footer
-    return marks.footer_of_keys(keys, config)
+    return marks.footer_of_keys(keys(), config)
 
 
 def _schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:

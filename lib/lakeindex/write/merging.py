@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import (
     COMMIT_SEQNO,
@@ -26,12 +27,16 @@ from lakeindex.write.base_file import (
 
 @dataclass(frozen=True, slots=True)
 class NewSlice:
-    """What names a file slice: its partition, instant, file name, and the number of the task that writes it."""
+    """What names a file slice: its partition, instant, file name, and the number of the task that writes it.
+
+    ``first_row``: where its rows begin in the file, if they are a part of one; sequence numbers count from there.
+    """
 
     partition_path: str
     instant: str
     file_name: str
     task: int
+    first_row: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +78,15 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
         keys = keys.take(order)
     fresh = source >= stored
     rows = len(source)
+    numbers = sequence_numbers(new.instant, new.task, new.first_row + np.flatnonzero(fresh))
     meta = [
-        _stamp(None if old is None else old.column(COMMIT_TIME), constant_column(new.instant, rows), source, fresh),
         _stamp(
-            None if old is None else old.column(COMMIT_SEQNO),
-            sequence_numbers(new.instant, new.task, rows),
+            None if old is None else old.column(COMMIT_TIME),
+            constant_column(new.instant, int(fresh.sum())),
             source,
             fresh,
         ),
+        _stamp(None if old is None else old.column(COMMIT_SEQNO), numbers, source, fresh),
         keys,
         constant_column(new.partition_path, rows),
         constant_column(new.file_name, rows),
@@ -109,18 +115,14 @@ def _column(old: pa.ChunkedArray | None, staged: pa.ChunkedArray, source: np.nda
     return joined.take(pa.array(source))
 
 
-def _stamp(old: pa.ChunkedArray | None, stamp: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
-    """The old value where a row is untouched, the stamp where it is fresh."""
+def _stamp(old: pa.ChunkedArray | None, stamps: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
+    """The old value where a row is untouched, the next of the stamps where it is fresh."""
     if old is None or not len(old) or fresh.all():
-        return stamp
-    kept = old.combine_chunks()
-    kept = kept if isinstance(kept, pa.Array) else kept.chunk(0)
-    untouched = kept.take(pa.array(np.where(fresh, 0, source)))
+        return stamps
+    untouched = one_array(old).take(pa.array(np.where(fresh, 0, source)))
     if not fresh.any():
         return untouched
-    if pa.types.is_dictionary(stamp.type):
-        stamp = stamp.dictionary[0]
-    return pc.if_else(pa.array(fresh), stamp, untouched)
+    return pc.replace_with_mask(untouched, pa.array(fresh), stamps.cast(pa.string()))
 
 
 def _is_sorted(keys: pa.Array) -> bool:

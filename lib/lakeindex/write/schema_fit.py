@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError
+from lakeindex.hashing.arrow import one_array
 from lakeindex.write.avro_schema import META_COLUMNS
 
 DELETE_MARK = "_hoodie_is_deleted"
@@ -57,7 +58,7 @@ def fit_batch(batch: pa.Table, schema: pa.Schema, *, only: frozenset[str] | None
                 problems, pc.if_else(column.combine_chunks().is_null(), reason, pa.scalar(None, pa.string()))
             )
     nullable = pa.schema([f.with_nullable(True) for f in schema])
-    return FittedBatch(pa.table(arrays, schema=nullable), _deleted(batch), _flat(problems))
+    return FittedBatch(pa.table(arrays, schema=nullable), _deleted(batch), one_array(problems))
 
 
 def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | None) -> None:
@@ -142,16 +143,4 @@ def _deleted(batch: pa.Table) -> pa.BooleanArray:
             culprit=DELETE_MARK,
             hint="true marks a row to be deleted",
         )
-    return _flat(pc.fill_null(mark, fill_value=False))
-
-
-def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if not isinstance(array, pa.ChunkedArray):
-        return array
-    return (
-        array.chunk(0)
-        if array.num_chunks == 1
-        else pa.concat_arrays(array.chunks)
-        if array.num_chunks
-        else pa.array([], array.type)
-    )
+    return one_array(pc.fill_null(mark, fill_value=False))

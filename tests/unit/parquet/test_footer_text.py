@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.table.footer_chunks import ColumnChunk, column_chunks
+from lakeindex.parquet.footer_text import ColumnChunk, column_chunks
 
 ROWS = pa.table(
     {

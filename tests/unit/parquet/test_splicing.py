@@ -1,0 +1,122 @@
+"""Files put together from chunks of others, read back by pyarrow and DuckDB."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.errors import InvariantError
+from lakeindex.parquet.splicing import ChunkOf, GroupOf, ParquetParts, parts_of, splice
+
+ROWS = 1_000
+TABLE = pa.table(
+    {
+        "a": pa.array(range(ROWS), pa.int64()),
+        "s": [f"k{i}" if i % 7 else None for i in range(ROWS)],
+        "d": pa.array(["x", "y"] * (ROWS // 2)),
+        "l": [[i, i + 1] if i % 5 else [] for i in range(ROWS)],
+        "st": [{"p": i, "q": None if i % 3 else {"z": "é"}} for i in range(ROWS)],
+        "m": pa.array([[("k", i)] for i in range(ROWS)], pa.map_(pa.string(), pa.int64())),
+    }
+)
+
+
+def encoded(table: pa.Table, rows: int, entries: dict[str, str] | None = None, **options: Any) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", store_schema=False, **options) as writer:
+        if table.num_rows:
+            writer.write_table(table, row_group_size=rows)
+        if entries:
+            writer.add_key_value_metadata(entries)
+    return sink.getvalue()
+
+
+def parts(table: pa.Table, rows: int = ROWS, entries: dict[str, str] | None = None, **options: Any) -> ParquetParts:
+    found = parts_of(encoded(table, rows, entries, **options))
+    assert found is not None
+    return found
+
+
+def whole(source: ParquetParts, group: int) -> GroupOf:
+    return GroupOf(source.rows[group], tuple(ChunkOf(source, group, c) for c in range(len(source.columns))))
+
+
+def read(data: bytes) -> pa.Table:
+    return pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+
+
+def test_row_groups_of_two_files_in_any_order():
+    old, fresh = parts(TABLE, 100), parts(TABLE.slice(5, 77))
+    shell = parts(TABLE.slice(0, 0), entries={"who": "me"})
+    data = splice(shell, [whole(old, 3), whole(fresh, 0), whole(old, 0)])
+    assert read(data).equals(pa.concat_tables([TABLE.slice(300, 100), TABLE.slice(5, 77), TABLE.slice(0, 100)]))
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    assert (metadata.num_rows, metadata.num_row_groups, metadata.metadata) == (277, 3, {b"who": b"me"})
+    assert metadata.row_group(1).total_byte_size == sum(c.full_size for c in fresh.text.chunks[0])
+
+
+def test_one_column_of_another_file(tmp_path: Path):
+    other = TABLE.set_column(2, "d", pa.array(["new"] * ROWS))
+    old, fresh = parts(TABLE, 250), parts(other.select(["d"]), 250)
+    chunks = [ChunkOf(fresh, 1, 0) if name == "d" else ChunkOf(old, 1, c) for c, name in enumerate(old.columns)]
+    path = tmp_path / "f.parquet"
+    path.write_bytes(splice(parts(TABLE.slice(0, 0)), [GroupOf(250, tuple(chunks))]))
+    assert pq.read_table(path).equals(other.slice(250, 250))
+    found = duckdb.sql(f"select a, s, d from '{path}' where d = 'new' and a >= 400 order by a").fetchall()
+    assert found == [tuple(r.values()) for r in other.slice(400, 100).select(["a", "s", "d"]).to_pylist()]
+
+
+def test_statistics_still_prune():
+    shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 100)
+    data = splice(shell, [whole(old, 9), whole(old, 2)])
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    assert [metadata.row_group(g).column(0).statistics.min for g in range(2)] == [900, 200]
+    found = pq.read_table(pa.BufferReader(data), filters=[("a", "==", 250)])
+    assert found.column("a").to_pylist() == [250]
+
+
+def test_checksums_of_pages_move_with_them():
+    old = parts(TABLE, 100, write_page_checksum=True)
+    assert read(splice(parts(TABLE.slice(0, 0)), [whole(old, 5)])).equals(TABLE.slice(500, 100))
+
+
+def test_a_spliced_file_can_be_spliced_again():
+    shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 50)
+    once = parts_of(splice(shell, [whole(old, g) for g in range(20)]))
+    assert once is not None
+    assert read(splice(shell, [whole(once, g) for g in range(20)])).equals(TABLE)
+
+
+def test_no_row_groups():
+    data = splice(parts(TABLE.slice(0, 0)), [])
+    assert read(data).equals(TABLE.slice(0, 0))
+
+
+def test_a_chunk_with_more_than_pages_is_not_taken():
+    assert parts_of(encoded(TABLE, 100, write_page_index=True)) is None
+
+
+def test_chunks_outside_of_the_file_are_not_taken():
+    data = encoded(TABLE, 100).to_pybytes()
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    cut = data[:1000] + data[-metadata.serialized_size - 8 :]
+    assert parts_of(cut, metadata) is None
+
+
+def test_more_than_fourteen_columns_and_row_groups():
+    wide = pa.table({f"c{n:02d}": pa.array(range(40)) for n in range(40)})
+    data = splice(parts(wide.slice(0, 0)), [whole(parts(wide, 2), g) for g in range(20)])
+    assert read(data).equals(wide)
+
+
+def test_what_does_not_fit_together_is_refused():
+    shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 100)
+    good = whole(old, 0)
+    with pytest.raises(InvariantError, match="columns"):
+        splice(shell, [dataclasses.replace(good, chunks=good.chunks[1:])])
+    with pytest.raises(InvariantError, match="rows"):
+        splice(shell, [dataclasses.replace(good, rows=99)])

@@ -1,0 +1,259 @@
+"""Rewriting a file in parts gives the rows that decoding all of it gives, and copies what it can."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeindex.bloom import marks
+from lakeindex.config import WriteConfig
+from lakeindex.pipeline import STAGED_KEY
+from lakeindex.write.avro_schema import META_COLUMNS
+from lakeindex.write.base_file import encode_base_file
+from lakeindex.write.fixed_columns import fixed_columns
+from lakeindex.write.key_spec import KeySpec, PartitionKind
+from lakeindex.write.merging import Changes, NewSlice, merge_slice
+from lakeindex.write.rewriting import OldSlice, Rewrite, open_slice, rewrite_slice
+from tests.unit.write.test_merging import OLD
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        ("v", pa.int64()),
+        ("x", pa.float64()),
+        ("note", pa.string()),
+        ("flag", pa.bool_()),
+        ("day", pa.date32()),
+        ("price", pa.decimal128(12, 2)),
+        ("tags", pa.list_(pa.string())),
+        ("at", pa.struct([pa.field("lat", pa.float64()), pa.field("names", pa.map_(pa.string(), pa.int32()))])),
+    ]
+)
+NEW = NewSlice("p", "20260102000000000", "f_0-0-0_20260102000000000.parquet", 7)
+GROUP = 8
+CONFIG = WriteConfig(row_group_rows=GROUP)
+REWRITE = Rewrite("orders", SCHEMA, CONFIG, frozenset({"id"}), NEW)
+
+
+def rows_of(keys: list[str], value: int) -> dict[str, pa.Array]:
+    numbers = [int.from_bytes(k.encode()[-2:]) for k in keys]
+    columns = {
+        "id": keys,
+        "v": [None if n % 5 == 0 else value for n in numbers],
+        "x": [math.nan if n % 3 == 0 else -0.0 if n % 3 == 1 else n / 7 for n in numbers],
+        "note": [None if n % 4 == 0 else f"note {value} é" for n in numbers],
+        "flag": [n % 2 == 0 for n in numbers],
+        "day": [n + value for n in numbers],
+        "price": [None if n % 9 == 0 else n for n in numbers],
+        "tags": [None if n % 6 == 0 else ["a"] * (n % 4) for n in numbers],
+        "at": [None if n % 8 == 0 else {"lat": n / 3, "names": [("n", value)]} for n in numbers],
+    }
+    return {f.name: pa.array(columns[f.name], f.type) for f in SCHEMA}
+
+
+def old_rows(keys: list[str]) -> pa.Table:
+    rows = len(keys)
+    meta = [[OLD] * rows, [f"{OLD}_0_{i}" for i in range(rows)], keys, ["p"] * rows, ["old.parquet"] * rows]
+    return pa.table(
+        {**{n: pa.array(c, pa.string()) for n, c in zip(META_COLUMNS, meta, strict=True)}, **rows_of(keys, 0)}
+    )
+
+
+def staged(keys: list[str], value: int) -> pa.Table:
+    return pa.table({STAGED_KEY: pa.array(keys, pa.string()), **rows_of(keys, value)})
+
+
+def opened(rows: pa.Table, config: WriteConfig = CONFIG) -> OldSlice:
+    old = open_slice(encode_base_file(rows, "orders", SCHEMA, config).data, REWRITE)
+    assert old is not None
+    return old
+
+
+def change(keys: list[str], update: list[int], delete: list[int], insert: list[str], value: int = 1) -> Changes:
+    return Changes(
+        staged([keys[i] for i in update], value),
+        np.array(update, np.int64),
+        np.array(delete, np.int64),
+        staged(insert, 2),
+    )
+
+
+def read(data: bytes) -> pa.Table:
+    return pq.read_table(pa.BufferReader(data))
+
+
+def by_key(table: pa.Table) -> list[tuple[object, ...]]:
+    """Rows by key, floats as text: a NaN is a NaN, -0.0 is not 0.0; without sequence numbers."""
+    rows = table.drop_columns(["_hoodie_commit_seqno"]).to_pylist()
+    return sorted((r["_hoodie_record_key"].encode(), repr(r)) for r in rows)
+
+
+def check(old: OldSlice, changes: Changes, rewrite: Rewrite = REWRITE) -> OldSlice:
+    """Rewrite, compare with a merge of all rows, open the result."""
+    stored = old.decode(range(len(old.parts.rows))) if old.rows else None
+    result = rewrite_slice(old, changes, rewrite)
+    rows = read(result.data)
+    expected = merge_slice(stored, changes, SCHEMA, rewrite.new)
+    assert by_key(rows) == by_key(expected.cast(rows.schema))
+    assert result.rows == rows.num_rows
+    numbers = rows.column("_hoodie_commit_seqno").to_pylist()
+    assert len(set(numbers)) == len(numbers)
+    before = dict(zip(column(stored, "_hoodie_record_key"), column(stored, "_hoodie_commit_seqno"), strict=True))
+    for row in rows.to_pylist():
+        key, number = row["_hoodie_record_key"], row["_hoodie_commit_seqno"]
+        if row["_hoodie_commit_time"] == rewrite.new.instant:
+            assert number.startswith(f"{rewrite.new.instant}_{rewrite.new.task}_")
+        else:
+            assert number == before[key]
+    entries = pq.read_metadata(pa.BufferReader(result.data)).metadata
+    from_keys = marks.footer_of_keys(pa.array(column(rows, "_hoodie_record_key"), pa.string()), CONFIG)
+    if rows.num_rows and marks.MIN_KEY.encode() in entries:
+        assert entries[marks.MIN_KEY.encode()].decode() <= from_keys[marks.MIN_KEY]
+        assert entries[marks.MAX_KEY.encode()].decode() >= from_keys[marks.MAX_KEY]
+    again = open_slice(result.data, rewrite)
+    assert again is not None
+    assert again.rows == result.rows
+    assert all(count <= max(GROUP, *old.parts.rows, 1) for count in again.parts.rows)
+    return again
+
+
+def column(rows: pa.Table | None, name: str) -> list[str]:
+    return [] if rows is None else rows.column(name).to_pylist()
+
+
+KEYS = [f"k{n:03d}" for n in range(40)]
+
+
+@given(st.data())
+def test_any_changes_three_times(data: st.DataObject):
+    keys = data.draw(st.lists(st.text("abcé中", min_size=1, max_size=3), unique=True, min_size=1, max_size=40))
+    old = opened(old_rows(keys))
+    for turn in range(3):
+        stored = old.decode(range(len(old.parts.rows))) if old.rows else None
+        keys = column(stored, "_hoodie_record_key")
+        fates = [data.draw(st.sampled_from(["keep", "keep", "update", "delete"])) for _ in keys]
+        fresh = data.draw(st.lists(st.text("xyz", min_size=1, max_size=2), unique=True, max_size=12))
+        update = data.draw(st.permutations([i for i, f in enumerate(fates) if f == "update"]))
+        delete = [i for i, f in enumerate(fates) if f == "delete"]
+        changes = change(keys, update, delete, [f"{key}{turn}" for key in fresh], turn)
+        new = NewSlice("p", f"2026010{turn + 2}000000000", f"f_{turn}.parquet", turn)
+        old = check(old, changes, dataclasses.replace(REWRITE, new=new))
+
+
+def chunks(old: OldSlice, changes: Changes) -> tuple[int, int]:
+    result = rewrite_slice(old, changes, REWRITE)
+    return result.chunks_copied, result.chunks_encoded
+
+
+LEAVES = len(META_COLUMNS) + 11
+"""8 flat columns and lists of one leaf, a struct of three."""
+
+
+def test_only_the_file_name_of_a_clean_row_group_is_encoded():
+    old = opened(old_rows(KEYS))
+    assert len(old.parts.columns) == LEAVES
+    # one update in the second of five groups; x, flag and price of a key are the same whatever the value
+    copied, encoded = chunks(old, change(KEYS, [11], [], []))
+    patched = {"_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name", "v", "note", "day", "tags", "at"}
+    leaves = len(patched) + 2
+    assert encoded == 4 + leaves
+    assert copied + encoded == 5 * LEAVES
+
+
+def test_columns_that_did_not_change_are_copied():
+    old = opened(old_rows(KEYS))
+    copied, encoded = chunks(old, change(KEYS, [11], [], [], value=0))
+    # nested columns are not compared
+    assert encoded == 4 + 3 + 4
+    assert copied == 5 * LEAVES - encoded
+
+
+def test_new_rows_get_a_group_of_their_own_and_the_next_join_them():
+    old = opened(old_rows(KEYS))
+    first = rewrite_slice(old, change(KEYS, [], [], ["n1"]), REWRITE)
+    assert [g.num_rows for g in groups_of(first.data)] == [8, 8, 8, 8, 8, 1]
+    assert first.chunks_encoded == 5 + LEAVES
+    again = open_slice(first.data, REWRITE)
+    assert again is not None
+    second = rewrite_slice(again, change(KEYS, [], [], ["n0", "n2"]), REWRITE)
+    assert [g.num_rows for g in groups_of(second.data)] == [8, 8, 8, 8, 8, 3]
+    assert read(second.data)["id"].to_pylist()[-3:] == ["n0", "n1", "n2"]
+
+
+def groups_of(data: bytes) -> list[pq.RowGroupMetaData]:
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    return [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+
+
+def test_many_new_rows_are_cut():
+    old = opened(old_rows(KEYS))
+    result = rewrite_slice(old, change(KEYS, [], [], [f"n{i:02d}" for i in range(20)]), REWRITE)
+    assert [g.num_rows for g in groups_of(result.data)] == [8, 8, 8, 8, 8, 8, 8, 4]
+
+
+def test_a_group_that_lost_most_rows_is_joined_with_its_neighbour():
+    old = opened(old_rows(KEYS[:24]))
+    result = rewrite_slice(old, change(KEYS, [], [*range(8, 15), *range(16, 20)], []), REWRITE)
+    assert [g.num_rows for g in groups_of(result.data)] == [8, 5]
+
+
+def test_all_rows_deleted():
+    old = opened(old_rows(KEYS[:10]))
+    result = rewrite_slice(old, change(KEYS, [], list(range(10)), []), REWRITE)
+    assert (result.rows, read(result.data).num_rows, groups_of(result.data)) == (0, 0, [])
+
+
+def test_a_full_filter_is_built_from_all_keys():
+    fresh = [f"n{i:02d}" for i in range(30)]
+    assert check(opened(old_rows(KEYS[:4])), change(KEYS, [1], [2], fresh)).rows == 33
+
+
+def test_files_of_others_are_decoded():
+    stored = old_rows(KEYS)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, stored.schema, store_schema=False) as writer:
+        writer.write_table(stored)
+    assert open_slice(sink.getvalue().to_pybytes(), REWRITE) is None
+
+
+def test_a_file_of_an_older_schema_is_decoded():
+    narrow = pa.schema(list(SCHEMA)[:-1])
+    data = encode_base_file(old_rows(KEYS).drop_columns(["at"]), "orders", narrow, CONFIG).data
+    assert open_slice(data, REWRITE) is None
+    required = pa.schema([f.with_nullable(nullable=False) if f.name == "day" else f for f in SCHEMA])
+    data = encode_base_file(old_rows(KEYS), "orders", required, CONFIG).data
+    assert open_slice(data, REWRITE) is None
+
+
+TEXTS = pa.schema(
+    [("a", pa.string()), ("b", pa.string()), ("n", pa.int32()), ("t", pa.timestamp("us")), ("f", pa.float64())]
+)
+
+
+@pytest.mark.parametrize(
+    ("keys", "partitions", "path", "fixed"),
+    [
+        (["a"], [], "", {"a"}),
+        (["n"], ["b"], "x", {"n", "b"}),
+        (["n"], ["b"], "b=x", {"n", "b"}),
+        (["t"], ["f"], "1.0", set()),  # more values than texts
+        (["a", "b"], [], "", set()),  # a,b can be cut in two ways
+        (["a"], ["b"], "__HIVE_DEFAULT_PARTITION__", {"a"}),  # null or the text itself
+        (["a"], ["b", "n"], "x/1", {"a", "b", "n"}),
+        (["a"], ["b", "n"], "x/y/1", {"a"}),
+        (["a"], ["s.b"], "x", {"a"}),
+    ],
+)
+def test_fixed_columns(keys: list[str], partitions: list[str], path: str, fixed: set[str]):
+    spec = KeySpec(tuple(keys), tuple((name, PartitionKind.SIMPLE) for name in partitions))
+    assert fixed_columns(spec, TEXTS, path) == fixed
+
+
+def test_a_partition_by_time_is_not_fixed():
+    spec = KeySpec(("a",), (("t", PartitionKind.SIMPLE), ("b", PartitionKind.SIMPLE)))
+    assert fixed_columns(spec, TEXTS, "2026/x") == {"a"}
