@@ -86,6 +86,7 @@ class ChunkText:
         span: where the struct begins and ends in the footer.
         offsets: places in the footer and values of ``file_offset``, ``data_page_offset`` and, if there is one,
             ``dictionary_page_offset``, in the order they stand: (begin, end, value; the value of ``file_offset`` is 0).
+        has_dictionary: its first page is a dictionary.
         has_more: it points at a page index, a bloom filter or anything else outside of its pages.
     """
 
@@ -94,6 +95,7 @@ class ChunkText:
     full_size: int
     span: tuple[int, int]
     offsets: tuple[tuple[int, int, int], ...]
+    has_dictionary: bool
     has_more: bool
 
 
@@ -157,6 +159,7 @@ def _chunk_text(numbers: list[int]) -> ChunkText:
         numbers[_FULL_SIZE],
         (numbers[_START], numbers[_END]),
         tuple(sorted(offsets)),
+        numbers[_DICTIONARY] > 0,
         numbers[_MORE] >= 0,
     )
 

@@ -1,8 +1,9 @@
-"""The Spark runner: one Spark task a task, through ``mapInArrow``; the only place that imports pyspark.
+"""The Spark runner: one Spark task a task; the only place that imports pyspark.
 
-A map is one Spark job: a range of task numbers, one a partition, mapped by a module-level function that does the
-numbered task and gives back its pickled result. Rows never pass through Spark; tasks read and write them through the
-storage port. Errors of ours come back as values, so that the driver raises them as they were.
+A map is one Spark job over pickled tasks, one a partition, by a module-level function that does its task and gives back
+the pickled result. It is an RDD, not a DataFrame: there is no row for a query plan to work on, and planning one takes
+longer than a small task. Rows never pass through Spark; tasks read and write them through the storage port. Errors of
+ours come back as values, so that the driver raises them as they were.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from lakeindex.stages.context import RunSpec
 from lakeindex.storage import open_storage
 
 TABLE_PREFIX = "table:"
-_RESULT = pa.schema([pa.field("task", pa.int64()), pa.field("result", pa.binary())])
 _PIECES = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
 
 
@@ -65,27 +65,23 @@ class SparkRunner:
         context.setJobDescription(title)
         try:
             with self._progress.step(title, 1) as advance:
-                numbers = self._session.range(0, len(tasks), 1, len(tasks))
-                frame = numbers.mapInArrow(partial(_do_numbered, payloads), "task bigint, result binary")
-                results = {row.task: pickle.loads(row.result) for row in frame.collect()}  # noqa: S301 - our own tasks' results
+                done = context.parallelize(payloads, len(payloads)).map(_do_task).collect()
+                results = [pickle.loads(result) for result in done]  # noqa: S301 - our own tasks' results
                 advance()
         finally:
             context.setJobDescription("")
-        for number in range(len(tasks)):
-            if isinstance(results[number], LakeIndexError):
-                raise results[number]
-        return [results[number] for number in range(len(tasks))]
+        for result in results:
+            if isinstance(result, LakeIndexError):
+                raise result
+        return results
 
 
-def _do_numbered(payloads: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            function, task = pickle.loads(payloads[number])  # noqa: S301 - made by our own driver
-            try:
-                result: object = function(task)
-            except LakeIndexError as error:
-                result = error
-            yield pa.record_batch([pa.array([number]), pa.array([pickle.dumps(result)], pa.binary())], schema=_RESULT)
+def _do_task(payload: bytes) -> bytes:
+    function, task = pickle.loads(payload)  # noqa: S301 - made by our own driver
+    try:
+        return pickle.dumps(function(task))
+    except LakeIndexError as error:
+        return pickle.dumps(error)
 
 
 def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:

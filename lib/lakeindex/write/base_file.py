@@ -6,7 +6,7 @@ Footer keys about record keys are made by :mod:`lakeindex.bloom.marks`; beside t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +83,7 @@ def encode_base_file(
     file_schema = file_schema_of(schema)
     fitted = _schema_of_arrays(rows, file_schema)
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, fitted, config, rows) as writer:
+    with parquet_writer(sink, fitted, config, dictionaries_for(rows)) as writer:
         if rows.num_rows:  # as Hudi's writer: no rows, no row group
             writer.write_table(rows.cast(fitted), row_group_size=config.row_group_rows)
         writer.add_key_value_metadata(
@@ -110,21 +110,14 @@ def schema_footer(schema: pa.Schema, table_name: str) -> dict[str, str]:
 
 
 def parquet_writer(
-    sink: pa.NativeFile, schema: pa.Schema, config: WriteConfig, rows: pa.Table | None = None
+    sink: pa.NativeFile, schema: pa.Schema, config: WriteConfig, dictionaries: Sequence[str] = ()
 ) -> pq.ParquetWriter:
-    """A writer of base files, or of some of their columns.
-
-    Args:
-        sink: where the file goes.
-        schema: its columns.
-        config: codec.
-        rows: some of what will be written: tells which columns repeat their values.
-    """
+    """A writer of base files, or of some of their columns; ``dictionaries`` names those to encode with one."""
     return pq.ParquetWriter(
         sink,
         schema,
         compression="none" if config.codec is Codec.UNCOMPRESSED else config.codec.value,
-        use_dictionary=[] if rows is None else [n for n in schema.names if _repeats(n, rows.column(n))],
+        use_dictionary=list(dictionaries),
         store_schema=False,
         data_page_version="1.0",
         version="2.6",
@@ -132,8 +125,15 @@ def parquet_writer(
     )
 
 
+def dictionaries_for(rows: pa.Table) -> list[str]:
+    """Columns for which a dictionary pays: of a sample's values at most half are distinct.
+
+    Others are smaller and faster plain.
+    """
+    return [name for name in rows.column_names if _repeats(name, rows.column(name))]
+
+
 def _repeats(name: str, column: pa.ChunkedArray) -> bool:
-    """Whether a dictionary pays: of a sample's values at most half are distinct. Others are smaller and faster plain."""
     if name in _UNIQUE_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):

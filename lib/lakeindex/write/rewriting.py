@@ -34,6 +34,7 @@ from lakeindex.write.base_file import (
     CarriedFooter,
     EncodedFile,
     constant_column,
+    dictionaries_for,
     file_schema_of,
     key_footer,
     parquet_writer,
@@ -105,6 +106,12 @@ class OldSlice:
         """The footer's entries."""
         entries = self._file.metadata.metadata or {}
         return {k.decode(errors="replace"): v.decode(errors="replace") for k, v in entries.items()}
+
+    def has_dictionary(self, group: int, column: str) -> bool:
+        """Whether a flat column's values stand in a dictionary."""
+        if column not in self.parts.columns:
+            return False
+        return self.parts.text.chunks[group][self.parts.columns.index(column)].has_dictionary
 
     def decode(self, groups: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Rows of some row groups in the table's types, one after the other."""
@@ -256,7 +263,8 @@ class _Work:
         result = {}
         for count in set(rows):
             column = constant_column(self._rewrite.new.file_name, count)
-            result[count] = _written([pa.table([column], names=[FILE_NAME])], schema, self._rewrite.config)
+            rows_of_name = pa.table([column], names=[FILE_NAME])
+            result[count] = _written([rows_of_name], schema, self._rewrite.config, dictionaries=[FILE_NAME])
         return result
 
     def _patched(self, groups: Sequence[tuple[int, int, int]]) -> dict[int, dict[str, tuple[ParquetParts, int]]]:
@@ -295,7 +303,9 @@ class _Work:
         file_schema = file_schema_of(schema)
         table = pa.table(columns)
         slices = [table.slice(int(start), size) for start, size in zip(ends, sizes, strict=False)]
-        parts = _written(slices, pa.schema([file_schema.field(n) for n in columns]), self._rewrite.config)
+        fresh = pa.schema([file_schema.field(n) for n in columns])
+        dictionaries = [n for n in columns if self._old.has_dictionary(sources[0], n)]
+        parts = _written(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
         return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
 
     def _recoded(self, planned: _Planned, first_row: int) -> Iterator[GroupOf]:
@@ -311,7 +321,8 @@ class _Work:
             )
         limit = max(self._rewrite.config.row_group_rows, planned.rows if not planned.inserts else 0)
         slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
-        parts = _written(slices, file_schema_of(self._rewrite.schema), self._rewrite.config)
+        file_schema = file_schema_of(self._rewrite.schema)
+        parts = _written(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(slices[0]))
         for number, count in enumerate(parts.rows):
             yield GroupOf(count, tuple(ChunkOf(parts, number, c) for c in range(len(parts.columns))))
 
@@ -351,7 +362,11 @@ def _runs(numbers: Sequence[int], rows: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _written(
-    groups: Sequence[pa.Table], schema: pa.Schema, config: WriteConfig, entries: Mapping[str, str] | None = None
+    groups: Sequence[pa.Table],
+    schema: pa.Schema,
+    config: WriteConfig,
+    entries: Mapping[str, str] | None = None,
+    dictionaries: Sequence[str] = (),
 ) -> ParquetParts:
     """A Parquet file in memory, a row group a table."""
     types = groups[0].schema if groups else schema
@@ -362,7 +377,7 @@ def _written(
         ]
     )
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, fitted, config, groups[0] if groups else None) as writer:
+    with parquet_writer(sink, fitted, config, dictionaries) as writer:
         for group in groups:
             writer.write_table(group.cast(fitted), row_group_size=max(group.num_rows, 1))
         if entries:
