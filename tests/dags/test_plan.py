@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -46,6 +47,14 @@ def test_a_table_that_says_its_index_gets_no_option_for_it() -> None:
 def test_a_plan_survives_xcom() -> None:
     plan = make_plan(TABLE, {"options": {"a": "b"}}, ["x", "y"], **IDS)
     assert RunPlan.from_xcom(json.loads(json.dumps(plan.to_xcom()))) == plan
+
+
+def test_the_run_wins_over_the_table_in_how_it_is_executed() -> None:
+    assert not make_plan(TABLE, {}, ["x"], **IDS).is_single
+    assert make_plan(TABLE, {"execution": "single"}, ["x"], **IDS).is_single
+    single = dataclasses.replace(TABLE, execution="single")
+    assert make_plan(single, {"execution": "as the table says"}, ["x"], **IDS).is_single
+    assert not make_plan(single, {"execution": "staged"}, ["x"], **IDS).is_single
 
 
 def test_a_run_without_input_is_refused() -> None:

@@ -36,6 +36,7 @@ class Jobs:
     errors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     instant: str | None = "20131202000000000"
     index_type: str = "BLOOM"
+    stages: tuple[Stage, ...] = tuple(Stage)
 
     def run(self, application: str, words: list[str]) -> None:
         """One job."""
@@ -48,6 +49,14 @@ class Jobs:
         if self.errors.get(stage):
             (folder / f"{stage}.error.json").write_text(json.dumps(self.errors[stage].pop(0)))
             raise AirflowException("Cannot execute: spark-submit. Error code is: 3.")
+        if stage == "upsert":
+            for each in self.stages:
+                self._leave(folder, str(each))
+        else:
+            self._leave(folder, stage)
+
+    def _leave(self, folder: Path, stage: str) -> None:
+        """What a stage leaves in the run's folder."""
         costs = {"seconds": 0.5, "requests": 2, "bytes_read": 100}
         manifest = {"stage": stage, "counters": COUNTERS, "costs": costs, "facts": {"index_type": self.index_type}}
         (folder / f"{stage}.json").write_text(json.dumps(manifest))
@@ -115,6 +124,42 @@ def test_a_scheduled_run_takes_its_intervals_input_and_says_what_it_did(
     events = asset_events("trips")
     assert events[-1]["instant"] == "20131202000000000"
     assert {name: events[-1][name] for name in FATES} == FATES
+
+
+def test_a_single_run_submits_one_job_and_shows_every_stage(lake: Lake, jobs: Jobs) -> None:
+    (lake.folder / "in/a.csv").write_text("x")
+    conf = {"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"}
+    run = lake.manual.test(run_conf=conf)
+    assert set(states(run).values()) == {"success"}
+    assert [job for job, _ in jobs.submitted] == ["upsert"]
+    (lookup,) = (ti for ti in run.get_task_instances() if ti.task_id == "index_lookup")
+    assert lookup.xcom_pull(task_ids="index_lookup")["pairs_in"] == 90
+    assert asset_events("trips")[-1]["inserts"] == 4
+
+
+def test_a_single_run_of_an_index_without_filters_skips_their_stage(lake: Lake, jobs: Jobs) -> None:
+    jobs.index_type = "SIMPLE"
+    (lake.folder / "in/a.csv").write_text("x")
+    run = lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"})
+    found = states(run)
+    assert found.pop("bloom_check") == "skipped"
+    assert set(found.values()) == {"success"}
+
+
+def test_a_single_run_of_an_empty_batch_ends_well(lake: Lake, jobs: Jobs) -> None:
+    jobs.stages, jobs.instant = (Stage.STAGE_INPUT, Stage.MERGE_WRITE), None
+    (lake.folder / "in/a.csv").write_text("x")
+    run = lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"})
+    assert set(states(run).values()) == {"success"}
+
+
+def test_a_single_run_that_fails_says_why(lake: Lake, jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> None:
+    jobs.errors["upsert"] = [{"error": "TableCorruptError", "message": "torn", "exit_code": 4}]
+    (lake.folder / "in/a.csv").write_text("x")
+    run = lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"})
+    assert states(run)["stage_input"] == "failed"
+    assert states(run)["merge_write"] == "upstream_failed"
+    assert len(jobs.submitted) == 1
 
 
 def asset_events(name: str) -> list[dict[str, Any]]:

@@ -68,6 +68,7 @@ input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
         ("uri: x\noptions: {hoodie.magic: 1}", "options are not valid: unknown option 'hoodie.magic'"),
         ("uri: x\noptions: {hoodie.index.type: MAGIC}", "options are not valid"),
         ("uri: x\noptions: [a]", "options cannot be"),
+        ("uri: x\nexecution: fast", "execution cannot be 'fast'"),
         ("uri: x\nmax_quarantined: -1", "max_quarantined cannot be -1"),
         ("uri: x\nmax_quarantined: true", "max_quarantined cannot be True"),
         ("uri: x\ncatchup: 1", "catchup cannot be 1"),

@@ -73,7 +73,7 @@ def test_filters_that_prune_row_groups(story: Story, vectorized: bool) -> None:
 def test_duckdb_reads_the_files(story: Story) -> None:
     files = _live_files(story.path)
     groups = [pq.read_metadata(file).num_row_groups for file in files]
-    assert max(groups) > 10
+    assert min(groups) > 5
     scan = duckdb.read_parquet(files, hive_partitioning=False)
     found = duckdb.sql("select id, val, ts, pair.x, list, money from scan order by id").fetchall()
     wanted = [

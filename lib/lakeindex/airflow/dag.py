@@ -20,7 +20,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.airflow.operator import PLAN_TASK, StageOperator
 from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, make_plan
-from lakeindex.airflow.tables import TableConf
+from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.errors import UsageError
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
@@ -46,7 +46,7 @@ Finds where every incoming key lives now, in five stages anyone can watch, and r
 | `summary` | prints the funnel, emits an event of the table's asset with the counts |
 
 Each stage is a spark-submit job of its own and leaves its checkpoint, so a retry goes on where the last attempt
-stopped. Wrong data, a refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried
+stopped (with execution `single` the first job does all stages, and leaves the same checkpoints). Wrong data, a refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried
 again. A run is committed once, however often its tasks run.
 """
 
@@ -137,6 +137,14 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             enum=[str(operation) for operation in Operation],
             title="Operation",
             description="DELETE: the input holds keys of rows to delete",
+            section="Advanced",
+        ),
+        "execution": Param(
+            AS_THE_TABLE_SAYS,
+            type="string",
+            enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
+            title="Execution",
+            description="staged: a spark-submit a stage, each can be retried by itself; single: one for all, faster",
             section="Advanced",
         ),
         "force": Param(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -15,13 +16,19 @@ from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 PLAN_TASK: Final = "check_input"
 #: Left by the last job in the run's folder: the JSON of ``lakeindex upsert``.
 RUN_SUMMARY: Final = "summary.json"
-#: Options bound to a table, the index type among them; relative to the table.
 #: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
 NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
 
 
+#: The job that does all stages, beside the stages' own.
+WHOLE_RUN: Final = "upsert"
+
+
 class StageOperator(SparkSubmitOperator):
     """Submits ``jobs/<stage>.py`` and returns the stage's counters.
+
+    In a ``single`` run the first stage's task submits ``jobs/upsert.py``, which does all of them; the other tasks only take
+    what their stage left behind.
 
     The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped. A
     job that says that its data or its table is wrong fails the task for good; any other failure is retried, which the
@@ -40,10 +47,16 @@ class StageOperator(SparkSubmitOperator):
 
         plan = RunPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
         self._skip_if_not_needed(plan)
-        error_file = f"{plan.run_id}/{self.stage}.error.json"
+        job = str(self.stage)
+        if plan.is_single:
+            if self.stage is not Stage.STAGE_INPUT:
+                return self._left_behind(plan)
+            job = WHOLE_RUN
+            self.application = str(PurePosixPath(self.application).with_name(f"{job}.py"))
+        error_file = f"{plan.run_id}/{job}.error.json"
         files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
         self.application_args = plan.arguments()
-        self.name = f"lakeindex {self.stage} {plan.table}"
+        self.name = f"lakeindex {job} {plan.table}"
         try:
             super().execute(context)
         except AirflowException as failure:
@@ -62,6 +75,8 @@ class StageOperator(SparkSubmitOperator):
 
         name = RUN_SUMMARY if self.stage is Stage.MERGE_WRITE else f"{self.stage}.json"
         found = files.read_json(plan.checkpoints, f"{plan.run_id}/{name}")
+        if found is None and plan.is_single and self.stage is not Stage.MERGE_WRITE:
+            return {"name": str(self.stage)}  # an empty batch ends with its first stage
         if found is None:
             raise AirflowException(f"{self.stage} ended well but left no {name} in {plan.checkpoints}/{plan.run_id}")
         if self.stage is Stage.MERGE_WRITE:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from lakeindex.airflow.tables import TableConf
+from lakeindex.airflow.tables import SINGLE, STAGED, TableConf
 from lakeindex.errors import UsageError
 
 AS_THE_TABLE_SAYS: Final = "as the table says"
@@ -19,7 +19,10 @@ AS_THE_TABLE_SAYS: Final = "as the table says"
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run: which table, which input, and the arguments that every job of the run gets."""
+    """One run: which table, which input, and the arguments that every job of the run gets.
+
+    ``execution``: ``staged``, a spark-submit a stage, or ``single``, one for all of them.
+    """
 
     table: str
     uri: str
@@ -31,6 +34,12 @@ class RunPlan:
     options: tuple[tuple[str, str], ...] = ()
     max_quarantined: int = 0
     force: bool = False
+    execution: str = STAGED
+
+    @property
+    def is_single(self) -> bool:
+        """One Spark application does all stages."""
+        return self.execution == SINGLE
 
     def arguments(self) -> list[str]:
         """Command line arguments; the same for every stage."""
@@ -91,7 +100,7 @@ def make_plan(
     options = {**table.options, **{str(k): str(v) for k, v in (params.get("options") or {}).items()}}
     if params.get("index_type", AS_THE_TABLE_SAYS) != AS_THE_TABLE_SAYS:
         options["hoodie.index.type"] = str(params["index_type"])
-    quarantined = params.get("max_quarantined")
+    quarantined, execution = params.get("max_quarantined"), params.get("execution")
     return RunPlan(
         table=table.name,
         uri=table.uri,
@@ -103,4 +112,5 @@ def make_plan(
         options=tuple(sorted(options.items())),
         max_quarantined=table.max_quarantined if quarantined is None else int(quarantined),
         force=bool(params.get("force", False)),
+        execution=table.execution if execution in {None, AS_THE_TABLE_SAYS} else str(execution),
     )

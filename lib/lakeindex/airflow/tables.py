@@ -12,6 +12,7 @@
     options: {hoodie.index.bloom.fpp: 1e-4}   # as -o
     max_quarantined: 0
     spark: {driver_memory: 1g, conf: {spark.executor.memory: 2g}}
+    execution: staged                         # a spark-submit a stage; single: one for all five
     schedule: "@daily"                        # with it the table gets a DAG of its own, upsert_<name>
     start_date: 2013-12-01
     end_date: 2014-01-01
@@ -37,6 +38,9 @@ import yaml
 from lakeindex.config import parse_options
 from lakeindex.errors import OptionError, UsageError
 
+STAGED: Final = "staged"
+SINGLE: Final = "single"
+EXECUTIONS: Final = (STAGED, SINGLE)
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
@@ -75,6 +79,7 @@ class TableConf:
     end_date: datetime | None = None
     catchup: bool = False
     inputs: tuple[str, ...] = ()
+    execution: str = STAGED
 
 
 class _Fields:
@@ -147,7 +152,7 @@ class _Fields:
 
 _TABLE_KEYS: Final = frozenset(
     {"title", "uri", "checkpoints", "create", "options", "max_quarantined", "spark", "schedule", "start_date",
-     "end_date", "catchup", "input"}
+     "end_date", "catchup", "input", "execution"}
 )  # fmt: skip
 
 
@@ -197,6 +202,7 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
         options=_options(fields),
         max_quarantined=fields.whole("max_quarantined"),
         spark=_spark(fields, where),
+        execution=_execution(fields),
         **_schedule(fields, place),
     )
 
@@ -224,6 +230,13 @@ def _spark(fields: _Fields, where: str) -> SparkConf:
         return SparkConf()
     inner = _Fields(fields.raw("spark"), f"{where}: spark", frozenset({"driver_memory", "conf"}))
     return SparkConf(inner.text("driver_memory"), inner.pairs("conf"))
+
+
+def _execution(fields: _Fields) -> str:
+    execution = fields.text("execution") or STAGED
+    if execution not in EXECUTIONS:
+        raise fields.wrong("execution", f"cannot be {execution!r}", f"give {' or '.join(EXECUTIONS)}")
+    return execution
 
 
 def _schedule(fields: _Fields, place: Callable[[str], str]) -> dict[str, Any]:
