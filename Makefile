@@ -98,9 +98,40 @@ demo: archive ## a year of flights: base load, two scheduled DAG runs, the funne
 airflow: setup ## Airflow's web interface on 127.0.0.1:8080 with this project's DAGs
 	@$(RUN) $(BIN)/airflow standalone
 
+# For one of them: make bench-upsert BENCH="--workload S_mono --runs 1 --dry"
+BENCH ?=
+
 .PHONY: bench
-bench: setup ## lakeindex beside its peers, as ratios
-	@$(RUN) $(BIN)/python -m benchmarks.run
+bench: setup ## lakeindex beside its peers, as ratios; makes docs/performance.md (hours)
+	@$(MAKE) --keep-going bench-upsert bench-bulk bench-cold bench-footers bench-dag
+
+.PHONY: bench-env
+bench-env: setup ## what the benchmark's peers need, in .interop/ and .bench/
+	@$(RUN) $(BIN)/python -m benchmarks.environment
+
+.PHONY: bench-upsert
+bench-upsert: bench-env ## upserts into tables of all peers
+	@$(RUN) $(BIN)/python -m benchmarks.run $(BENCH)
+
+.PHONY: bench-bulk
+bench-bulk: bench-env ## bulk load of 5 million rows
+	@$(RUN) $(BIN)/python -m benchmarks.bulk $(BENCH)
+
+.PHONY: bench-cold
+bench-cold: setup ## whole commands from a cold start
+	@$(RUN) $(BIN)/python -m benchmarks.cold $(BENCH)
+
+.PHONY: bench-footers
+bench-footers: setup ## the footers of 2,000 files on a far S3 server, from the cache and without
+	@$(RUN) $(BIN)/python -m benchmarks.footers $(BENCH)
+
+.PHONY: bench-dag
+bench-dag: archive ## the whole DAG with Airflow, beside a spark-submit of Hudi
+	@$(RUN) $(BIN)/python -m benchmarks.dag $(BENCH)
+
+.PHONY: bench-page
+bench-page: setup ## docs/performance.md and the tables of benchmarks/README.md from the saved results
+	@$(RUN) $(BIN)/python -m benchmarks.page
 
 .PHONY: compose-check
 compose-check: setup ## the compose file against the compose schema, and what it mounts against the checkout

@@ -6,9 +6,10 @@ import contextlib
 import os
 import platform
 import shutil
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,8 @@ from typing import Final
 import psutil
 
 _SAMPLE_SECONDS: Final = 0.1
+#: How a table's data files end.
+_DATA_FILES: Final = (".parquet", ".lance")
 
 
 @dataclass
@@ -115,9 +118,14 @@ def listing(root: Path) -> Listing:
     return found
 
 
+def data_files(paths: Iterable[str]) -> list[str]:
+    """Those that are data of a table, and no metadata or index."""
+    return [path for path in paths if path.endswith(_DATA_FILES) and not path.startswith((".", "_"))]
+
+
 @dataclass(frozen=True)
 class Written:
-    """What a step left on disk: Parquet files of the table, and everything else."""
+    """What a step left on disk: data files of the table, and everything else."""
 
     data_files: int
     data_bytes: int
@@ -127,8 +135,20 @@ class Written:
 def written(before: Listing, after: Listing) -> Written:
     """New and changed files between two listings."""
     new = {path: size for path, (size, mtime) in after.items() if before.get(path) != (size, mtime)}
-    data = [size for path, size in new.items() if path.endswith(".parquet") and not path.startswith((".", "_"))]
+    data = [new[path] for path in data_files(new)]
     return Written(len(data), sum(data), sum(new.values()) - sum(data))
+
+
+def commit() -> str:
+    """What git calls the checkout."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).resolve().parent,
+    )
+    return done.stdout.strip() or "unknown"
 
 
 def machine_line() -> str:

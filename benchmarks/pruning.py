@@ -7,18 +7,21 @@ The three must agree; that is asserted here too.
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks import report
 from lakeindex.index.key_ranges import KeyRange, Pruner, prune
 
 _RUNS: Final = 5
 _SPACE: Final = 10**9
+_FILE: Final = "pruning.json"
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,23 @@ def _measure(case: Case) -> Timing:
 def measure(*, quick: bool) -> list[Timing]:
     """All cases; ``quick`` only shows that it works."""
     return [_measure(case) for case in _cases(quick=quick)]
+
+
+def save(timings: list[Timing]) -> None:
+    """Keep them beside the other results."""
+    report.RESULTS.mkdir(exist_ok=True)
+    (report.RESULTS / _FILE).write_text(json.dumps([asdict(timing) for timing in timings], indent=1) + "\n")
+
+
+def load() -> list[Timing]:
+    """What was kept; nothing if nothing was."""
+    path = report.RESULTS / _FILE
+    if not path.exists():
+        return []
+    return [
+        Timing(Case(**one["case"]), one["pairs"], {Pruner(name): ms for name, ms in one["milliseconds"].items()})
+        for one in json.loads(path.read_text())
+    ]
 
 
 def section(timings: list[Timing]) -> str:

@@ -8,11 +8,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.workloads import names
+
 HERE: Final = Path(__file__).resolve().parent
 RESULTS: Final = HERE / "results"
 README: Final = HERE / "README.md"
 BEGIN: Final = "<!-- results: made by make bench -->"
 END: Final = "<!-- end of results -->"
+#: What ratios are taken of.
+REFERENCES: Final = ("floor", "delta-rs")
 #: Others' CPU, as a part of the peer's own, from which a figure is marked as noisy.
 _NOISE: Final = 0.05
 
@@ -48,8 +52,7 @@ class PeerResult:
     @property
     def noisy(self) -> bool:
         """Whether something else used the machine meanwhile."""
-        pairs = zip(self.others_cpu_seconds, self.cpu_seconds, strict=True)
-        return any(others > _NOISE * own for others, own in pairs)
+        return is_noisy(self.cpu_seconds, self.others_cpu_seconds)
 
 
 @dataclass
@@ -65,6 +68,16 @@ class WorkloadResult:
     commit: str
     peers: list[PeerResult] = field(default_factory=list)
 
+    @property
+    def base_files(self) -> int:
+        """Files of the base tables."""
+        return next((peer.base_files for peer in self.peers if peer.base_files), 0)
+
+
+def is_noisy(own: list[float], others: list[float]) -> bool:
+    """Whether something else used the machine while these were taken."""
+    return any(other > _NOISE * mine for other, mine in zip(others, own, strict=True))
+
 
 def save(result: WorkloadResult) -> Path:
     """The raw figures, one file a workload; the newest run replaces the one before."""
@@ -75,8 +88,9 @@ def save(result: WorkloadResult) -> Path:
 
 
 def load_all() -> list[WorkloadResult]:
-    """Every saved workload."""
-    return [_parse(json.loads(path.read_text())) for path in sorted(RESULTS.glob("*_*.json"))]
+    """Every saved workload, in the order of their names' list."""
+    paths = [RESULTS / f"{name}.json" for name in names()]
+    return [_parse(json.loads(path.read_text())) for path in paths if path.exists()]
 
 
 def _parse(facts: dict[str, Any]) -> WorkloadResult:
@@ -84,15 +98,14 @@ def _parse(facts: dict[str, Any]) -> WorkloadResult:
     return WorkloadResult(**facts, peers=peers)
 
 
-def _line(peer: PeerResult, reference: PeerResult | None) -> str:
+def _line(peer: PeerResult, references: list[PeerResult | None]) -> str:
     if peer.failed is not None:
-        return f"| {peer.title} | failed | | | | | | |"
-    ratio = f"{peer.median / reference.median:.2f}" if reference is not None else ""
+        return f"| {peer.title} | failed | | | | | | | |"
     cells = [
         peer.title,
         f"{'~' if peer.noisy else ''}{peer.median:.2f}",
         f"{min(peer.seconds):.2f} - {max(peer.seconds):.2f}",
-        ratio,
+        *(f"{peer.median / one.median:.2f}" if one is not None else "" for one in references),
         f"{statistics.median(peer.cpu_seconds):.1f}",
         f"{peer.peak_bytes / 2**20:.0f}",
         f"{peer.data_files} / {(peer.data_bytes + peer.other_bytes) / 1e6:.1f}",
@@ -102,18 +115,19 @@ def _line(peer: PeerResult, reference: PeerResult | None) -> str:
 
 
 def table(result: WorkloadResult) -> str:
-    """One workload as Markdown: medians, spread, and ratios to the first peer that has a result."""
-    reference = next((peer for peer in result.peers if peer.failed is None), None)
+    """One workload as Markdown: medians, spread, and ratios to the peers of ``REFERENCES``."""
+    good = {peer.peer: peer for peer in result.peers if peer.failed is None}
+    references = [good.get(name) for name in REFERENCES]
     runs = max((len(peer.seconds) for peer in result.peers), default=0)
     head = (
         f"**{result.workload}**: {result.batch_rows:,} rows into {result.base_rows:,} "
-        f"({result.touched_files} of 40 files hold updated keys), {runs} runs each after one that does not count. "
+        f"({result.touched_files} of {result.base_files} files hold updated keys), {runs} runs each after one that does not count. "
         f"{result.machine}. {result.started}, commit {result.commit}."
     )
     lines = [
-        "| engine | median s | spread s | x floor | CPU s | peak MB | files / MB written | right |",
-        "|---|---|---|---|---|---|---|---|",
-        *(_line(peer, reference) for peer in result.peers),
+        "| engine | median s | spread s | x floor | x delta-rs | CPU s | peak MB | files / MB written | right |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(_line(peer, references) for peer in result.peers),
     ]
     return head + "\n\n" + "\n".join(lines)
 

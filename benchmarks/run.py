@@ -1,33 +1,31 @@
 """Run the benchmark: ``python -m benchmarks.run [--workload S_mono ...] [--peer floor ...] [--runs 5]``.
 
-All peers of a workload take turns in one run: round by round each gets a fresh copy of its base table, and the order
-rotates, so that a slow moment of the machine hits all alike. A first round per peer warms it and does not count. Every
-result, of every round, is checked against what the workload must leave behind.
+Peers of a workload take turns: round by round each gets a fresh copy of its base table, and the order rotates, so that a
+slow moment of the machine hits all alike. As many as fit into memory together take turns in one shift. A first round per
+peer warms it and does not count. Every result, of every round, is checked against what the workload must leave behind.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import subprocess
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
-from benchmarks import pruning, report
-from benchmarks.measuring import listing, machine_line, measured, restore, written
-from benchmarks.peers import PEERS
+import psutil
+
+from benchmarks import options, page, pruning, report
+from benchmarks.measuring import commit, data_files, listing, machine_line, measured, restore, written
+from benchmarks.peers import GROWTH_PEERS, PEERS, shifts
 from benchmarks.report import PeerResult, WorkloadResult
 from benchmarks.worker import PeerError, PeerProcess
 from benchmarks.workloads import DATA, Workload, names, workload
 
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False, cwd=report.HERE
-    )
-    return done.stdout.strip() or "unknown"
+DEFAULT: Final = ("M_mono", "M_uuid", "L_tail", "L_small", "S_mono", "G1_tail", "G5_tail", "G20_tail")
+#: Part of the machine's memory that peers may have together.
+_SHARE: Final = 0.85
 
 
 class Contestant:
@@ -49,15 +47,17 @@ class Contestant:
         """Start the process, load the base table."""
         try:
             self._process = PeerProcess(self.result.peer)
-            shutil.rmtree(self._base.parent, ignore_errors=True)
-            self._base.parent.mkdir(parents=True)
+            for folder in (self._base.parent, self._work.parent):
+                shutil.rmtree(folder, ignore_errors=True)
+            self._work.parent.mkdir(parents=True)
             start = time.perf_counter()
-            self._process.load(self._workload, self._base)
+            self._process.load(self._workload, self._work)  # where it is worked on: some tables know their own path
         except PeerError as error:
             self._fail(error)
             return
         self.result.load_seconds = time.perf_counter() - start
-        self.result.base_files = len([path for path in listing(self._base) if path.endswith(".parquet")])
+        self._work.parent.rename(self._base.parent)
+        self.result.base_files = len(data_files(listing(self._base)))
         self.result.correct = True
 
     def turn(self, *, counts: bool) -> None:
@@ -106,43 +106,47 @@ def compare(name: str, peers: list[str], runs: int) -> WorkloadResult:
         touched_files=wanted.touched_files,
         machine=machine_line(),
         started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        commit=_commit(),
+        commit=commit(),
     )
-    contestants = [Contestant(peer, wanted, DATA / "tables" / name) for peer in peers]
+    for shift in shifts(peers, psutil.virtual_memory().total / 2**30 * _SHARE):
+        result.peers += _shift(wanted, shift, runs)
+    return result
+
+
+def _shift(wanted: Workload, peers: list[str], runs: int) -> list[PeerResult]:
+    """Peers that take turns."""
+    contestants = [Contestant(peer, wanted, DATA / "tables" / wanted.name) for peer in peers]
     try:
         for contestant in contestants:
-            print(f"{name}: loading {contestant.result.peer}", flush=True)
+            print(f"{wanted.name}: loading {contestant.result.peer}", flush=True)
             contestant.start()
         for turn in range(runs + 1):
-            print(f"{name}: round {turn} of {runs}", flush=True)
+            print(f"{wanted.name}: round {turn} of {runs}", flush=True)
             first = turn % len(contestants)
             for contestant in contestants[first:] + contestants[:first]:
                 contestant.turn(counts=turn > 0)
     finally:
         for contestant in contestants:
             contestant.close()
-    result.peers = [contestant.result for contestant in contestants]
-    return result
+    return [contestant.result for contestant in contestants]
 
 
 def main() -> int:
     """Entry point; 1 if a peer failed or a result was wrong."""
-    parser = argparse.ArgumentParser(prog="benchmarks.run", description="lakeindex beside its peers, in one run")
-    parser.add_argument("--workload", action="append", choices=names(), help="repeatable; default: the S and M ones")
-    parser.add_argument("--peer", action="append", choices=list(PEERS), help="repeatable; default: all")
-    parser.add_argument("--runs", type=int, default=5, help="runs that count, per peer (default 5)")
-    parser.add_argument("--dry", action="store_true", help="print the tables, change neither results nor README")
-    arguments = parser.parse_args()
+    about = "lakeindex beside its peers, in one run"
+    given = options.parse("run", about, workloads=names(), default=DEFAULT, peers=PEERS)
     results = []
-    for name in arguments.workload or [name for name in names() if not name.startswith("T")]:
-        results.append(compare(name, arguments.peer or list(PEERS), arguments.runs))
-        if not arguments.dry:
+    for name in given.workloads:
+        usual = GROWTH_PEERS if name.lstrip("T").startswith("G") else tuple(PEERS)
+        results.append(compare(name, list(given.peers or usual), given.runs))
+        if not given.dry:
             report.save(results[-1])
         print("\n" + report.table(results[-1]) + "\n", flush=True)
-    micro = pruning.section(pruning.measure(quick=arguments.dry))
-    print(micro)
-    if not arguments.dry:
-        report.update_page([*(report.table(result) for result in report.load_all()), micro])
+    micro = pruning.measure(quick=given.dry)
+    print(pruning.section(micro))
+    if not given.dry:
+        pruning.save(micro)
+        page.update()
     return 0 if all(peer.correct and peer.failed is None for result in results for peer in result.peers) else 1
 
 

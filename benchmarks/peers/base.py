@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.workloads import Totals, Workload
+
+_STEP_ROWS: Final = 5_000_000
 
 
 class Peer(Protocol):
@@ -26,6 +29,13 @@ class Peer(Protocol):
 
     def close(self) -> None:
         """End whatever the constructor started."""
+
+
+def in_steps(workload: Workload, files: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    """Base files in steps of at most five million rows: what a peer without a JVM holds in memory at once."""
+    step = max(1, _STEP_ROWS * len(workload.base_files) // workload.base_rows)
+    for start in range(0, len(files), step):
+        yield files[start : start + step]
 
 
 def totals_of(rows: pa.Table) -> Totals:

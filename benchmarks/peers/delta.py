@@ -10,20 +10,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
-from benchmarks.peers.base import totals_of
-from benchmarks.workloads import FILES_PER_PARTITION, Totals, Workload
+from benchmarks.peers.base import in_steps, totals_of
+from benchmarks.workloads import Totals, Workload
 
-_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3)
+WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3)
 
 
 class DeltaRs:
     """Merge by key and partition, with the touched partitions as literals: what its documentation advises."""
 
     def load(self, workload: Workload, table: Path) -> None:
-        """Two appends, so that each day has two files as everywhere."""
-        for part in range(FILES_PER_PARTITION):
-            rows = pa.concat_tables([pq.read_table(path) for path in workload.base_files[part::FILES_PER_PARTITION]])
-            write_deltalake(table, rows, partition_by=["day"], mode="append", writer_properties=_WRITER)
+        """Appends of one file a day, so that each day has as many files as everywhere."""
+        for part in range(workload.files_per_partition):
+            for files in in_steps(workload, workload.base_files[part :: workload.files_per_partition]):
+                rows = pa.concat_tables([pq.read_table(path) for path in files])
+                write_deltalake(table, rows, partition_by=["day"], mode="append", writer_properties=WRITER)
 
     def upsert(self, workload: Workload, table: Path) -> None:
         """One MERGE."""
@@ -34,7 +35,7 @@ class DeltaRs:
             predicate=f"t.id = s.id AND t.day = s.day AND t.day IN ({days})",
             source_alias="s",
             target_alias="t",
-            writer_properties=_WRITER,
+            writer_properties=WRITER,
         )
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 

@@ -7,6 +7,7 @@ filter in the footers, no timeline and no commit. The meta columns of a Hudi tab
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.peers.base import totals_of_files
-from benchmarks.workloads import DAYS, FILES_PER_PARTITION, Totals, Workload
+from benchmarks.workloads import Totals, Workload
 
 _INSTANTS: Final = ("20261001000000000", "20261101000000000")
 _CONSTANT: Final = ("day", "status", "_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
@@ -72,24 +73,37 @@ def _rewrite(job: _Job) -> None:
     job.source.unlink()
 
 
-def _single_thread() -> None:
+def _write_base(job: tuple[Path, Path]) -> None:
+    source, target = job
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _write(_with_meta(pq.read_table(source), _INSTANTS[0], target.parent.name, target.name), target)
+
+
+def _start() -> None:
+    """One thread, and everything loaded that a rewrite needs: the first job may come to a worker late."""
     pa.set_cpu_count(1)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "day=0" / "0_0.parquet"
+        source.parent.mkdir()
+        rows = pa.table({"id": ["a", "b"], "day": ["0", "0"]})
+        _write(_with_meta(rows, _INSTANTS[0], "day=0", source.name), source)
+        _rewrite(_Job(source, rows.slice(0, 1), rows.slice(0, 0)))
 
 
 class Floor:
     """See the module."""
 
     def __init__(self) -> None:
-        self._pool = multiprocessing.get_context("spawn").Pool(2, _single_thread)
+        self._pool = multiprocessing.get_context("spawn").Pool(2, _start)
         self._pool.map(len, ["up", "up"])
 
     def load(self, workload: Workload, table: Path) -> None:
         """The generated files with meta columns, one folder a day."""
-        for index, source in enumerate(workload.base_files):
-            day = DAYS[index // FILES_PER_PARTITION]
-            target = table / f"day={day}" / f"{index:03d}_{_INSTANTS[0]}.parquet"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _write(_with_meta(pq.read_table(source), _INSTANTS[0], target.parent.name, target.name), target)
+        jobs = [
+            (source, table / f"day={workload.day_of(index)}" / f"{index:03d}_{_INSTANTS[0]}.parquet")
+            for index, source in enumerate(workload.base_files)
+        ]
+        self._pool.map(_write_base, jobs, chunksize=1)
 
     def upsert(self, workload: Workload, table: Path) -> None:
         """Rewrite the files that the map names; inserts join the last file of their day."""
@@ -103,8 +117,8 @@ class Floor:
         jobs = []
         for index, source in enumerate(files):
             updates = ordered.slice(cuts[index], cuts[index + 1] - cuts[index])
-            last = index % FILES_PER_PARTITION == FILES_PER_PARTITION - 1
-            day = DAYS[index // FILES_PER_PARTITION]
+            last = index % workload.files_per_partition == workload.files_per_partition - 1
+            day = workload.day_of(index)
             new = inserts.filter(pc.equal(inserts["day"], day)) if last else inserts.slice(0, 0)
             if updates.num_rows or new.num_rows:
                 jobs.append(_Job(source, updates.combine_chunks(), new.combine_chunks()))

@@ -1,15 +1,15 @@
-"""Hudi itself: release 1.2.0, BLOOM index, in a warm Spark 3.5 session of the interop environment."""
+"""Hudi itself: release 1.2.0 in a warm Spark 3.5 session of the interop environment, with one of its indexes."""
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from benchmarks.peers.base import hudi_totals
+from benchmarks.peers.spark35 import Spark35
 from benchmarks.workloads import Totals, Workload
 from scripts import interop_env
-from tests.interop.hudi_client import HudiServer
 
 OPTIONS: Final[dict[str, str]] = {
     "hoodie.table.name": "orders",
@@ -27,40 +27,57 @@ VERSION_6: Final[dict[str, str]] = {
     "hoodie.write.auto.upgrade": "false",
     "hoodie.metadata.enable": "false",
 }
+SIMPLE: Final[dict[str, str]] = {"hoodie.index.type": "SIMPLE", "hoodie.simple.index.parallelism": "4"}
+BUCKET: Final[dict[str, str]] = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.storage.layout.type": "BUCKET",
+    "hoodie.storage.layout.partitioner.class": "org.apache.hudi.table.action.commit.SparkBucketIndexPartitioner",
+}
+RECORD: Final[dict[str, str]] = {
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+}
+BULK: Final[dict[str, str]] = {
+    "hoodie.datasource.write.operation": "bulk_insert",
+    "hoodie.bulkinsert.sort.mode": "NONE",
+}
+CONF: Final[dict[str, str]] = {
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+}
 
 
 class Hudi:
-    """Hudi 1.2.0 with its defaults (table version 9, metadata table) or on a table of version 6.
+    """Hudi 1.2.0 with its defaults (table version 9, metadata table, BLOOM) but for the given options.
 
     Args:
-        version_6: write the kind of table lakeindex writes.
-        memory: heap of the driver, which is also the executor.
+        options: what differs.
     """
 
-    def __init__(self, *, version_6: bool, memory: str = "4g") -> None:
+    def __init__(self, options: Mapping[str, str]) -> None:
         interop_env.make()
-        self._options = OPTIONS | (VERSION_6 if version_6 else {})
-        scratch = Path(tempfile.mkdtemp(prefix="bench-hudi-"))
-        self._server = HudiServer("1.2.0", scratch, memory, quick=False)
-        self._server.call("ping")
+        self._options = OPTIONS | dict(options)
+        self._spark = Spark35([interop_env.bundle("1.2.0")], CONF)
+
+    def _of(self, workload: Workload) -> dict[str, str]:
+        """A bucket a file of the other layouts, so that all tables have as many files."""
+        if self._options["hoodie.index.type"] != "BUCKET":
+            return self._options
+        return self._options | {"hoodie.bucket.index.num.buckets": str(workload.files_per_partition)}
 
     def load(self, workload: Workload, table: Path) -> None:
         """Bulk insert of the sorted files, unsorted mode: one base file a generated file."""
-        options = self._options | {
-            "hoodie.datasource.write.operation": "bulk_insert",
-            "hoodie.bulkinsert.sort.mode": "NONE",
-        }
-        self._server.sql("set spark.sql.files.maxPartitionBytes=64m")
-        self._server.sql("set spark.sql.files.openCostInBytes=64m")
-        source = str(workload.folder / "base")
-        self._server.call("write", 1800, path=str(table), input=source, mode="overwrite", options=options)
-        self._server.sql("reset spark.sql.files.maxPartitionBytes")
-        self._server.sql("reset spark.sql.files.openCostInBytes")
+        self._spark.read_base(workload, "base")
+        self._spark.write("base", table, "hudi", self._of(workload) | BULK, mode="overwrite")
+        self._spark.read_normally()
 
     def upsert(self, workload: Workload, table: Path) -> None:
         """One upsert."""
-        options = self._options | {"hoodie.datasource.write.operation": "upsert"}
-        self._server.call("write", 1800, path=str(table), input=str(workload.batch), mode="append", options=options)
+        self._spark.read([workload.batch], "batch")
+        options = self._of(workload) | {"hoodie.datasource.write.operation": "upsert"}
+        self._spark.write("batch", table, "hudi", options)
 
     def totals(self, table: Path) -> Totals:
         """Through hudi-rs."""
@@ -68,4 +85,4 @@ class Hudi:
 
     def close(self) -> None:
         """End the JVM."""
-        self._server.close()
+        self._spark.close()

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import lakeindex
-from benchmarks.peers.base import hudi_totals
+from benchmarks.peers.base import hudi_totals, in_steps
 from benchmarks.workloads import Totals, Workload
+from lakeindex.config import parse_create_options
+from lakeindex.services.creating import create_like
 from lakeindex.storage.local import LocalStorage
 
-_COMMAND: Final = (sys.executable, "-c", "from lakeindex.cli import main; main()")
+#: Folders are named ``day=...`` in all tables that are laid out by folders.
+_CREATE: Final = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 
 
-def _create(workload: Workload, table: Path) -> None:
-    like = ["--like", str(workload.batch), "--key", "id", "--partition", "day", "--ordering", "ts"]
-    option = ["-o", "hoodie.datasource.write.hive_style_partitioning=true"]
-    subprocess.run([*_COMMAND, "create", str(table), *like, *option], check=True, capture_output=True)
+def create(workload: Workload, table: Path) -> None:
+    """An empty table for the workload's rows."""
+    config = parse_create_options(_CREATE)
+    create_like(str(table), str(workload.batch), keys=["id"], partitions=["day"], ordering="ts", config=config)
 
 
 class _LakeIndex:
@@ -32,8 +33,8 @@ class _LakeIndex:
         handle.upsert([str(path) for path in paths], runner=self._runner, options=options or {})
 
     def load(self, workload: Workload, table: Path) -> None:
-        """One upsert of the whole base; sizes are set so that each day gets two files, as everywhere."""
-        _create(workload, table)
+        """Upserts of the base; sizes are set so that each day gets as many files as everywhere."""
+        create(workload, table)
         files = workload.base_files
         options = {
             # a record of one byte: the file size is a number of rows
@@ -41,7 +42,8 @@ class _LakeIndex:
             "hoodie.parquet.max.file.size": str(workload.base_rows // len(files)),
             "hoodie.parquet.small.file.limit": "0",
         }
-        self._upsert(table, files, options)
+        for step in in_steps(workload, files):
+            self._upsert(table, step, options)
 
     def upsert(self, workload: Workload, table: Path) -> None:
         """One upsert with default options."""

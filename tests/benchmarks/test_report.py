@@ -7,29 +7,24 @@ from pathlib import Path
 import pytest
 
 from benchmarks import report
-from benchmarks.report import PeerResult, WorkloadResult
-
-
-def _result() -> WorkloadResult:
-    floor = PeerResult("floor", "the floor", None, True, 1.0, [2.0, 1.0, 4.0], [2.0] * 3, [0.0] * 3, 2**30)
-    other = PeerResult("other", "the other", None, False, 1.0, [6.0, 5.0, 9.0], [2.0] * 3, [0.0, 1.0, 0.0], 2**30)
-    broken = PeerResult("broken", "the broken", "it broke")
-    return WorkloadResult("S_mono", 1000, 10, 12, "a machine", "today", "abc", [floor, other, broken])
+from tests.benchmarks.results import small_result
 
 
 def test_table_shows_medians_ratios_noise_and_wrong_results() -> None:
-    text = report.table(_result())
-    assert "| the floor | 2.00 | 1.00 - 4.00 | 1.00 |" in text
-    assert "| the other | ~6.00 | 5.00 - 9.00 | 3.00 |" in text
+    text = report.table(small_result())
+    assert "| the floor | 2.00 | 1.00 - 4.00 | 1.00 |  |" in text
+    assert "| the other | ~6.00 | 5.00 - 9.00 | 3.00 |  |" in text
     assert text.count("| yes |") == 1
     assert "**NO**" in text
     assert "| the broken | failed |" in text
+    assert "12 of 40 files" in text
 
 
 def test_saved_results_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "RESULTS", tmp_path)
-    report.save(_result())
-    assert report.load_all() == [_result()]
+    (tmp_path / "index_lookup_M_mono.json").write_text("{}")  # of another measurement
+    report.save(small_result())
+    assert report.load_all() == [small_result()]
 
 
 def test_readme_keeps_what_is_around_the_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

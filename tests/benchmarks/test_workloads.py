@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import workloads
-from benchmarks.workloads import Totals, Workload, workload
+from benchmarks.workloads import TAILS, Totals, Workload, workload
 
 
-@pytest.fixture(params=["T_mono", "T_uuid"])
+@pytest.fixture(params=["T_mono", "T_uuid", "TL_tail", "TL_small", "TG1_tail", "TG20_tail"])
 def tiny(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workload:
     monkeypatch.setattr(workloads, "DATA", tmp_path)
     return workload(request.param)
@@ -40,6 +42,35 @@ def test_the_same_name_gives_the_same_bytes(tiny: Workload, tmp_path: Path, monk
     again = workload(tiny.name)
     assert again.folder != tiny.folder
     assert again.batch.read_bytes() == tiny.batch.read_bytes()
+    assert [path.read_bytes() for path in again.base_files] == [path.read_bytes() for path in tiny.base_files]
+
+
+def test_files_lie_in_the_day_that_is_said(tiny: Workload) -> None:
+    for index, path in enumerate(tiny.base_files):
+        assert pq.read_table(path, columns=["day"])["day"].unique().to_pylist() == [tiny.day_of(index)]
+    assert tiny.base_rows == sum(pq.read_metadata(path).num_rows for path in tiny.base_files)
+
+
+def test_updated_rows_keep_their_day_and_are_newer(tiny: Workload) -> None:
+    base = pa.concat_tables([pq.read_table(path, columns=["id", "day", "ts"]) for path in tiny.base_files])
+    batch = pq.read_table(tiny.batch, columns=["id", "day", "ts"])
+    both = batch.join(base, "id", right_suffix="_old", join_type="inner")
+    assert both.num_rows == tiny.batch_rows * 4 // 5
+    assert pc.all(pc.equal(both["day"], both["day_old"])).as_py()
+    assert pc.all(pc.greater(both["ts"], both["ts_old"])).as_py()
+
+
+def test_tail_updates_only_the_newest_rows_and_shares_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workloads, "DATA", tmp_path)
+    small, large = workload("TG5_tail"), workload("TG20_tail")
+    shape = TAILS["TG20_tail"]
+    keys = pc.utf8_slice_codeunits(pq.read_table(large.batch)["id"], 4).cast(pa.int64())
+    assert pc.min(keys).as_py() >= large.base_rows - shape.newest
+    assert pc.max(keys).as_py() == large.base_rows + shape.batch // 5 - 1
+    assert len(large.base_files) == 20
+    assert [path.stat().st_ino for path in small.base_files] == [p.stat().st_ino for p in large.base_files[:5]]
 
 
 def test_unknown_workload_is_refused() -> None:

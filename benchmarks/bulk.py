@@ -1,0 +1,67 @@
+"""Bulk load of a whole base into a new table: ``python -m benchmarks.bulk [--workload M_mono] [--peer delta-rs] [--runs 5]``.
+
+The same files that the upserts' tables are made of, read from Parquet, written as a table with as many files. lakeindex does
+it as an upsert into an empty table: keys checked for duplicates, filters written.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Final
+
+from benchmarks import options, page, timings
+from benchmarks.measuring import Usage, measured
+from benchmarks.peers import PEERS
+from benchmarks.timings import Measurement, Timing
+from benchmarks.worker import PeerError, PeerProcess
+from benchmarks.workloads import DATA, Workload, names, workload
+
+USUAL: Final = (
+    "floor", "lakeindex", "lakeindex-nosync", "lakeindex-spark", "delta-rs", "lance", "hudi", "hudi-v6", "delta-spark",
+    "iceberg-spark",
+)  # fmt: skip
+
+
+def measure(wanted: Workload, peer: str, runs: int) -> Timing:
+    """One peer, in a process of its own."""
+    timing = Timing(wanted.name, peer, PEERS[peer].title)
+    table = DATA / "tables" / "bulk" / f"{peer}-work" / "orders"
+    shutil.rmtree(table.parents[1], ignore_errors=True)
+    try:
+        process = PeerProcess(peer)
+    except PeerError as error:
+        timing.fail(error)
+        return timing
+
+    def once() -> Usage:
+        shutil.rmtree(table.parent, ignore_errors=True)
+        table.parent.mkdir(parents=True)
+        with measured(process.pid) as usage:
+            process.load(wanted, table)
+        found = process.totals(table)
+        if (found.count, found.distinct) != (wanted.base_rows, wanted.base_rows):
+            raise PeerError(f"{found}, expected {wanted.base_rows} rows")
+        return usage
+
+    try:
+        timings.repeat(timing, runs, once)
+        timing.facts["peak MB"] = f"{timing.peak_bytes / 2**20:.0f}"
+    finally:
+        process.close()
+        shutil.rmtree(table.parents[1], ignore_errors=True)
+    return timing
+
+
+def main() -> int:
+    """Entry point; 1 if a peer failed."""
+    about = "bulk load of a base into a new table"
+    given = options.parse("bulk", about, workloads=names(), default=["M_mono"], peers=PEERS)
+    done = Measurement.begin("bulk_load")
+    for name in given.workloads:
+        wanted = workload(name)
+        done.timings += [measure(wanted, peer, given.runs) for peer in given.peers or USUAL]
+    return page.publish(done, dry=given.dry)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

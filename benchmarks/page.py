@@ -1,0 +1,83 @@
+"""``docs/performance.md`` and the tables of ``README.md`` from the saved results: ``python -m benchmarks.page``.
+
+Works with whatever results are there; what was not measured says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from benchmarks import plots, pruning, report, timings, verdict
+from benchmarks.report import WorkloadResult
+from benchmarks.timings import Measurement
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "docs" / "performance.md"
+BEGIN: Final = "<!-- results: made by python -m benchmarks.page -->"
+#: Workloads that are only there to try the benchmark.
+_TRIAL: Final = "T"
+_GROWTH: Final = "G"
+
+_TITLES: Final = {
+    "bulk_load": ("Bulk load", "A whole base, from Parquet files into a new table of as many files."),
+    "cold": ("Cold commands", "From the start of the process to its end; the milliseconds of imports by package."),
+    "footers": (
+        "Footers far away",
+        "The look-up's stages that need footers, on an S3 server that every request reaches 10 ms late.",
+    ),
+    "dag": ("The whole DAG", "`airflow dags test`, five spark-submits; beside it one of ours, and one of Hudi's."),
+}
+
+
+def sections(results: list[WorkloadResult], measured: dict[str, Measurement], images: Path) -> list[str]:
+    """Everything between the markers; plots are written to ``images``."""
+    found = verdict.judge(verdict.figures(results, measured.values()))
+    parts = ["## Targets\n\n" + verdict.table(found)]
+    shown = [one for one in results if not one.workload.startswith(_TRIAL)]
+    upserts = [one for one in shown if not one.workload.startswith(_GROWTH)]
+    grown = [one for one in shown if one.workload.startswith(_GROWTH)]
+    if upserts:
+        plots.upserts(upserts, images / "performance_upserts.svg")
+        plots.memory(upserts, images / "performance_memory.svg")
+        parts.append("## Upserts\n\n![seconds of an upsert](images/performance_upserts.svg)")
+        parts += [report.table(one) for one in upserts]
+        parts.append("### Peak memory\n\n![peak memory](images/performance_memory.svg)")
+    if grown:
+        plots.growth(grown, images / "performance_growth.svg")
+        about = "The same batch of 20,000 rows among the newest of a growing table, a file of a million rows a day."
+        parts.append(f"## Growth\n\n{about}\n\n![seconds by size of the table](images/performance_growth.svg)")
+        parts += [report.table(one) for one in grown]
+    return parts + _others(measured)
+
+
+def _others(measured: dict[str, Measurement]) -> list[str]:
+    parts = []
+    for name, one in measured.items():
+        title, about = _TITLES[name]
+        parts.append(f"## {title}\n\n{about} {timings.table(one)}")
+    return parts
+
+
+def update() -> None:
+    """Both pages."""
+    results, measured = report.load_all(), timings.load_all()
+    micro = pruning.load()
+    own = [report.table(one) for one in results] + [
+        f"**{_TITLES[name][0]}**: {timings.table(one)}" for name, one in measured.items()
+    ]
+    report.update_page(own + ([pruning.section(micro)] if micro else []))
+    report.update_page(sections(results, measured, PAGE.parent / "images"), PAGE, BEGIN)
+
+
+def publish(done: Measurement, *, dry: bool) -> int:
+    """Print a measurement and, unless it was a trial, keep it; 1 if something failed."""
+    print("\n" + timings.table(done), flush=True)
+    if not dry:
+        timings.save(done)
+        update()
+    return 1 if any(timing.failed for timing in done.timings) else 0
+
+
+if __name__ == "__main__":
+    update()

@@ -1,0 +1,55 @@
+"""Iceberg 1.12.0 on Spark: MERGE, copy on write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from benchmarks import environment
+from benchmarks.peers.spark35 import COLUMNS, Spark35
+from benchmarks.workloads import Totals, Workload
+
+CONF: Final[dict[str, str]] = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.ice.type": "hadoop",
+    "spark.sql.catalog.ice.cache-enabled": "false",
+}
+_PROPERTIES: Final = (
+    "'format-version'='2', 'write.merge.mode'='copy-on-write', 'write.parquet.compression-codec'='zstd', "
+    "'write.distribution-mode'='none'"
+)
+
+
+class IcebergSpark:
+    """A catalog of folders: the table's path is its name. Its metadata hold that path, so it must stay where it was made."""
+
+    def __init__(self) -> None:
+        environment.make()
+        self._spark = Spark35([environment.jar("iceberg-spark-runtime-3.5")], CONF)
+
+    def _name(self, table: Path) -> str:
+        return f"ice.`{table.parent.name}`.`{table.name}`"
+
+    def load(self, workload: Workload, table: Path) -> None:
+        """One append of the sorted files."""
+        # read when the catalog is first used
+        self._spark.sql(f"set spark.sql.catalog.ice.warehouse={table.parents[1]}")
+        self._spark.sql(
+            f"create table {self._name(table)} ({COLUMNS}) using iceberg partitioned by (day) tblproperties({_PROPERTIES})"
+        )
+        self._spark.read_base(workload, "base")
+        self._spark.sql(f"insert into {self._name(table)} select * from base")
+        self._spark.read_normally()
+
+    def upsert(self, workload: Workload, table: Path) -> None:
+        """One MERGE."""
+        self._spark.merge(self._name(table), workload)
+
+    def totals(self, table: Path) -> Totals:
+        """Through its own reader."""
+        return self._spark.totals(self._name(table))
+
+    def close(self) -> None:
+        """End the JVM."""
+        self._spark.close()

@@ -1,0 +1,80 @@
+"""The pictures of ``docs/performance.md``: the same figures give the same file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.report import PeerResult, WorkloadResult
+
+_OURS: Final = "#1f6fb4"
+_THEIRS: Final = "#9aa5b1"
+_FLOOR: Final = "#d98c2b"
+
+
+def _pyplot() -> Any:
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "lakeindex"
+    from matplotlib import pyplot as plt
+
+    return plt
+
+
+def _save(plt: Any, figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    # matplotlib ends lines with blanks, which git complains of
+    path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
+
+
+def _color(peer: str) -> str:
+    return _OURS if peer.startswith("lakeindex") else _FLOOR if peer == "floor" else _THEIRS
+
+
+def _bars(results: Sequence[WorkloadResult], label: str, value: Callable[[PeerResult], float], path: Path) -> None:
+    plt = _pyplot()
+    shown = [(result, [p for p in result.peers if p.failed is None and p.seconds]) for result in results]
+    shown = [(result, peers) for result, peers in shown if peers]
+    heights = [0.6 + 0.27 * len(peers) for _, peers in shown]
+    figure, panels = plt.subplots(
+        len(shown), 1, figsize=(8, sum(heights) + 0.3), height_ratios=heights, squeeze=False, layout="constrained"
+    )
+    for panel, (result, peers) in zip(panels[:, 0], shown, strict=True):
+        values = [value(peer) for peer in peers]
+        bars = panel.barh([peer.peer for peer in peers], values, color=[_color(peer.peer) for peer in peers])
+        panel.bar_label(bars, [f"{number:.2f}" if number < 10 else f"{number:.0f}" for number in values], padding=3)
+        panel.invert_yaxis()
+        panel.set(title=result.workload, xlabel=label)
+        panel.margins(x=0.12)
+    _save(plt, figure, path)
+
+
+def upserts(results: Sequence[WorkloadResult], path: Path) -> None:
+    """Median seconds of every peer, a panel a workload."""
+    _bars(results, "seconds", lambda peer: peer.median, path)
+
+
+def memory(results: Sequence[WorkloadResult], path: Path) -> None:
+    """Peak memory of every peer, a panel a workload."""
+    _bars(results, "peak MB", lambda peer: peer.peak_bytes / 2**20, path)
+
+
+def growth(results: Sequence[WorkloadResult], path: Path) -> None:
+    """Median seconds by rows of the table, a line a peer."""
+    plt = _pyplot()
+    figure, panel = plt.subplots(figsize=(8, 4), layout="constrained")
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for result in sorted(results, key=lambda one: one.base_rows):
+        for peer in result.peers:
+            if peer.failed is None and peer.seconds:
+                lines.setdefault(peer.peer, []).append((result.base_rows / 1e6, peer.median))
+    for peer_name, points in lines.items():
+        panel.plot(*zip(*points, strict=True), marker="o", markersize=4, label=peer_name)
+    panel.set(xlabel="million rows in the table", ylabel="seconds", xscale="log", yscale="log")
+    panel.grid(visible=True, which="major", alpha=0.3)
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    _save(plt, figure, path)

@@ -1,0 +1,83 @@
+"""Bases of 20 days with two files each, and batches that touch many of them: the workloads ``*_mono`` and ``*_uuid``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.rows import DAYS, FIRST_TS, Ints, growing_keys, random_keys, repeat, table_of, write
+
+PARTITIONS: Final = 20
+FILES_PER_PARTITION: Final = 2
+
+
+def _updated_partitions(rng: np.random.Generator, updates: int, keys: str) -> Ints:
+    if keys == "uuid":
+        return rng.integers(0, PARTITIONS, updates)
+    newest = rng.integers(PARTITIONS - 2, PARTITIONS, updates)
+    before = rng.integers(PARTITIONS - 6, PARTITIONS - 2, updates)
+    return np.where(rng.random(updates) < 0.8, newest, before)
+
+
+def generate(folder: Path, base_rows: int, batch_rows: int, keys: str) -> dict[str, object]:
+    """Write base, batch and owners; what ``workload.json`` says of them."""
+    (folder / "base").mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng({"mono": 11, "uuid": 22}[keys] + base_rows)
+    batch_rng = np.random.default_rng(99 + base_rows + batch_rows)
+    per_partition = base_rows // PARTITIONS
+    per_file = per_partition // FILES_PER_PARTITION
+    updates = batch_rows * 4 // 5
+    counts = np.bincount(_updated_partitions(batch_rng, updates, keys), minlength=PARTITIONS)
+    picked = [np.sort(batch_rng.choice(per_partition, count, replace=False)) for count in counts]
+
+    sum_ts = sum_n1 = 0
+    updated: list[pa.Array] = []
+    owners: list[Ints] = []
+    days: list[str] = []
+    for number in range(PARTITIONS):
+        sequence = np.arange(number * per_partition, (number + 1) * per_partition, dtype=np.int64)
+        if keys == "mono":
+            ids, ts = growing_keys(sequence), FIRST_TS + sequence * 10
+        else:
+            ids = random_keys(rng, per_partition)
+            ids, ts = ids.take(pc.sort_indices(ids)), FIRST_TS + rng.integers(0, base_rows * 10, per_partition)
+        table = table_of(rng, ids, repeat(DAYS[number], per_partition), ts)
+        for part in range(FILES_PER_PARTITION):
+            write(table.slice(part * per_file, per_file), folder / "base" / f"p{number:02d}-{part}.parquet")
+        rows = picked[number]
+        n1 = table["n1"].to_numpy()
+        sum_ts += int(ts.sum()) - int(ts[rows].sum())
+        sum_n1 += int(n1.sum()) - int(n1[rows].sum())
+        updated.append(ids.take(pa.array(rows)))
+        owners.append(number * FILES_PER_PARTITION + rows // per_file)
+        days += [DAYS[number]] * len(rows)
+
+    inserts = batch_rows - updates
+    if keys == "mono":
+        new_ids = growing_keys(np.arange(base_rows, base_rows + inserts, dtype=np.int64))
+        days += [DAYS[PARTITIONS - 1]] * inserts
+    else:
+        new_ids = random_keys(batch_rng, inserts)
+        days += [DAYS[day] for day in batch_rng.integers(0, PARTITIONS, inserts)]
+    ts = FIRST_TS + base_rows * 10 + batch_rng.integers(0, 1000, batch_rows)
+    order = batch_rng.permutation(batch_rows)
+    batch = table_of(batch_rng, pa.concat_arrays([*updated, new_ids]), pa.array(days), ts).take(pa.array(order))
+    write(batch, folder / "batch.parquet")
+    owner = np.concatenate([*owners, np.full(inserts, -1, np.int64)])[order]
+    np.save(folder / "owners.npy", owner)
+    rows_after = base_rows + inserts
+    return {
+        "base_rows": base_rows,
+        "batch_rows": batch_rows,
+        "touched_files": len(np.unique(owner[owner >= 0])),
+        "truth": {
+            "count": rows_after,
+            "distinct": rows_after,
+            "sum_ts": sum_ts + int(ts.sum()),
+            "sum_n1": sum_n1 + int(pc.sum(batch["n1"]).as_py()),
+        },
+    }

@@ -1,0 +1,153 @@
+"""What is measured beside the upserts: bulk loads, cold commands, footers, the DAG. On disk, and as tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from benchmarks import report
+from benchmarks.measuring import Usage, commit, machine_line, measured
+
+NAMES: Final = ("bulk_load", "cold", "footers", "dag")
+
+
+@dataclass
+class Timing:
+    """All runs of one thing.
+
+    Attributes:
+        workload: what it was done with.
+        peer: who did it.
+        title: what it is called in the tables.
+        failed: why there is no result, else None.
+        facts: what else is worth knowing, ready to be shown.
+    """
+
+    workload: str
+    peer: str
+    title: str
+    failed: str | None = None
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    others_cpu_seconds: list[float] = field(default_factory=list)
+    peak_bytes: int = 0
+    facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def median(self) -> float:
+        """Median of the wall times."""
+        return statistics.median(self.seconds)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether something else used the machine meanwhile."""
+        return report.is_noisy(self.cpu_seconds, self.others_cpu_seconds)
+
+    def add(self, usage: Usage) -> None:
+        """One run that counts."""
+        self.seconds.append(round(usage.seconds, 4))
+        self.cpu_seconds.append(round(usage.cpu_seconds, 2))
+        self.others_cpu_seconds.append(round(usage.others_cpu_seconds, 2))
+        self.peak_bytes = max(self.peak_bytes, usage.peak_bytes)
+
+    def fail(self, error: BaseException) -> None:
+        """Keep why; the others go on."""
+        self.failed = (str(error).strip() or type(error).__name__).splitlines()[-1][:300]
+        print(f"{self.workload} {self.peer} failed: {error}", file=sys.stderr, flush=True)
+
+
+@dataclass
+class Measurement:
+    """One of ``NAMES``."""
+
+    name: str
+    machine: str
+    started: str
+    commit: str
+    timings: list[Timing] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, name: str) -> Measurement:
+        """An empty one, of now."""
+        return cls(name, machine_line(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), commit())
+
+
+def repeat(timing: Timing, runs: int, once: Callable[[], Usage]) -> None:
+    """One run that does not count, then ``runs``; an error is the result."""
+    try:
+        for turn in range(runs + 1):
+            usage = once()
+            print(
+                f"  {timing.workload} {timing.peer:18} {usage.seconds:8.2f} s{'' if turn else '  (warm-up)'}",
+                flush=True,
+            )
+            if turn:
+                timing.add(usage)
+    except Exception as error:  # noqa: BLE001 - see above
+        timing.fail(error)
+
+
+def timed(step: Callable[[], object]) -> Usage:
+    """Cost of a step of this process and its children."""
+    with measured(os.getpid()) as usage:
+        step()
+    return usage
+
+
+def save(measurement: Measurement) -> None:
+    """Raw figures; lines of workloads that were not measured this time stay."""
+    old = load(measurement.name)
+    fresh = {timing.workload for timing in measurement.timings}
+    kept = [timing for timing in old.timings if timing.workload not in fresh] if old else []
+    whole = {**asdict(measurement), "timings": [asdict(timing) for timing in [*kept, *measurement.timings]]}
+    report.RESULTS.mkdir(exist_ok=True)
+    (report.RESULTS / f"{measurement.name}.json").write_text(json.dumps(whole, indent=1) + "\n")
+
+
+def load(name: str) -> Measurement | None:
+    """A saved one, if there is one."""
+    path = report.RESULTS / f"{name}.json"
+    if not path.exists():
+        return None
+    facts = json.loads(path.read_text())
+    return Measurement(**{**facts, "timings": [Timing(**timing) for timing in facts["timings"]]})
+
+
+def load_all() -> dict[str, Measurement]:
+    """Every saved one, by name."""
+    return {name: found for name in NAMES if (found := load(name)) is not None}
+
+
+def table(measurement: Measurement) -> str:
+    """As Markdown: medians and spread, in the order they were taken."""
+    facts = list(dict.fromkeys(key for timing in measurement.timings for key in timing.facts))
+    runs = max((len(timing.seconds) for timing in measurement.timings), default=0)
+    head = f"{runs} runs each after one that does not count. {measurement.machine}. {measurement.started}"
+    lines = [
+        f"{head}, commit {measurement.commit}.",
+        "",
+        f"| with | what | median s | spread s | CPU s |{''.join(f' {key} |' for key in facts)}",
+        "|---" * (5 + len(facts)) + "|",
+    ]
+    return "\n".join([*lines, *(_line(timing, facts) for timing in measurement.timings)])
+
+
+def _line(timing: Timing, facts: list[str]) -> str:
+    if timing.failed is not None:
+        cells = [timing.workload, timing.title, "failed", "", "", *("" for _ in facts)]
+    else:
+        cells = [
+            timing.workload,
+            timing.title,
+            f"{'~' if timing.noisy else ''}{timing.median:.2f}",
+            f"{min(timing.seconds):.2f} - {max(timing.seconds):.2f}",
+            f"{statistics.median(timing.cpu_seconds):.1f}",
+            *(timing.facts.get(key, "") for key in facts),
+        ]
+    return f"| {' | '.join(cells)} |"

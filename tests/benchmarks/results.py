@@ -1,0 +1,35 @@
+"""Small made-up results."""
+
+from __future__ import annotations
+
+from benchmarks.report import PeerResult, WorkloadResult
+from benchmarks.timings import Measurement, Timing
+
+
+def peer(name: str, seconds: float, mb: int = 100, runs: int = 5) -> PeerResult:
+    """A right result without noise."""
+    return PeerResult(
+        name, name, None, True, 1.0, [seconds] * runs, [seconds] * runs, [0.0] * runs, mb << 20, 40, 12, 10, 1
+    )
+
+
+def result(workload: str, *peers: PeerResult, rows: int = 1000) -> WorkloadResult:
+    """All peers on one workload."""
+    return WorkloadResult(workload, rows, 10, 12, "a machine", "today", "abc", list(peers))
+
+
+def measurement(name: str, workload: str, **seconds: float) -> Measurement:
+    """Peers by name; ``_`` stands for a hyphen."""
+    timings = [
+        Timing(workload, one.replace("_", "-"), one, None, [took] * 5, [took] * 5, [0.0] * 5, 0, {"fact": one})
+        for one, took in seconds.items()
+    ]
+    return Measurement(name, "a machine", "today", "abc", timings)
+
+
+def small_result() -> WorkloadResult:
+    """One right, one wrong and noisy, one that failed."""
+    floor = PeerResult("floor", "the floor", None, True, 1.0, [2.0, 1.0, 4.0], [2.0] * 3, [0.0] * 3, 2**30, 40)
+    other = PeerResult("other", "the other", None, False, 1.0, [6.0, 5.0, 9.0], [2.0] * 3, [0.0, 1.0, 0.0], 2**30)
+    broken = PeerResult("broken", "the broken", "it broke")
+    return WorkloadResult("S_mono", 1000, 10, 12, "a machine", "today", "abc", [floor, other, broken])

@@ -1,0 +1,54 @@
+"""The measuring itself, on thousands of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bulk, footers, run, workloads
+from benchmarks.footers import Far
+from benchmarks.workloads import workload
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for module in (workloads, run, bulk):
+        monkeypatch.setattr(module, "DATA", tmp_path)
+    return tmp_path
+
+
+def test_peers_take_turns_and_are_judged(data: Path) -> None:
+    done = run.compare("TL_tail", ["floor", "delta-rs"], 2)
+    assert [peer.peer for peer in done.peers] == ["floor", "delta-rs"]
+    for peer in done.peers:
+        assert peer.failed is None
+        assert peer.correct
+        assert len(peer.seconds) == 2
+        assert (peer.base_files, peer.data_files) == (5, 1)
+        assert peer.peak_bytes > 0
+    assert list((data / "tables" / "TL_tail").iterdir()) == []
+
+
+def test_a_peer_that_cannot_start_is_shown_and_the_others_go_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(run.PEERS, "nobody", run.PEERS["floor"])  # unknown in the process of its own
+    done = run.compare("TL_small", ["nobody", "floor"], 1)
+    assert [(peer.failed is None, peer.correct) for peer in done.peers] == [(False, False), (True, True)]
+    assert "nobody" in str(done.peers[0].failed)
+
+
+def test_bulk_load_is_checked(data: Path) -> None:
+    timing = bulk.measure(workload("TL_tail"), "floor", 1)
+    assert timing.failed is None
+    assert len(timing.seconds) == 1
+    assert not (data / "tables" / "bulk").exists()
+
+
+def test_footers_are_read_once_and_then_come_from_the_cache(tmp_path: Path) -> None:
+    far = Far(40, 20, 100)
+    footers.load(far, str(tmp_path / "far"))
+    seen = footers.look_ups(str(tmp_path / "far"), footers.batch_of(far))
+    assert [one["found"] for one in seen.values()] == [80, 80, 80]
+    assert seen["without"]["read"] >= 40
+    assert seen["cached"]["read"] == seen["again"]["read"] == 0
+    assert seen["cached"]["requests"] < seen["without"]["requests"]
