@@ -63,7 +63,8 @@ class KeyRange:
         if self.min_key is None or self.max_key is None:
             return None
         low, high = self.min_key.encode("utf-8", "surrogatepass"), self.max_key.encode("utf-8", "surrogatepass")
-        if orders_may_differ(low) or orders_may_differ(high) or low > high:
+        is_ascii = self.min_key.isascii() and self.max_key.isascii()  # known without looking at every byte
+        if low > high or (not is_ascii and (orders_may_differ(low) or orders_may_differ(high))):
             return None
         return low, high
 

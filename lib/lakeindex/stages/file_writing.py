@@ -54,6 +54,7 @@ class WriteTask:
         placed: new rows that go in.
         chunks: chunks that are named, by number.
         changes_path: where to leave what changes, for an index that stores locations; else None.
+        held_bytes: memory it will need, about (:mod:`lakeindex.stages.memory`).
     """
 
     spec: RunSpec
@@ -66,6 +67,7 @@ class WriteTask:
     placed: tuple[PlacedRows, ...]
     chunks: dict[int, Chunk]
     changes_path: str | None = None
+    held_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         facts.name,
         facts.schema,
         task.spec.config,
-        fixed_columns(facts.keys, facts.schema, new.partition_path),
+        fixed_columns(facts.keys, facts.schema, None if facts.is_global else new.partition_path),
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
     )
 

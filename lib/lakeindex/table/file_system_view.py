@@ -148,6 +148,8 @@ class Snapshot:
 
     def _one_per_instant(self, files: list[BaseFile]) -> tuple[list[BaseFile], list[BaseFile]]:
         """Slices in time order, one an instant, and the files that are in the way of another's place."""
+        if len(files) == 1:
+            return files, []
         by_instant: dict[str, list[BaseFile]] = defaultdict(list)
         for file in files:
             by_instant[file.instant_time].append(file)

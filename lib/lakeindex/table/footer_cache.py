@@ -15,12 +15,13 @@ read from the base files again, and replaced. Many facts files are joined into o
 from __future__ import annotations
 
 import binascii
+import itertools
 import uuid
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -340,25 +341,24 @@ def _entries_and_filters(
 
 
 def _table(entries: Sequence[CacheEntry]) -> pa.Table:
-    records = [
-        {
-            "partition": entry.partition,
-            "file": entry.name,
-            "bytes": entry.size,
-            "rows": entry.footer.rows,
-            "row_group_rows": list(entry.footer.row_group_rows),
-            "min_key": entry.footer.min_key,
-            "max_key": entry.footer.max_key,
-            "filter_type": entry.footer.filter_type,
-            "problem": entry.footer.problem,
-            "filter_path": entry.filter_place.path if entry.filter_place else None,
-            "filter_start": entry.filter_place.start if entry.filter_place else None,
-            "filter_bytes": entry.filter_place.length if entry.filter_place else None,
-            "filter_crc32": entry.filter_place.crc32 if entry.filter_place else None,
-        }
-        for entry in entries
-    ]
-    return pa.Table.from_pylist(records, schema=_SCHEMA)
+    footers = [entry.footer for entry in entries]
+    places = [entry.filter_place for entry in entries]
+    columns = {
+        "partition": [entry.partition for entry in entries],
+        "file": [entry.name for entry in entries],
+        "bytes": [entry.size for entry in entries],
+        "rows": [footer.rows for footer in footers],
+        "row_group_rows": [footer.row_group_rows for footer in footers],
+        "min_key": [footer.min_key for footer in footers],
+        "max_key": [footer.max_key for footer in footers],
+        "filter_type": [footer.filter_type for footer in footers],
+        "problem": [footer.problem for footer in footers],
+        "filter_path": [place.path if place else None for place in places],
+        "filter_start": [place.start if place else None for place in places],
+        "filter_bytes": [place.length if place else None for place in places],
+        "filter_crc32": [place.crc32 if place else None for place in places],
+    }
+    return pa.table([pa.array(columns[field.name], field.type) for field in _SCHEMA], schema=_SCHEMA)
 
 
 def _read_facts(raw: bytes) -> _Facts:
@@ -369,20 +369,20 @@ def _read_facts(raw: bytes) -> _Facts:
     if not table.schema.equals(_SCHEMA):
         return {}  # written by another release
     entries: dict[tuple[str, str, int], CacheEntry] = {}
-    for record in table.to_pylist():
-        place = None
-        if record["filter_path"] is not None:
-            place = _FilterPlace(
-                record["filter_path"], record["filter_start"], record["filter_bytes"], record["filter_crc32"]
-            )
-        footer = Footer(
-            rows=record["rows"],
-            row_group_rows=tuple(record["row_group_rows"]),
-            min_key=record["min_key"],
-            max_key=record["max_key"],
-            filter_type=record["filter_type"],
-            problem=record["problem"],
-        )
-        entry = CacheEntry(record["partition"], record["file"], record["bytes"], footer, place)
-        entries[entry.key] = entry
+    # column by column: a dictionary a row would take most of the time
+    for partition, name, size, rows, groups, low, high, kind, problem, *place in zip(
+        *(_values(column) for column in table.columns), strict=True
+    ):
+        footer = Footer(rows, groups, low, high, filter_type=kind, problem=problem)
+        where = None if place[0] is None else _FilterPlace(*place)
+        entries[partition, name, size] = CacheEntry(partition, name, size, footer, where)
     return entries
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Python values of a column, lists as tuples."""
+    if not pa.types.is_list(column.type):
+        return column.to_pylist()
+    lists = column.combine_chunks()
+    offsets, items = lists.offsets.to_pylist(), lists.values.to_pylist()
+    return [tuple(items[start:stop]) for start, stop in itertools.pairwise(offsets)]

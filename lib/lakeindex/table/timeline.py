@@ -7,9 +7,10 @@ unless the instant is still pending.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
@@ -22,6 +23,12 @@ from lakeindex.table.properties import TableProperties, load_table_properties
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
 _REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
+_READERS: Final = 16
+_PARALLEL_FROM: Final = 8
+"""Files from which reading goes parallel: an object store answers each request late, but many at once."""
+
+_parse_instant = lru_cache(maxsize=131_072)(names.parse_instant)
+"""A run lists the same timeline again and again; a name always stands for the same instant."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Timeline:
         known = load_table_properties(storage) if properties is None else properties
         folder = known.timeline_folder
         listed = (one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects)
-        return Timeline.of(folder, (instant for name in listed if (instant := names.parse_instant(name)) is not None))
+        return Timeline.of(folder, (instant for name in listed if (instant := _parse_instant(name)) is not None))
 
     @staticmethod
     def of(folder: str, files: Iterable[Instant]) -> Timeline:
@@ -128,9 +135,16 @@ class Timeline:
         first = self.first_write_time
         return first is not None and names.comparable(time) < names.comparable(first) and time not in self.pending_times
 
+    @cached_property
+    def _by_time(self) -> Mapping[str, tuple[Instant, ...]]:
+        found: dict[str, tuple[Instant, ...]] = {}
+        for instant in self.instants:
+            found[instant.time] = (*found.get(instant.time, ()), instant)
+        return found
+
     def find(self, time: str) -> tuple[Instant, ...]:
         """The instants of one time (a savepoint has the time of its commit)."""
-        return tuple(instant for instant in self.instants if instant.time == time)
+        return self._by_time.get(time, ())
 
     def path(self, instant: Instant) -> str:
         """Path of an instant's file, relative to the table's folder."""
@@ -150,11 +164,19 @@ class Timeline:
 
     def replaced_groups(self, storage: Storage, as_of: str | None = None) -> frozenset[tuple[str, str]]:
         """File groups, as (partition path, file id), that completed replacecommits took out of the table."""
-        groups: set[tuple[str, str]] = set()
-        for instant in self.completed_writes:
-            if instant.action == names.REPLACE_COMMIT and _not_after(instant.time, as_of):
-                groups |= self.commit_metadata(storage, instant).replaced()
-        return frozenset(groups)
+        replacing = [
+            instant
+            for instant in self.completed_writes
+            if instant.action == names.REPLACE_COMMIT and _not_after(instant.time, as_of)
+        ]
+
+        def replaced_by(instant: Instant) -> frozenset[tuple[str, str]]:
+            return self.commit_metadata(storage, instant).replaced()
+
+        if len(replacing) < _PARALLEL_FROM:
+            return frozenset[tuple[str, str]]().union(*map(replaced_by, replacing))
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="timeline") as pool:
+            return frozenset[tuple[str, str]]().union(*pool.map(replaced_by, replacing))
 
     def pending_clustering(self, storage: Storage) -> frozenset[tuple[str, str]]:
         """File groups, as (partition path, file id), that a pending clustering is going to replace.

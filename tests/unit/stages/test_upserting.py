@@ -108,6 +108,14 @@ def test_upsert_untouched_rows_keep_commit_time_and_seqno(tmp_path: Path):
     assert (summary.updates, summary.rows_copied, summary.files_rewritten) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("index", MOVE_OPTIONS)
+def test_a_row_that_is_kept_in_its_partition_gets_the_incoming_partition_column(tmp_path: Path, index: str):
+    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    table.upsert(batch_of([Row("a", "y", 2, "2")]), options={MOVE_OPTIONS[index]: "false"})
+    assert [(r["_hoodie_partition_path"], r["day"], r["v"]) for r in rows_of(table)] == [("x", "y", "2")]
+
+
 def test_upsert_late_batch_rewrites_nothing(tmp_path: Path):
     table = make_table(tmp_path / "t")
     table.upsert(batch_of([Row("a", "x", 5, "new")]))

@@ -247,9 +247,10 @@ TEXTS = pa.schema(
         (["a"], ["b", "n"], "x/1", {"a", "b", "n"}),
         (["a"], ["b", "n"], "x/y/1", {"a"}),
         (["a"], ["s.b"], "x", {"a"}),
+        (["a"], ["b"], None, {"a"}),  # a global index: the incoming row may name another partition
     ],
 )
-def test_fixed_columns(keys: list[str], partitions: list[str], path: str, fixed: set[str]):
+def test_fixed_columns(keys: list[str], partitions: list[str], path: str | None, fixed: set[str]):
     spec = KeySpec(tuple(keys), tuple((name, PartitionKind.SIMPLE) for name in partitions))
     assert fixed_columns(spec, TEXTS, path) == fixed
 
