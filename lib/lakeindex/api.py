@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lakeindex.stages.scheduling import Runner
     from lakeindex.stages.summary import RunSummary
 
+_IN_MEMORY_BYTES = 64 * 1024 * 1024
+
 BatchData: TypeAlias = Any
 """An Arrow table or record batches, a pandas or Polars frame, a Spark DataFrame, or a path or paths of files."""
 
@@ -319,7 +321,7 @@ def _runner(runner: Runner | str, slots: int, master: str | None, progress: Prog
 
 
 def _with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
-    """The run with its inputs named; data in memory is written to the run folder first."""
+    """The run with its inputs named; data in memory is written to the run folder first, in pieces."""
     from dataclasses import replace
 
     if isinstance(data, (str, os.PathLike)):
@@ -334,7 +336,7 @@ def _with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
             raise UsageError("a Spark DataFrame needs the Spark runner", hint="pass runner='spark'")
         paths = write_pieces(data, spec.checkpoints_uri, folder)
         return replace(spec, inputs=tuple(posixpath.join(spec.checkpoints_uri, p) for p in paths))
-    return replace(spec, inputs=(_write_in_memory(spec, _arrow_table(data), f"{folder}/00000.arrow"),))
+    return replace(spec, inputs=_write_in_memory(spec, _arrow_table(data), folder))
 
 
 def _with_paths(spec: RunSpec, paths: Sequence[str], runner: Runner) -> RunSpec:
@@ -371,13 +373,20 @@ def _arrow_table(data: BatchData) -> pa.Table:
     )
 
 
-def _write_in_memory(spec: RunSpec, table: pa.Table, path: str) -> str:
+def _write_in_memory(spec: RunSpec, table: pa.Table, folder: str) -> tuple[str, ...]:
+    """Write rows as Arrow files of a fixed size: the batch's digest must not depend on options."""
     import pyarrow as pa
 
     from lakeindex.storage import open_storage
 
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    open_storage(spec.checkpoints_uri).write(path, sink.getvalue().to_pybytes())
-    return posixpath.join(spec.checkpoints_uri, path)
+    store = open_storage(spec.checkpoints_uri)
+    rows = max(-(-table.num_rows // max(-(-table.nbytes // _IN_MEMORY_BYTES), 1)), 1)
+    paths = []
+    for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table.slice(start, rows))
+        path = f"{folder}/{number:05d}.arrow"
+        store.write(path, sink.getvalue().to_pybytes())
+        paths.append(posixpath.join(spec.checkpoints_uri, path))
+    return tuple(paths)

@@ -9,6 +9,7 @@ are made from them.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -111,6 +112,8 @@ class WriteConfig:
     lock_wait_seconds: int = 300
     conflict_retries: int = 5
     parallelism: int = 0
+    memory: int | None = None
+    driver_bytes: int = 64 * 2**20
     keep_runs: int = 10
     index_max_deltas: int = 10
     record_min_shards: int = 10
@@ -210,6 +213,21 @@ def _whole(low: int, high: int = 2**62) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_LEAST_MEMORY: Final = 64 * 2**20
+MEMORY_OPTION: Final = "lakeindex.memory"
+
+
+def _memory(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,15})([kmg]?)", text.strip().lower())
+    if found is None:
+        raise ValueError(text)
+    value = int(found[1]) * _UNITS[found[2]]
+    if value < _LEAST_MEMORY:
+        raise ValueError(text)
+    return value
 
 
 def _days(text: str) -> float:
@@ -397,6 +415,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "How often a run looks up and plans anew because another writer changed the same file groups."),
     Option("lakeindex.parallelism", "parallelism", _whole(0, 10_000), "tasks at once, 0 .. 10000",
            "Tasks that run at once; 0: one per core (local) or Spark's default parallelism."),
+    Option(MEMORY_OPTION, "memory", _memory, "bytes, or a number with k, m or g; 64m or more",
+           "Memory that the tasks of one process hold together; a batch that needs more is spilled into the run folder. "
+           "Default: half of the machine's (or the cgroup's), 512m at least. On Spark, of all tasks that run at once."),
+    Option("lakeindex.spark.driver.bytes", "driver_bytes", _whole(0), "bytes, 0 or more",
+           "Spark runner: a step of stages 1 to 4 that reads at most this much runs on the driver's cores, without a job; 0: none."),
     Option("lakeindex.state.folder", "state_folder", _text, "a path or URL Spark can write to",
            "STATE: where a new state is kept; default: in the table, if that lies on a local file system."),
     Option("lakeindex.state.partitions", "state_partitions", _whole(1, 10_000), "1 .. 10000",

@@ -26,9 +26,14 @@ def rows(first: int, last: int, ts: int) -> list[Row]:
     return [Row(f"k{n:04d}", f"d{n % 3}", ts, f"v{ts}", deleted=n % 17 == 0 and ts > 1) for n in range(first, last)]
 
 
-def test_upsert_on_spark_equals_a_dictionary(session: SparkSession, tmp_path: Path):
+@pytest.mark.parametrize("driver_bytes", ["0", "67108864"])
+def test_upsert_on_spark_equals_a_dictionary(session: SparkSession, tmp_path: Path, driver_bytes: str):
     table, oracle, runner = make_table(tmp_path / "t"), Oracle(), SparkRunner(session)
-    options = {"lakeindex.chunk.rows": "100", "lakeindex.parquet.row.group.rows": "50"}
+    options = {
+        "lakeindex.chunk.rows": "100",
+        "lakeindex.parquet.row.group.rows": "50",
+        "lakeindex.spark.driver.bytes": driver_bytes,
+    }
     for batch in (rows(0, 600, 1), rows(300, 900, 2), rows(0, 900, 1)):
         summary = table.upsert(batch_of(batch), runner=runner, options=options)
         assert counts_of(summary) == oracle.apply(batch)
@@ -52,7 +57,7 @@ def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tm
     table = make_table(tmp_path / "t")
     bad = pa.table({"id": [None, "a"], "day": ["x", "x"], "ts": [1, 1], "v": ["", ""]})
     with pytest.raises(QuarantineExceededError, match="'id' is null") as caught:
-        table.upsert(bad, runner=SparkRunner(session))
+        table.upsert(bad, runner=SparkRunner(session), options={"lakeindex.spark.driver.bytes": "0"})
     assert caught.value.exit_code == 3
     assert content_of(table) == set()
 

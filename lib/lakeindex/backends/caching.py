@@ -36,13 +36,14 @@ class BoundedCache(Generic[V]):
                 self._held.move_to_end(key)
             return value
 
-    def put(self, key: Hashable, value: V) -> None:
-        """Hold a value; the least recently used ones go where it gets too much."""
+    def put(self, key: Hashable, value: V, limit_bytes: int | None = None) -> None:
+        """Hold a value; the least recently used ones go where it gets too much, from here on if ``limit_bytes`` is less."""
+        limit = self._limit if limit_bytes is None else min(limit_bytes, self._limit)
         with self._mutex:
             if key in self._held:
                 return
             self._held[key] = value
             self._bytes += value.nbytes
-            while self._bytes > self._limit and len(self._held) > 1:
+            while self._bytes > limit and len(self._held) > 1:
                 _, dropped = self._held.popitem(last=False)
                 self._bytes -= dropped.nbytes

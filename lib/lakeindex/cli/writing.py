@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, table_argument
-from lakeindex.config import parse_options
+from lakeindex.config import MEMORY_OPTION, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 
@@ -23,6 +23,11 @@ _WRITE_OPTIONS = (
         help="Threads of this process, or Spark.",
     ),
     click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077."),
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
+    ),
     click.option("--batch-id", metavar="ID", help="Names the batch: the same id is committed once."),
     click.option(
         "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
@@ -80,6 +85,7 @@ def _write(
     *,
     runner: str,
     master: str | None,
+    memory: str | None,
     batch_id: str | None,
     checkpoints: str | None,
     max_quarantined: int,
@@ -87,7 +93,7 @@ def _write(
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    pairs = parse_pairs(options)
+    pairs = parse_pairs(options if memory is None else (*options, f"{MEMORY_OPTION}={memory}"))
     parse_options(pairs)  # wrong options fail before anything loads
     if batch_id is not None and not batch_id.strip():
         raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")

@@ -246,6 +246,15 @@ def _keep_number(  # noqa: PLR0917 - compiled: no keywords
 
 
 @njit_inline
+def _open(role: int, field: int, at: int, places: Numbers) -> None:
+    """A list of the file opens at ``at``."""
+    if role == _FILE and field == 2:
+        places[_SCHEMA_AT] = at
+    elif role == _FILE and field == 4:
+        places[_GROUPS_AT] = at
+
+
+@njit_inline
 def _close(role: int, at: int, row: Numbers, places: Numbers) -> None:
     """A container ends at ``at``."""
     if role == _CHUNK:
@@ -268,10 +277,7 @@ def _keep_text(role: int, field: int, at: int, length: int, row: Numbers) -> Non
 
 @njit_kernel(READ_BYTES, numba.int64, numba.int64[:, :, ::1], numba.int64[::1], numba.int64[::1])
 def _walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
-    """Walk a FileMetaData struct and keep what it says of the columns from ``first`` on.
-
-    ``seen[0]`` becomes the row groups passed, or -1 if the bytes make no sense.
-    """
+    """Walk a FileMetaData struct, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
     role = np.zeros(_DEEPEST, np.int64)
     left = np.zeros(_DEEPEST, np.int64)  # elements left of a list; -1: a struct
     kinds = np.zeros(_DEEPEST, np.int64)  # element type of a list
@@ -329,10 +335,7 @@ def _walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers
         elif kind in (_LIST, _SET):
             if at >= len(data) or depth + 1 == _DEEPEST:
                 return
-            if role[depth] == _FILE and field == 2:
-                places[_SCHEMA_AT] = at
-            elif role[depth] == _FILE and field == 4:
-                places[_GROUPS_AT] = at
+            _open(role[depth], field, at, places)
             head = np.int64(data[at])
             at += 1
             count = np.uint64(head >> 4)
@@ -351,16 +354,14 @@ def _walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers
             if depth + 1 == _DEEPEST:
                 return
             depth += 1
-            is_wanted = first <= field < first + found.shape[1]
-            role[depth] = _role_inside(role[depth - 1], field, _STRUCT, is_wanted)
+            role[depth] = _role_inside(role[depth - 1], field, _STRUCT, first <= field < first + found.shape[1])
             left[depth] = -1
             fields[depth] = 0
             if role[depth] == _ROW_GROUP:
                 groups += 1
-            elif role[depth] == _CHUNK:
+            elif role[depth] == _CHUNK and 0 < groups <= found.shape[0]:
                 column = field - first
-                if 0 < groups <= found.shape[0]:
-                    found[groups - 1, column, _START] = at
+                found[groups - 1, column, _START] = at
             elif role[depth - 1] == _CHUNK and field != 3:
                 row[_MORE] = field
         elif 4 <= kind <= 6:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lakeindex.runners.progress import NoProgress, Progress
+from lakeindex.stages.memory import GATE, current_bound, held_by
 
 
 def usable_cores() -> int:
@@ -16,7 +17,7 @@ def usable_cores() -> int:
 
 
 class LocalRunner:
-    """Runs tasks on threads of this process.
+    """Runs tasks on threads of this process; a task begins when what it will hold fits into ``lakeindex.memory``.
 
     Args:
         slots: tasks at once; 0 means one a core.
@@ -32,17 +33,27 @@ class LocalRunner:
         """Tasks that run at once."""
         return self._slots
 
+    def nearby(self) -> LocalRunner:
+        """Itself."""
+        return self
+
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.stages.scheduling.Runner`."""
+        bound = current_bound()
+
+        def run(task: Any) -> Any:
+            with GATE.holding(held_by(task), bound):
+                return function(task)
+
         with self._progress.step(title, len(tasks)) as advance:
             if len(tasks) == 1 or self._slots == 1:
                 results = []
                 for task in tasks:
-                    results.append(function(task))
+                    results.append(run(task))
                     advance()
                 return results
             with ThreadPoolExecutor(self._slots, thread_name_prefix="lakeindex") as pool:
-                futures = [pool.submit(function, task) for task in tasks]
+                futures = [pool.submit(run, task) for task in tasks]
                 try:
                     results = []
                     for future in futures:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.keyed_state import KeyedState
+from lakeindex.runners.local import LocalRunner
 from lakeindex.runners.progress import NoProgress, Progress
 from lakeindex.stages.context import RunSpec
 from lakeindex.storage import open_storage
@@ -57,6 +58,10 @@ class SparkRunner:
     def keyed_state(self, folder: str, settings: StateSettings) -> KeyedState:
         """State on Spark's state store, for an index that is kept there."""
         return KeyedState(self._session, folder, settings)
+
+    def nearby(self) -> LocalRunner:
+        """Threads of the driver."""
+        return LocalRunner(progress=self._progress)
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.stages.scheduling.Runner`."""

@@ -23,7 +23,8 @@ from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.services.opening import in_parallel
 from lakeindex.stages.context import storage_at
-from lakeindex.stages.inputs import InputFile, Split, find_inputs, format_of, read_split
+from lakeindex.stages.input_pieces import read_split
+from lakeindex.stages.inputs import InputFile, Split, find_inputs, format_of
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.footer_cache import FooterCache

@@ -16,6 +16,10 @@ class Threads:
         """One task a core."""
         return os.cpu_count() or 1
 
+    def nearby(self) -> Threads:
+        """Itself."""
+        return self
+
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """``[function(t) for t in tasks]``, in order; the first failure is raised."""
         with ThreadPoolExecutor(self.slots, thread_name_prefix=title) as pool:

@@ -20,11 +20,13 @@ from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, columns_o
 from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of, pack_rows
 from lakeindex.stages.context import RunSpec, run_folder, storage_at
 from lakeindex.stages.lookup_files import IN_FOOTER, LookupFile, read_files
-from lakeindex.stages.scheduling import Runner, run_tasks
+from lakeindex.stages.scheduling import Runner, for_work, run_tasks
 from lakeindex.table.footer_cache import CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, read_footer
 
 _FILTER_COST = 20_000.0
+_FILTER_BYTES = 5
+"""Of a filter's text, a key."""
 """Loading a filter costs about as much as probing this many keys."""
 
 
@@ -84,7 +86,8 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
     chunks = chunks_of(folder, staged)
     files = read_files(folder, lookup.parts("files")[0])
     probes = _probes(files, folder.read_all(lookup, "ranges", arrow_schema(RANGES)))
-    probes = [piece for probe in probes for piece in _split_hot(probe, probes, runner.slots)]
+    share = sum(p.pairs for p in probes) / (runner.slots * 2)
+    probes = [piece for probe in probes for piece in _split_hot(probe, share)]
     cache = FooterCache(storage_at(spec.table_uri))
     probes.sort(key=lambda p: (*_place(cache, p.file), p.file.number, p.slices[0].chunk))
     packs = _cut([p.pairs + _FILTER_COST for p in probes], runner.slots * 3)
@@ -94,7 +97,9 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
         mine = tuple(probes[numbers.start : numbers.stop])
         used = {s.chunk: chunks[s.chunk] for p in mine for s in p.slices}
         tasks.append(ProbeTask(spec, mine, used, f"{attempt}/candidates/{n:05d}.parquet"))
-    results = run_tasks(runner, probe_filters, tasks, "bloom check: probe filters").values
+    filters = sum(_FILTER_BYTES * p.file.rows for p in probes)
+    near = for_work(runner, filters + sum(part.bytes for part in staged.parts("staged")), spec.config)
+    results = run_tasks(near, probe_filters, tasks, "bloom check: probe filters").values
     mended = {entry.path: entry for r in results for entry in r.mended}
     cache.keep_facts(mended.values(), {p.file.filter_from for p in probes if p.file.file.path in mended})
     return Manifest(
@@ -124,9 +129,8 @@ def _probes(files: Sequence[LookupFile], ranges: pa.Table) -> list[Probe]:
     return [Probe(files[n], tuple(sorted(slices[n], key=lambda s: s.chunk))) for n in sorted(slices)]
 
 
-def _split_hot(probe: Probe, probes: Sequence[Probe], slots: int) -> list[Probe]:
-    """Cut a file that most of the batch falls into by chunk, so that one task does not carry it alone."""
-    share = sum(p.pairs for p in probes) / (slots * 2)
+def _split_hot(probe: Probe, share: float) -> list[Probe]:
+    """Cut a file that more than a task's share of the batch falls into by chunk, so that one task does not carry it alone."""
     if probe.pairs <= max(share, 4 * _FILTER_COST) or len(probe.slices) == 1:
         return [probe]
     pieces: list[list[Slice]] = [[]]

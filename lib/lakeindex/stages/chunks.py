@@ -1,7 +1,7 @@
 """Access to the staged batch by chunk: keys, single columns or whole rows, decoded once a process.
 
-A chunk is one row group of a staged file. The files are small (they hold only the batch), so a task keeps what it decoded
-in a cache bounded in bytes that the other tasks of its process share.
+A chunk is one row group of a staged file. What a task decoded is kept in a cache that the other tasks of its process
+share, a small part of what one of them may hold.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from lakeindex.backends.caching import BoundedCache
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema
+from lakeindex.stages.memory import LARGEST_CACHE, cache_bytes, current_share
 
-CACHE_BYTES = 512 * 1024 * 1024
+CACHE_BYTES = LARGEST_CACHE
 
 _decoded: BoundedCache[pa.Table] = BoundedCache(CACHE_BYTES)
+_files: BoundedCache[memoryview] = BoundedCache(CACHE_BYTES)
+"""Whole staged files: one of many small chunks is read once, not once a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,18 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
     key = (chunk.part.digest, chunk.row_group, tuple(columns) if columns is not None else None)
     found = _decoded.get(key)
     if found is None:
-        file = pq.ParquetFile(pa.BufferReader(folder.read_bytes(chunk.part)))
+        file = pq.ParquetFile(pa.BufferReader(_whole_file(folder, chunk.part)))
         found = file.read_row_group(chunk.row_group, columns=columns, use_threads=False).combine_chunks()
-        _decoded.put(key, found)
+        _decoded.put(key, found, cache_bytes(current_share()))
     return found
+
+
+def _whole_file(folder: RunFolder, part: Part) -> memoryview:
+    raw = _files.get((part.digest,))
+    if raw is None:
+        raw = memoryview(folder.read_bytes(part))
+        _files.put((part.digest,), raw, cache_bytes(current_share()))
+    return raw
 
 
 def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError, StorageError, TableCorruptError
@@ -20,18 +21,24 @@ from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.protocol import BatchStore, FileFacts, SliceIndex, StoredIndex
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import RANGES, Stage
-from lakeindex.stages.checkpoints import Manifest, Part, arrow_schema, digest_of_text
+from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_keys, chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_store import IndexSession
 from lakeindex.stages.locating import LocateTask, StoreRef, ask_engine, locate_chunks
-from lakeindex.stages.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table, read_files
-from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.stages.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table
+from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footer_cache import CACHE_FOLDER, CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, read_footer
 
 _FOOTERS_A_TASK = 64
+_KEYS_SHARE = 0.5
+"""Of a staged file, what its keys take."""
+_FILE_BYTES = 100
+"""A line of the ``files`` checkpoint."""
+_FOOTER_BYTES = 500_000
+"""A footer with its filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,14 @@ class PruneTask:
     chunks: tuple[Chunk, ...]
     files: Part
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Files that a chunk may have keys in: their numbers in the ``files`` checkpoint, and what is known of them."""
+
+    numbers: np.ndarray
+    facts: list[FileFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +112,10 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
         lookup_files = [LookupFile(n, file, 0, 0, None, None, NO_FOOTER, None) for n, file in enumerate(files)]
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
     files_part = folder.write_table(f"{attempt}/files.parquet", files_table(lookup_files))
-    answer = _ask(spec, facts, snapshot, chunks, files, runner, files_part=files_part, attempt=attempt)
+    size = sum(part.bytes for part in staged.parts("staged"))
+    answer = _ask(
+        spec, facts, snapshot, chunks, files, runner, files_part=files_part, staged_bytes=size, attempt=attempt
+    )
     return Manifest(
         stage=Stage.INDEX_LOOKUP,
         run_id=spec.run_id,
@@ -138,6 +156,7 @@ def _ask(
     runner: Runner,
     *,
     files_part: Part,
+    staged_bytes: int,
     attempt: str,
 ) -> _Answer:
     index = index_for(facts.index)
@@ -148,7 +167,8 @@ def _ask(
             for n, numbers in enumerate(packs)
             if files
         ]
-        slices = run_tasks(runner, prune_chunks, tasks, "index lookup: prune files by key range").values
+        near = for_work(runner, _KEYS_SHARE * staged_bytes + _FILE_BYTES * len(files), spec.config)
+        slices = run_tasks(near, prune_chunks, tasks, "index lookup: prune files by key range").values
         return _Answer({"ranges": tuple(r.part for r in slices)}, sum(r.pairs_kept for r in slices), {})
     store = None
     if isinstance(index, StoredIndex):
@@ -215,7 +235,8 @@ def _with_footers(
     known = cache.load(files) if cache is not None else {}
     missing = [f for f in files if f.path not in known]
     tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, runner.slots)]
-    results = run_tasks(runner, read_footers, tasks, "index lookup: read footers").values
+    near = for_work(runner, _FOOTER_BYTES * len(missing), spec.config)
+    results = run_tasks(near, read_footers, tasks, "index lookup: read footers").values
     kept = [entry for result in results for entry in result.kept]
     where = cache.keep_facts(kept) if cache is not None else None
     paths = {entry.path for entry in kept} if where is not None else set()
@@ -274,22 +295,18 @@ def prune_chunks(task: PruneTask) -> PruneResult:
     """Slices of the chunks' keys that each file can hold; only the keys are read."""
     folder = run_folder(task.spec)
     config = task.spec.config
-    files = read_files(folder, task.files)
     index = index_for(task.facts.index)
     if not isinstance(index, SliceIndex):
         raise InvariantError(f"index {task.facts.index_type} does not answer with slices", culprit=task.facts.name)
-    by_partition: dict[str, list[LookupFile]] = {}
-    for file in files:
-        by_partition.setdefault("" if task.facts.is_global else file.file.partition_path, []).append(file)
+    scopes = _scopes(folder, task)
     columns: dict[str, list[np.ndarray]] = {name: [] for name in RANGES}
     for chunk in task.chunks:
-        scope = by_partition.get(chunk.partition, [])
-        if not scope:
+        scope = scopes.get(chunk.partition)
+        if scope is None:
             continue
-        facts = [FileFacts(f.file.partition_path, KeyRange(f.min_key, f.max_key)) for f in scope]
-        slices = index.propose(chunk_keys(folder, chunk), facts, config)
+        slices = index.propose(chunk_keys(folder, chunk), scope.facts, config)
         hit = slices.kept()
-        columns["file"].append(np.array([scope[i].number for i in hit], np.int32))
+        columns["file"].append(scope.numbers[hit])
         columns["chunk"].append(np.full(len(hit), chunk.number, np.int32))
         columns["from_row"].append(slices.from_row[hit])
         columns["to_row"].append(slices.to_row[hit])
@@ -298,3 +315,22 @@ def prune_chunks(task: PruneTask) -> PruneResult:
     table = pa.table([pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
     kept = int((arrays[3] - arrays[2]).sum()) if len(arrays[2]) else 0
     return PruneResult(folder.write_table(task.path, table), kept)
+
+
+def _scopes(folder: RunFolder, task: PruneTask) -> dict[str, _Scope]:
+    """The files for the task's chunks, by the chunks' partition; one scope of all files under a global index.
+
+    Files of other partitions are dropped before anything is made of them: a task sees few of many.
+    """
+    files = folder.read_table(task.files, ["file", "partition", "min_key", "max_key"])
+    if not task.facts.is_global:
+        wanted = pa.array(sorted({c.partition for c in task.chunks}), pa.string())
+        files = files.filter(pc.is_in(files.column("partition"), value_set=wanted))
+    found: dict[str, list[tuple[int, FileFacts]]] = {}
+    for number, partition, low, high in zip(*(column.to_pylist() for column in files.columns), strict=True):
+        facts = FileFacts(partition, KeyRange(low, high))
+        found.setdefault("" if task.facts.is_global else partition, []).append((number, facts))
+    return {
+        partition: _Scope(np.array([number for number, _ in mine], np.int32), [facts for _, facts in mine])
+        for partition, mine in found.items()
+    }

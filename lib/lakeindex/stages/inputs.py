@@ -1,27 +1,27 @@
-"""The batch's files: find them, split them, read a split. Parquet, CSV, JSON lines, Arrow IPC."""
+"""The batch's files: find them, split them. Parquet, CSV, JSON lines, Arrow IPC."""
 
 from __future__ import annotations
 
 import fnmatch
-import gzip
-import io
 import posixpath
 from dataclasses import dataclass
 
 import mmh3
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from lakeindex.config import InputFormat
-from lakeindex.errors import InputError, LakeIndexError
+from lakeindex.errors import InputError
 from lakeindex.stages.context import storage_at
 from lakeindex.storage.reading import StorageFile
 
 ARROW_SUFFIX = ".arrow"
 SPLIT_BYTES = 64 * 1024 * 1024
 _HASH_STEP_BYTES = 16 * 1024 * 1024
+_PACKED_FACTOR = 5
+"""Compressed rows grow about so much when they are unpacked."""
+_PLAIN_FACTOR = 2
+"""Plain text and Parquet's encoded values grow about so much, offsets and staged keys included."""
 _SUFFIXES = {
     ".parquet": InputFormat.PARQUET,
     ".csv": InputFormat.CSV,
@@ -50,12 +50,20 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A piece of the batch that one task reads: row groups ``[first, last)`` of a Parquet file, or a whole file."""
+    """A part of the batch that one task reads: row groups ``[first, last)`` of a Parquet file, or a whole file.
+
+    Attributes:
+        first_row: row of the file that it begins with.
+        bytes: its bytes in the file.
+        decoded_bytes: about what its rows take in memory.
+    """
 
     file: InputFile
     first_row_group: int = 0
     last_row_group: int | None = None
+    first_row: int = 0
     bytes: int = 0
+    decoded_bytes: int = 0
 
 
 def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | None = None) -> list[InputFile]:
@@ -141,75 +149,36 @@ def split_inputs(files: list[InputFile], wanted: InputFormat) -> list[Split]:
 
 
 def _split(file: InputFile, wanted: InputFormat) -> list[Split]:
-    if format_of(file, wanted) is not InputFormat.PARQUET or file.size_bytes <= SPLIT_BYTES:
-        return [Split(file, bytes=file.size_bytes)]
+    kind = format_of(file, wanted)
+    if kind is not InputFormat.PARQUET or file.size_bytes <= SPLIT_BYTES:
+        return [Split(file, bytes=file.size_bytes, decoded_bytes=_decoded_bytes(file, kind))]
     try:
         metadata = pq.ParquetFile(StorageFile(storage_at(file.root), file.path)).metadata
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
+        raise unreadable(file, error) from error
     splits: list[Split] = []
-    first, size = 0, 0
+    first = first_row = size = rows = decoded = 0
     for group in range(metadata.num_row_groups):
-        size += file.size_bytes * metadata.row_group(group).num_rows // max(metadata.num_rows, 1)
+        facts = metadata.row_group(group)
+        size += file.size_bytes * facts.num_rows // max(metadata.num_rows, 1)
+        rows += facts.num_rows
+        decoded += _PLAIN_FACTOR * facts.total_byte_size
         if size >= SPLIT_BYTES or group == metadata.num_row_groups - 1:
-            splits.append(Split(file, first, group + 1, size))
-            first, size = group + 1, 0
+            splits.append(Split(file, first, group + 1, first_row, size, decoded))
+            first, first_row, size, rows, decoded = group + 1, first_row + rows, 0, 0, 0
     return splits or [Split(file, bytes=file.size_bytes)]
 
 
-def read_split(split: Split, schema: pa.Schema, wanted: InputFormat) -> pa.Table:
-    """The split's rows with the columns the file has.
-
-    Args:
-        split: what to read.
-        schema: the table's columns, which type CSV and JSON values.
-        wanted: the format, or ``auto``.
-
-    Raises:
-        InputError: the file is missing, truncated or not what its name says; names the file.
-    """
-    file = split.file
-    try:
-        match format_of(file, wanted):
-            case None:
-                return pa.ipc.open_file(pa.BufferReader(storage_at(file.root).read(file.path))).read_all()
-            case InputFormat.CSV:
-                return _read_csv(_plain_bytes(file), schema)
-            case InputFormat.JSON:
-                return _read_json(_plain_bytes(file), schema)
-            case _:
-                return _read_parquet(split)
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-        raise _unreadable(file, error) from error
+def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:
+    """About what the file's rows take in memory; a guess that decides only how finely a batch is scattered."""
+    if kind is None:
+        return file.size_bytes
+    packed = _PACKED_FACTOR if kind is InputFormat.PARQUET or file.path.lower().endswith(".gz") else 1
+    return file.size_bytes * packed * (1 if kind is InputFormat.PARQUET else _PLAIN_FACTOR)
 
 
-def _read_parquet(split: Split) -> pa.Table:
-    store = storage_at(split.file.root)
-    if split.last_row_group is None:
-        return pq.ParquetFile(pa.BufferReader(store.read(split.file.path))).read()
-    file = pq.ParquetFile(StorageFile(store, split.file.path, split.file.size_bytes), pre_buffer=True)
-    return file.read_row_groups(list(range(split.first_row_group, split.last_row_group)))
-
-
-def _plain_bytes(file: InputFile) -> bytes:
-    data = storage_at(file.root).read(file.path)
-    return gzip.decompress(data) if file.path.lower().endswith(".gz") else data
-
-
-def _read_csv(data: bytes, schema: pa.Schema) -> pa.Table:
-    types = {f.name: f.type for f in schema if not pa.types.is_nested(f.type)}
-    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
-    return pa.csv.read_csv(io.BytesIO(data), convert_options=options)
-
-
-def _read_json(data: bytes, schema: pa.Schema) -> pa.Table:
-    if not data.strip():
-        return schema.empty_table()
-    options = pa.json.ParseOptions(explicit_schema=pa.schema([f.with_nullable(True) for f in schema]))
-    return pa.json.read_json(io.BytesIO(data), parse_options=options)
-
-
-def _unreadable(file: InputFile, error: Exception) -> LakeIndexError:
+def unreadable(file: InputFile, error: Exception) -> InputError:
+    """The error that a file of the batch cannot be read."""
     return InputError(
         f"input {file.display!r} cannot be read: {str(error).splitlines()[0]}",
         culprit=file.display,

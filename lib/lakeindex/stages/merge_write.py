@@ -26,6 +26,7 @@ from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.index_store import IndexSession
 from lakeindex.stages.insert_check import find_committed_inserts
 from lakeindex.stages.lookup_files import read_files
+from lakeindex.stages.memory import write_bytes
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import IoCount
 from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
@@ -243,7 +244,14 @@ class _Merge:
             planned.placed,
             {n: self._chunks[n] for n in planned.chunks},
             f"{self._attempt}/delta/{number:05d}.parquet" if self._stored is not None else None,
+            write_bytes(0 if planned.old is None else planned.old.size_bytes, self._staged_bytes(planned)),
         )
+
+    def _staged_bytes(self, planned: PlannedSlice) -> int:
+        """Decoded bytes of the batch's rows that go into a slice."""
+        counters = self._looked_up.staged.counters
+        rows = planned.updates + planned.inserts
+        return rows * int(counters.get("staged_bytes", 0)) // max(int(counters["rows_out"]), 1)
 
     def _record_bytes(self) -> float:
         """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch, from the files that are there."""

@@ -6,6 +6,7 @@ runner only schedules: threads of this process, or Spark. Results are metadata, 
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from lakeindex.config import WriteConfig
+from lakeindex.stages.memory import current_bound, memory_share
 from lakeindex.stages.metering import IoCount, Meter
 
 T = TypeVar("T")
@@ -20,11 +23,17 @@ R = TypeVar("R")
 
 
 class Runner(Protocol):
-    """Schedules tasks. Tasks are idempotent: a runner may run one twice, or again after a failure."""
+    """Schedules tasks. Tasks are idempotent: a runner may run one twice, or again after a failure.
+
+    One that runs tasks beside each other in a process heeds what they say they hold (:mod:`lakeindex.stages.memory`).
+    """
 
     @property
     def slots(self) -> int:
         """Tasks that run at once."""
+
+    def nearby(self) -> Runner:
+        """A runner on the cores of this process; this one, if it is that."""
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """``[function(t) for t in tasks]``, in order; the first failure is raised as it was."""
@@ -65,13 +74,20 @@ def current_meter() -> Meter:
     return meter if meter is not None else Meter()
 
 
-def do_task(function: Callable[[T], R], task: T) -> TaskOutcome[R]:
-    """Run one task under a meter of its own; what runners call on the executing side."""
+def do_task(function: Callable[[T], R], task: T, share: int | None = None) -> TaskOutcome[R]:
+    """Run one task under a meter of its own; what runners call on the executing side.
+
+    Args:
+        function: does the task.
+        task: what to do.
+        share: memory it may hold, in bytes; None: as much as who calls.
+    """
     meter = Meter()
     token = _meter.set(meter)
     started = time.perf_counter()
     try:
-        value = function(task)
+        with memory_share(share):
+            value = function(task)
     finally:
         _meter.reset(token)
     return TaskOutcome(value, meter.count(), time.perf_counter() - started)
@@ -79,7 +95,8 @@ def do_task(function: Callable[[T], R], task: T) -> TaskOutcome[R]:
 
 def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> Work[R]:
     """Map a task function over tasks and add up the costs; the driver's meter gets them too."""
-    outcomes: list[TaskOutcome[R]] = runner.map(partial(do_task, function), tasks, title) if tasks else []
+    share = current_bound() // runner.slots
+    outcomes: list[TaskOutcome[R]] = runner.map(partial(do_task, function, share=share), tasks, title) if tasks else []
     io = IoCount()
     for outcome in outcomes:
         io = io + outcome.io
@@ -89,13 +106,18 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
     return Work(tuple(o.value for o in outcomes), io, len(outcomes), max((o.seconds for o in outcomes), default=0.0))
 
 
+def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:
+    """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started."""
+    return runner.nearby() if work_bytes <= config.driver_bytes else runner
+
+
 def pack(costs: Sequence[float], bins: int) -> list[list[int]]:
     """Spread items over at most ``bins`` tasks of about equal cost: largest first into the lightest. Deterministic."""
     bins = max(1, min(bins, len(costs)))
-    loads = [0.0] * bins
+    loads = [(0.0, b) for b in range(bins)]
     packed: list[list[int]] = [[] for _ in range(bins)]
     for item in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
-        lightest = min(range(bins), key=lambda b: (loads[b], b))
+        load, lightest = loads[0]
         packed[lightest].append(item)
-        loads[lightest] += costs[item]
+        heapq.heapreplace(loads, (load + costs[item], lightest))
     return [sorted(items) for items in packed if items]

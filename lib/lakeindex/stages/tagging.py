@@ -18,7 +18,7 @@ from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PART
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
-from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,8 @@ def tag_batch(
         needed = sorted(set().union(*(parts_of.get(c.number, set()) for c in mine)))
         parts = tuple(locations[i] for i in needed)
         tasks.append(TagTask(spec, facts, mine, parts, f"{folder}/inserts/{n:05d}.parquet"))
-    results = run_tasks(runner, tag_chunks, tasks, "merge write: tag inserts").values
+    near = for_work(runner, sum({c.part.path: c.part.bytes for c in chunks}.values()), spec.config)
+    results = run_tasks(near, tag_chunks, tasks, "merge write: tag inserts").values
     new_rows = [NewRows(c, p, home, rows, r.part) for r in results for c, p, home, rows in r.lines]
     return Tags(
         tuple(sorted(new_rows, key=lambda n: n.key)),

@@ -11,6 +11,7 @@ from lakeindex.stages.checkpoints import CheckpointError, Manifest
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.driving import Driven, drive, drive_stage_input, look_up, summary_of
 from lakeindex.stages.index_lookup import index_lookup
+from lakeindex.stages.memory import memory_bound
 from lakeindex.stages.merge_write import merge_write
 from lakeindex.stages.scheduling import Runner
 from lakeindex.stages.summary import RunSummary, StageSummary
@@ -52,11 +53,12 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
     Returns:
         The summary; it is also in the run folder.
     """
-    try:
-        return _run_batch(spec, runner)
-    except CheckpointError:
-        _forget_checkpoints(spec)
-        return _run_batch(spec, runner)
+    with memory_bound(spec.config.memory):
+        try:
+            return _run_batch(spec, runner)
+        except CheckpointError:
+            _forget_checkpoints(spec)
+            return _run_batch(spec, runner)
 
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -80,6 +82,11 @@ def run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Run
     Raises:
         CheckpointError: an earlier stage's checkpoint is missing, damaged or foreign.
     """
+    with memory_bound(spec.config.memory):
+        return _run_stage(stage, spec, runner)
+
+
+def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | RunSummary:
     opened = open_for_run(spec)
     if stage is Stage.STAGE_INPUT:
         return drive_stage_input(spec, opened.facts, runner).summary

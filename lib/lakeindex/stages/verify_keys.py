@@ -27,12 +27,17 @@ from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.key_columns import StoredColumns
 from lakeindex.stages.looking_again import LookAgain, look_again
 from lakeindex.stages.lookup_files import LookupFile, read_files
-from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.stages.memory import current_share, verify_bytes
+from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 
 _OPEN_COST = 5_000.0
 _ROW_BYTES = 100.0
+_KEYS_SHARE = 0.25
+"""Of a base file, what its key column takes."""
 _KEYS_AT_ONCE = 1_000_000
 """Candidate keys of one file that are matched at once: bounds memory, whatever the batch."""
+_KEY_BYTES = 500
+"""What one of them takes meanwhile, at most about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,11 @@ class VerifyTask:
     chunks: dict[int, Chunk]
     number: int
     path: str
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory it will need, about: its files come one after the other."""
+        return max((verify_bytes(f.file.file.size_bytes) for f in self.files), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +127,11 @@ def _verify(
         mine = tuple(work[i] for i in numbers)
         names = {c: chunks[c] for f in mine for c in used[f.file.number]}
         tasks.append(VerifyTask(spec, facts, mine, names, n, f"{attempt}/locations/{n:05d}.parquet"))
-    return run_tasks(runner, verify_files, tasks, "verify keys: exact match in the key column").values
+    size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
+        {c.part.path: c.part.bytes for c in chunks}.values()
+    )
+    near = for_work(runner, size, spec.config)
+    return run_tasks(near, verify_files, tasks, "verify keys: exact match in the key column").values
 
 
 def _manifest(
@@ -177,8 +191,9 @@ def verify_files(task: VerifyTask) -> VerifyResult:
     schema = arrow_schema(LOCATIONS)
     tables, lines = [], []
     pairs = 0
+    records = _records(task)
     for candidates in task.files:
-        located = _verify_file(task, candidates)
+        located = _verify_file(task, candidates.file, records[candidates.file.number])
         pairs += candidates.pairs
         tables.append(located)
         lines += _lines(located, candidates.file.number, task.number)
@@ -213,13 +228,19 @@ def rows_of(record: Mapping[str, Any]) -> np.ndarray:
     return np.arange(record["from_row"], record["to_row"], dtype=np.int64)
 
 
-def _verify_file(task: VerifyTask, candidates: FileCandidates) -> pa.Table:
+def _records(task: VerifyTask) -> dict[int, list[Mapping[str, Any]]]:
+    """Lines of the candidates by file; each part is read once, however many of the files it names."""
     folder = run_folder(task.spec)
-    file = candidates.file
-    records = []
-    for part in candidates.parts:
+    found: dict[int, list[Mapping[str, Any]]] = {f.file.number: [] for f in task.files}
+    wanted = pa.array(sorted(found), pa.int32())
+    for part in dict.fromkeys(part for f in task.files for part in f.parts):
         table = folder.read_table(part)
-        records += table.filter(pc.equal(table.column("file"), file.number)).to_pylist()
+        for record in table.filter(pc.is_in(table.column("file"), value_set=wanted)).to_pylist():
+            found[record["file"]].append(record)
+    return found
+
+
+def _verify_file(task: VerifyTask, file: LookupFile, records: Sequence[Mapping[str, Any]]) -> pa.Table:
     stored = StoredColumns(storage_at(task.spec.table_uri), file.file)
     keys = stored.record_keys()
     index = index_for(task.facts.index)
@@ -231,12 +252,13 @@ def _verify_file(task: VerifyTask, candidates: FileCandidates) -> pa.Table:
 
 
 def _batches(records: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Lines in groups of at most about ``_KEYS_AT_ONCE`` keys."""
+    """Lines in groups of a bounded number of keys."""
     some: list[Mapping[str, Any]] = []
     keys = 0
+    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
     for record in records:
         count = record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"]
-        if some and keys + count > _KEYS_AT_ONCE:
+        if some and keys + count > most:
             yield some
             some, keys = [], 0
         some.append(record)

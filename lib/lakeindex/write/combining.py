@@ -8,45 +8,81 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.model import MergeMode
+from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 
 ARRIVAL = "_li_arrival"
 
 
 @dataclass(frozen=True, slots=True)
+class Combining:
+    """Which rows are of one key, and which of them wins.
+
+    The largest ordering value wins and, on a tie, the row that came last; without an ordering field the row that came last.
+
+    Attributes:
+        is_global: the lookup key is the record key alone; else (partition path, record key).
+        ordering_field: column of ordering values if the merge mode goes by them, else None.
+    """
+
+    is_global: bool
+    ordering_field: str | None
+
+    @property
+    def lookup(self) -> list[str]:
+        """Columns of the lookup key."""
+        return [STAGED_KEY] if self.is_global else [STAGED_PARTITION, STAGED_KEY]
+
+
+@dataclass(frozen=True, slots=True)
 class Combined:
-    """Rows sorted by key (or partition, then key), one a key, and how many older duplicates were dropped."""
+    """Rows, one a key, and how many older duplicates were dropped."""
 
     rows: pa.Table
     combined: int
 
 
-def combine_and_sort(rows: pa.Table, *, is_global: bool, ordering_field: str | None, mode: MergeMode) -> Combined:
-    """Sort by the lookup key and keep the winner of each key.
+def combine(rows: pa.Table, rule: Combining) -> Combined:
+    """Keep the winner of each key among a part of the batch's rows.
 
-    Under event time the largest ordering value wins and, on a tie, the row that came last; under commit time the row that
-    came last. Keys sort by their UTF-8 bytes.
+    Winners of parts, combined again, are the winners of the whole.
 
     Args:
         rows: staged columns plus ``_li_arrival`` (int64, the place in the whole input).
-        is_global: the lookup key is the record key alone; else (partition path, record key).
-        ordering_field: column of ordering values, or None.
-        mode: event time needs ``ordering_field``.
+        rule: who wins.
 
     Returns:
-        The rows without ``_li_arrival``; order: lookup key, ascending.
+        The rows with ``_li_arrival``; as they came if no key repeats, else in no certain order.
     """
-    lookup = [STAGED_KEY] if is_global else [STAGED_PARTITION, STAGED_KEY]
-    by_event_time = mode is MergeMode.EVENT_TIME_ORDERING and ordering_field is not None
-    ranking = [(ordering_field, "ascending")] if by_event_time else []
-    keys = [(name, "ascending") for name in lookup] + ranking + [(ARRIVAL, "ascending")]
-    needed = list(dict.fromkeys(name for name, _ in keys))
-    order = pc.sort_indices(rows.select(needed), sort_keys=keys)
-    sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in lookup]
-    last = _is_last_of_its_key(sorted_lookup)
-    winners = order.filter(pa.array(last))
-    return Combined(rows.drop_columns([ARRIVAL]).take(winners).combine_chunks(), rows.num_rows - len(winners))
+    if pc.count_distinct(rows.column(STAGED_KEY)).as_py() == rows.num_rows:
+        return Combined(rows, 0)
+    winners = _winners(rows, rule)
+    return Combined(rows.take(winners), rows.num_rows - len(winners))
+
+
+def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
+    """Sort by the lookup key and keep the winner of each key. Keys sort by their UTF-8 bytes.
+
+    Args:
+        rows: staged columns plus ``_li_arrival`` (int64, the place in the whole input).
+        rule: who wins.
+
+    Returns:
+        The rows without ``_li_arrival``, each column in one piece; order: lookup key, ascending.
+    """
+    winners = _winners(rows, rule)
+    names = [name for name in rows.column_names if name != ARRIVAL]
+    columns = [one_array(rows.column(name).take(winners)) for name in names]
+    schema = pa.schema([rows.schema.field(name) for name in names])
+    return Combined(pa.table(columns, schema=schema), rows.num_rows - len(winners))
+
+
+def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
+    """Row numbers of the winners, sorted by lookup key."""
+    names = dict.fromkeys([*rule.lookup, *([rule.ordering_field] if rule.ordering_field else []), ARRIVAL])
+    order = pc.sort_indices(rows.select(list(names)), sort_keys=[(name, "ascending") for name in names])
+    sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in rule.lookup]
+    return order.filter(pa.array(_is_last_of_its_key(sorted_lookup)))
 
 
 def _is_last_of_its_key(columns: list[pa.Array]) -> np.ndarray:

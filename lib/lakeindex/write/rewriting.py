@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
@@ -41,6 +40,7 @@ from lakeindex.write.base_file import (
     schema_footer,
     sequence_numbers,
 )
+from lakeindex.write.columns import are_same, leaves, replaced
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
 
 _OUR_WRITER: Final = "parquet-cpp-arrow"
@@ -250,7 +250,7 @@ class _Work:
         chunks = []
         leaf = 0
         for field in file_schema_of(self._rewrite.schema):
-            width = _leaves(field.type)
+            width = leaves(field.type)
             source, row_group = fresh.get(field.name, (self._old.parts, group))
             first = leaf if source is self._old.parts else source.columns.index(shell.columns[leaf])
             chunks += [ChunkOf(source, row_group, first + n) for n in range(width)]
@@ -298,8 +298,8 @@ class _Work:
             column = one_array(stored.column(name))
             values = stamps[name] if name in stamps else one_array(updates.column(name))
             values = values.cast(column.type)
-            if not _are_same(column.take(pa.array(places)), values):
-                columns[name] = _replaced(column, places, values)
+            if not are_same(column.take(pa.array(places)), values):
+                columns[name] = replaced(column, places, values)
         file_schema = file_schema_of(schema)
         table = pa.table(columns)
         slices = [table.slice(int(start), size) for start, size in zip(ends, sizes, strict=False)]
@@ -386,36 +386,3 @@ def _written(
     if parts is None:
         raise InvariantError("a file that was just encoded cannot be taken apart", culprit=str(schema.names))
     return parts
-
-
-def _leaves(kind: pa.DataType) -> int:
-    """Leaf columns of a type."""
-    if pa.types.is_struct(kind):
-        return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        return _leaves(kind.key_type) + _leaves(kind.item_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _leaves(kind.value_type)
-    return 1
-
-
-def _are_same(stored: pa.Array, incoming: pa.Array) -> bool:
-    """Whether the values are equal to the bit; False also where that is hard to say."""
-    kind = stored.type
-    if pa.types.is_nested(kind):
-        return False
-    if pa.types.is_floating(kind):
-        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
-        return bool(stored.view(bits).equals(incoming.view(bits)))
-    return bool(stored.equals(incoming))
-
-
-def _replaced(column: pa.Array, places: np.ndarray, values: pa.Array) -> pa.Array:
-    """The column with other values at some places (ascending)."""
-    if pa.types.is_primitive(column.type):
-        mask = np.zeros(len(column), np.bool_)
-        mask[places] = True
-        return pc.replace_with_mask(column, pa.array(mask), values)
-    source = np.arange(len(column), dtype=np.int64)
-    source[places] = len(column) + np.arange(len(places), dtype=np.int64)
-    return pa.concat_arrays([column, values]).take(pa.array(source))

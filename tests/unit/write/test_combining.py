@@ -1,12 +1,13 @@
 """Combining duplicates: against a dictionary, whatever the order rows come in."""
 
+import itertools
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.model import MergeMode
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
-from lakeindex.write.combining import ARRIVAL, combine_and_sort
+from lakeindex.write.combining import ARRIVAL, Combining, combine, combine_and_sort
 
 ROWS = st.lists(
     st.tuples(
@@ -32,8 +33,7 @@ def staged(rows: list[tuple[str, str, int]]):
 def test_combine_and_sort_keeps_the_winner_of_each_key(
     rows: list[tuple[str, str, int]], is_global: bool, event_time: bool
 ):
-    mode = MergeMode.EVENT_TIME_ORDERING if event_time else MergeMode.COMMIT_TIME_ORDERING
-    result = combine_and_sort(staged(rows), is_global=is_global, ordering_field="ts" if event_time else None, mode=mode)
+    result = combine_and_sort(staged(rows), Combining(is_global, "ts" if event_time else None))
     winners = {}
     for n, (partition, key, ts) in enumerate(rows):
         lookup = (key,) if is_global else (partition, key)
@@ -44,3 +44,17 @@ def test_combine_and_sort_keeps_the_winner_of_each_key(
     assert [r["n"] for r in got] == expected
     assert result.combined == len(rows) - len(winners)
     assert ARRIVAL not in result.rows.column_names
+
+
+@given(ROWS, st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
+def test_winners_of_parts_combined_again_are_the_winners_of_the_whole(
+    rows: list[tuple[str, str, int]], is_global: bool, event_time: bool, cuts: list[int]
+):
+    rule = Combining(is_global, "ts" if event_time else None)
+    whole = staged(rows)
+    edges = [0, *sorted(min(c, len(rows)) for c in cuts), len(rows)]
+    parts = [combine(whole.slice(a, b - a), rule) for a, b in itertools.pairwise(edges)]
+    again = combine_and_sort(pa.concat_tables([p.rows for p in reversed(parts)]), rule)
+    at_once = combine_and_sort(whole, rule)
+    assert again.rows.equals(at_once.rows)
+    assert again.combined + sum(p.combined for p in parts) == at_once.combined

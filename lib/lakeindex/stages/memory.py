@@ -1,0 +1,162 @@
+"""How much memory the tasks of one process may hold together (``lakeindex.memory``), and what one task may.
+
+The bound is ambient, as the meter is: whoever starts a run sets it, every map hands each task its share, which is the bound
+over the tasks that run at once. Stage 1 cuts its work so that a task stays within its share; a task whose size is given by
+the table (a base file to rewrite) says what it will hold, and starts when that fits beside what the others said.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from threading import Condition
+from typing import Any, Final
+
+MIB: Final = 1024 * 1024
+LEAST_DEFAULT: Final = 512 * MIB
+_CGROUP_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_PIECE_PARTS: Final = 8
+"""A piece of input is held about six times at once: read, fitted and keyed, scattered, encoded, and as bytes to put."""
+_BUCKET_PARTS: Final = 5
+"""A bucket is held about four times at once: read, its sort order and keys, sorted, encoded."""
+_CHUNK_PARTS: Final = 8
+_REWRITE_TIMES: Final = 6
+_ROWS_TIMES: Final = 3
+_VERIFY_TIMES: Final = 2
+_LARGEST_PIECE: Final = 512 * MIB
+_LARGEST_BUCKET: Final = 1024 * MIB
+"""Texts of one column must stay below the 2 GiB that Arrow's short offsets address."""
+LARGEST_CACHE: Final = 512 * MIB
+
+_bound: ContextVar[int | None] = ContextVar("memory_bound", default=None)
+_share: ContextVar[int | None] = ContextVar("memory_share", default=None)
+
+
+@functools.cache
+def default_memory() -> int:
+    """Half of the memory this process may use, by machine and cgroup; 512 MiB at least."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CGROUP_LIMITS:
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            limits.append(int(text))
+    return max(LEAST_DEFAULT, min(limits) // 2)
+
+
+@contextmanager
+def memory_bound(limit: int | None) -> Iterator[None]:
+    """Bound the maps that the body starts; None leaves the bound that is in force."""
+    if limit is None:
+        yield
+        return
+    token = _bound.set(limit)
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def current_bound() -> int:
+    """Bytes that the tasks of this process may hold together."""
+    return _bound.get() or default_memory()
+
+
+@contextmanager
+def memory_share(share: int | None) -> Iterator[None]:
+    """What one task may hold; None leaves what is in force."""
+    token = _share.set(_share.get() if share is None else share)
+    try:
+        yield
+    finally:
+        _share.reset(token)
+
+
+def current_share() -> int:
+    """Bytes that the running task may hold; outside of a task, the whole bound."""
+    return _share.get() or current_bound()
+
+
+def piece_bytes(share: int) -> int:
+    """Decoded bytes of input that a task takes at once."""
+    return max(1, min(share // _PIECE_PARTS, _LARGEST_PIECE))
+
+
+def bucket_bytes(share: int) -> int:
+    """Decoded bytes that a task combines and sorts at once."""
+    return max(1, min(share // _BUCKET_PARTS, _LARGEST_BUCKET))
+
+
+def chunk_bytes(share: int) -> int:
+    """Decoded bytes of a chunk: later tasks decode at least one as a whole."""
+    return max(1, share // _CHUNK_PARTS)
+
+
+def cache_bytes(share: int) -> int:
+    """Decoded bytes that a process keeps for its tasks."""
+    return min(share // _CHUNK_PARTS, LARGEST_CACHE)
+
+
+def write_bytes(file_bytes: int, staged_bytes: int) -> int:
+    """What writing a base file holds: the old file and the new one, parts of it decoded or encoded, and the batch's rows
+    that go into it as they are read, joined and merged. Measured: docs/architecture.md, "Memory".
+    """
+    return _REWRITE_TIMES * file_bytes + _ROWS_TIMES * staged_bytes
+
+
+def verify_bytes(file_bytes: int) -> int:
+    """What matching keys against a base file's key column holds, about."""
+    return _VERIFY_TIMES * file_bytes
+
+
+def held_by(task: Any) -> int:
+    """What a task says it will hold (``held_bytes``), 0 if it says nothing; of several in a row, the largest."""
+    if isinstance(task, tuple):
+        return max((held_by(one) for one in task), default=0)
+    return int(getattr(task, "held_bytes", 0))
+
+
+class MemoryGate:
+    """Lets tasks begin, first come first served, when what they will hold fits beside what others hold.
+
+    One that is larger than the bound begins when nobody holds anything.
+    """
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._line: deque[object] = deque()
+        self._changed = Condition()
+
+    @contextmanager
+    def holding(self, size: int, bound: int) -> Iterator[None]:
+        """Wait until ``size`` bytes fit into ``bound``; they are held while the body runs."""
+        if size <= 0:
+            yield
+            return
+        size = min(size, bound)
+        me = object()
+        with self._changed:
+            self._line.append(me)
+            try:
+                self._changed.wait_for(lambda: self._line[0] is me and self._held + size <= bound)
+                self._held += size
+            finally:
+                self._line.remove(me)
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= size
+                self._changed.notify_all()
+
+
+GATE: Final = MemoryGate()
+"""Of this process, whatever runs in it."""

@@ -1,0 +1,131 @@
+"""Combine and sort rows of the batch, and write them as chunks: last part of stage 1."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeindex.config import WriteConfig
+from lakeindex.hashing.arrow import one_array
+from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
+from lakeindex.stages.checkpoints import Part
+from lakeindex.stages.context import RunSpec, TableFacts, run_folder
+from lakeindex.stages.memory import chunk_bytes, current_share
+from lakeindex.write.combining import Combining, combine_and_sort
+
+_STAGED_BYTES = 64 * 1024 * 1024
+"""A staged file is closed at about so many decoded bytes: a chunk is read with the file it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChunk:
+    """A chunk as it was staged: where, and its keys."""
+
+    partition: str
+    path: str
+    row_group: int
+    rows: int
+    min_key: str
+    max_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Staged files and their chunks, what was combined away, and bytes of the rows: columns compressed, and decoded."""
+
+    parts: tuple[Part, ...] = ()
+    chunks: tuple[StagedChunk, ...] = ()
+    combined: int = 0
+    column_bytes: int = 0
+    decoded_bytes: int = 0
+
+
+def combining_of(facts: TableFacts) -> Combining:
+    """Which rows of the batch win, by the table."""
+    return Combining(facts.is_global, facts.event_time_field)
+
+
+def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table) -> Staged:
+    """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``."""
+    sorted_rows = combine_and_sort(rows, combining_of(facts))
+    combined, rows = sorted_rows.combined, sorted_rows.rows
+    del sorted_rows
+    if not rows.num_rows:
+        return Staged(combined=combined)
+    most = _rows_of_a_chunk(rows, spec.config)
+    result = Staged(combined=combined, decoded_bytes=rows.nbytes)
+    for number, bounds in enumerate(_files_of(list(_chunk_bounds(rows, most, is_global=facts.is_global)), rows)):
+        path = f"{folder}/staged/{name}-{number:03d}.parquet" if number else f"{folder}/staged/{name}.parquet"
+        file = _staged_file(spec, facts, path, rows, bounds)
+        result = replace(
+            result,
+            parts=result.parts + file.parts,
+            chunks=result.chunks + file.chunks,
+            column_bytes=result.column_bytes + file.column_bytes,
+        )
+    return result
+
+
+def _rows_of_a_chunk(rows: pa.Table, config: WriteConfig) -> int:
+    """Most rows of a chunk: as configured, and no more than later tasks can hold decoded."""
+    row_bytes = max(rows.nbytes // rows.num_rows, 1)
+    return min(config.chunk_rows, max(chunk_bytes(current_share()) // row_bytes, 1))
+
+
+def _files_of(bounds: Sequence[tuple[int, int]], rows: pa.Table) -> Iterator[list[tuple[int, int]]]:
+    """Chunks that go into one staged file."""
+    most = max(_STAGED_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
+    some: list[tuple[int, int]] = []
+    for start, stop in bounds:
+        if some and stop - some[0][0] > most:
+            yield some
+            some = []
+        some.append((start, stop))
+    yield some
+
+
+def _staged_file(
+    spec: RunSpec, facts: TableFacts, path: str, rows: pa.Table, bounds: Sequence[tuple[int, int]]
+) -> Staged:
+    sink = pa.BufferOutputStream()
+    keys = one_array(rows.column(STAGED_KEY))
+    partitions = one_array(rows.column(STAGED_PARTITION))
+    chunks = []
+    with pq.ParquetWriter(sink, rows.schema, compression="zstd") as writer:
+        for group, (start, stop) in enumerate(bounds):
+            writer.write_table(rows.slice(start, stop - start), row_group_size=stop - start)
+            partition = "" if facts.is_global else partitions[start].as_py()
+            low, high = keys[start].as_py(), keys[stop - 1].as_py()
+            chunks.append(StagedChunk(partition, path, group, stop - start, low, high))
+    data = sink.getvalue()
+    part = run_folder(spec).write_bytes(path, data, bounds[-1][1] - bounds[0][0])
+    return Staged((part,), tuple(chunks), column_bytes=_column_bytes(data, facts))
+
+
+def _chunk_bounds(rows: pa.Table, most: int, *, is_global: bool) -> Iterator[tuple[int, int]]:
+    """Row ranges of the chunks: of one partition (unless global), at most ``most`` rows."""
+    edges = [0, rows.num_rows]
+    if not is_global and rows.num_rows > 1:
+        partitions = one_array(rows.column(STAGED_PARTITION))
+        differs = pc.not_equal(partitions.slice(0, len(partitions) - 1), partitions.slice(1))
+        edges = [0, *(np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1).tolist(), rows.num_rows]
+    for first, last in itertools.pairwise(edges):
+        for start in range(first, last, most):
+            yield start, min(start + most, last)
+
+
+def _column_bytes(data: pa.Buffer, facts: TableFacts) -> int:
+    """Compressed bytes of the table's columns and the key in a staged file: what its rows take in a base file."""
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    wanted = {*facts.schema.names, STAGED_KEY}
+    total = 0
+    for group in range(metadata.num_row_groups):
+        columns = (metadata.row_group(group).column(c) for c in range(metadata.num_columns))
+        total += sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] in wanted)
+    return total

@@ -1,0 +1,40 @@
+"""Single columns: how many leaves they have in a Parquet file, whether values are the same, values put in place of others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def leaves(kind: pa.DataType) -> int:
+    """Leaf columns of a type."""
+    if pa.types.is_struct(kind):
+        return sum(leaves(kind.field(i).type) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return leaves(kind.key_type) + leaves(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return leaves(kind.value_type)
+    return 1
+
+
+def are_same(stored: pa.Array, incoming: pa.Array) -> bool:
+    """Whether the values are equal to the bit; False also where that is hard to say."""
+    kind = stored.type
+    if pa.types.is_nested(kind):
+        return False
+    if pa.types.is_floating(kind):
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
+        return bool(stored.view(bits).equals(incoming.view(bits)))
+    return bool(stored.equals(incoming))
+
+
+def replaced(column: pa.Array, places: np.ndarray, values: pa.Array) -> pa.Array:
+    """The column with other values at some places (ascending)."""
+    if pa.types.is_primitive(column.type):
+        mask = np.zeros(len(column), np.bool_)
+        mask[places] = True
+        return pc.replace_with_mask(column, pa.array(mask), values)
+    source = np.arange(len(column), dtype=np.int64)
+    source[places] = len(column) + np.arange(len(places), dtype=np.int64)
+    return pa.concat_arrays([column, values]).take(pa.array(source))

@@ -1,0 +1,202 @@
+"""Small fixed workloads, and what each costs in counts that are the same on every machine.
+
+The store is in memory and counts requests as an object store would see them; tasks run one after the other, cut for four slots.
+What a process has read before is forgotten first. No figure is a time. Instants and file ids differ from run to run, so that
+bytes differ by far less than the budget's margin.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.scaling_store import CountingStorage
+from lakeindex.api import LakeTable, default_checkpoints
+from lakeindex.runners.local import LocalRunner
+from lakeindex.stages import chunks
+from lakeindex.table import footer_cache
+from tests.builders import make_table
+
+ROWS: Final = 40_000
+DAYS: Final = 4
+BATCH_ROWS: Final = 400
+OPTIONS: Final = {
+    "hoodie.parquet.max.file.size": str(5_000 * 100),
+    "hoodie.copyonwrite.record.size.estimate": "100",
+    "hoodie.parquet.small.file.limit": "0",
+    "lakeindex.parquet.row.group.rows": "1000",
+    "lakeindex.lock.lease": "3600",  # no heartbeat while it runs, however slow the machine
+}
+Figures = dict[str, int]
+
+
+class CountingRunner(LocalRunner):
+    """Runs tasks one at a time, cut for four; adds up the bytes that a cluster would send for them."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.tasks = 0
+        self.task_bytes = 0
+        self.result_bytes = 0
+
+    @property
+    def slots(self) -> int:
+        return 4
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        self.tasks += len(tasks)
+        self.task_bytes += sum(len(pickle.dumps((function, task))) for task in tasks)
+        results = super().map(function, tasks, title)
+        self.result_bytes += sum(len(pickle.dumps(result)) for result in results)
+        return results
+
+
+@cache
+def _base_load() -> dict[str, bytes]:
+    """Objects of a table with 40,000 rows of growing keys in 4 partitions, 8 files; made once a process."""
+    store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+    make_table(store.uri).upsert(rows_of(np.arange(ROWS), 1), options=OPTIONS, runner=CountingRunner())
+    return store.snapshot()
+
+
+class Bench:
+    """A table with the base load, its run folders, and a runner."""
+
+    def __init__(self) -> None:
+        self.store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+        self.store.restore(_base_load())
+        self.table = LakeTable(self.store.uri)
+        self.checkpoints = CountingStorage.fresh(default_checkpoints(self.store.uri).removeprefix("memory://"))
+        self.runner = CountingRunner()
+
+    def upsert(self, numbers: np.ndarray, batch_id: str = "batch") -> None:
+        self.table.upsert(rows_of(numbers, 2), options=OPTIONS, runner=self.runner, batch_id=batch_id)
+
+    @contextmanager
+    def counted(self) -> Iterator[Figures]:
+        """Count the body; the figures are there when it ends."""
+        self.runner = CountingRunner()
+        for store in (self.store, self.checkpoints):
+            store.reset()
+        footer_cache._remembered.clear()
+        chunks._decoded = type(chunks._decoded)(chunks.CACHE_BYTES)
+        figures: Figures = {}
+        allocated = pa.default_memory_pool().total_bytes_allocated()
+        yield figures
+        figures.update(_of_store("table", self.store))
+        figures.update(_of_store("run folder", self.checkpoints))
+        figures["tasks"] = self.runner.tasks
+        figures["bytes of pickled tasks"] = self.runner.task_bytes
+        figures["bytes of pickled results"] = self.runner.result_bytes
+        figures["bytes allocated by Arrow"] = pa.default_memory_pool().total_bytes_allocated() - allocated
+
+
+def _of_store(name: str, store: CountingStorage) -> Figures:
+    counts = {f"{name}: {kind} requests": count for kind, count in sorted(store.requests.items())}
+    return counts | {f"{name}: bytes read": store.bytes_read, f"{name}: bytes written": store.bytes_written}
+
+
+def rows_of(numbers: np.ndarray, ts: int) -> pa.Table:
+    """Rows of the builders' table: keys grow, and so does the day."""
+    days = np.minimum(numbers * DAYS // ROWS, DAYS - 1)
+    return pa.table(
+        {
+            "id": [f"k{n:08d}" for n in numbers],
+            "day": [f"2026-01-0{day + 1}" for day in days],
+            "ts": pa.array(np.full(len(numbers), ts, np.int64)),
+            "v": [f"{n * 7919 % 10_007}" for n in numbers],
+        }
+    )
+
+
+def _tail(count: int = BATCH_ROWS) -> np.ndarray:
+    """Mostly updates of the newest keys, a tenth of them new."""
+    return np.arange(ROWS - count + count // 10, ROWS + count // 10)
+
+
+def _scattered() -> np.ndarray:
+    """Updates everywhere."""
+    return np.sort(np.random.default_rng(11).choice(ROWS, BATCH_ROWS, replace=False))
+
+
+def upsert_tail() -> Figures:
+    bench = Bench()
+    with bench.counted() as figures:
+        bench.upsert(_tail())
+    return figures
+
+
+def upsert_scattered() -> Figures:
+    bench = Bench()
+    with bench.counted() as figures:
+        bench.upsert(_scattered())
+    return figures
+
+
+def upsert_uncached() -> Figures:
+    """Footers are not cached: all in the touched partitions are read."""
+    bench = Bench()
+    for one in bench.store.list(footer_cache.CACHE_FOLDER):
+        bench.store.delete(one.path)
+    with bench.counted() as figures:
+        bench.upsert(_scattered())
+    return figures
+
+
+def upsert_again() -> Figures:
+    """The same batch id: done already."""
+    bench = Bench()
+    bench.upsert(_tail())
+    with bench.counted() as figures:
+        bench.upsert(_tail())
+    return figures
+
+
+def upsert_late() -> Figures:
+    """Every row is older than the stored one: looked up, nothing written."""
+    bench = Bench()
+    with bench.counted() as figures:
+        bench.table.upsert(rows_of(_scattered(), 0), options=OPTIONS, runner=bench.runner)
+    return figures
+
+
+def delete_keys() -> Figures:
+    bench = Bench()
+    with bench.counted() as figures:
+        keys = rows_of(_tail(), 2).select(["id", "day"])
+        bench.table.delete(keys, options=OPTIONS, runner=bench.runner)
+    return figures
+
+
+def get_one_key() -> Figures:
+    bench = Bench()
+    with bench.counted() as figures:
+        found = bench.table.get([f"k{ROWS // 3:08d}"], runner=bench.runner)
+        assert found.rows.num_rows == 1
+    return figures
+
+
+def bulk_load() -> Figures:
+    bench = Bench()
+    with bench.counted() as figures:
+        bench.upsert(np.arange(ROWS, 2 * ROWS))
+    return figures
+
+
+WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
+    "upsert of the newest keys": upsert_tail,
+    "upsert of random keys": upsert_scattered,
+    "upsert of random keys, no footer cached": upsert_uncached,
+    "the same batch again": upsert_again,
+    "upsert of late rows": upsert_late,
+    "delete": delete_keys,
+    "get of one key": get_one_key,
+    "load of new keys": bulk_load,
+}
