@@ -9,37 +9,16 @@ Ivy that is part of Spark.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
-import venv
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from scripts import interop_env
-from scripts.interop_env import SetupError, sha256
+from scripts.interop_env import Jar, SetupError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOME: Final = ROOT / ".bench"
 LOCK: Final = ROOT / "benchmarks" / "requirements.lock"
-STAMP: Final = HOME / "venv" / ".lock-sha256"
-
-
-@dataclass(frozen=True)
-class Jar:
-    """One artifact of a Maven repository."""
-
-    group: str
-    artifact: str
-    version: str
-    digest: str
-
-    @property
-    def path(self) -> Path:
-        """Where it lies here."""
-        return HOME / "jars" / f"{self.artifact}-{self.version}.jar"
 
 
 JARS: Final = {
@@ -60,71 +39,12 @@ JARS: Final = {
 
 def python() -> Path:
     """Interpreter of the environment."""
-    return HOME / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    return interop_env.python(HOME)
 
 
 def jar(name: str) -> Path:
     """Path of a jar."""
-    return JARS[name].path
-
-
-def _run(command: list[str], why: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SetupError(f"{why} failed: {' '.join(command)}\n{(done.stdout + done.stderr)[-3000:]}")
-
-
-def _make_venv() -> None:
-    shutil.rmtree(HOME / "venv", ignore_errors=True)
-    local = ROOT / ".uv" / "bin" / "uv"
-    uv = str(local) if local.exists() else shutil.which("uv")
-    if uv:
-        _run([uv, "venv", "-q", "--python", sys.executable, str(HOME / "venv")], "making a virtual environment")
-        install = [uv, "pip", "install", "-q", "--python", str(python())]
-    else:
-        venv.create(HOME / "venv", with_pip=True, symlinks=os.name != "nt")
-        install = [str(python()), "-m", "pip", "install", "-q"]
-    _run([*install, "--require-hashes", "-r", str(LOCK)], "installing the benchmark's lock")
-    STAMP.write_text(sha256(LOCK))
-
-
-def _with_maven(mvn: str, wanted: Jar, target: Path) -> None:
-    plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-    artifact = f"-Dartifact={wanted.group}:{wanted.artifact}:{wanted.version}"
-    _run([mvn, "-q", "-B", f"{plugin}:get", "-Dtransitive=false", artifact], f"fetching {wanted.artifact} with Maven")
-    copy = ["-Dmdep.useBaseVersion=true", f"-DoutputDirectory={target.parent}"]
-    _run([mvn, "-q", "-B", f"{plugin}:copy", artifact, *copy], f"copying {wanted.artifact} from Maven's repository")
-
-
-def _with_ivy(wanted: Jar, target: Path) -> None:
-    ivy = sorted((interop_env.HOME / "venv").glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
-    java = shutil.which("java")
-    if not ivy or not java:
-        raise SetupError("neither Maven nor a Java runtime for Spark's Ivy is here (Debian: apt-get install maven)")
-    command = [java, f"-Divy.home={HOME / 'ivy'}", "-cp", str(ivy[0]), "org.apache.ivy.Main", "-warn", "-notransitive"]
-    command += ["-dependency", wanted.group, wanted.artifact, wanted.version, "-types", "jar", "-confs", "default"]
-    pattern = str(target.parent / "[artifact]-[revision].[ext]")
-    _run([*command, "-retrieve", pattern], f"fetching {wanted.artifact} with Ivy")
-
-
-def _fetch(wanted: Jar) -> None:
-    """One jar; a wrong checksum removes it and fails."""
-    if wanted.path.exists():
-        return
-    arriving = HOME / "arriving" / wanted.path.name
-    shutil.rmtree(arriving.parent, ignore_errors=True)
-    arriving.parent.mkdir(parents=True)
-    mvn = shutil.which("mvn")
-    if mvn:
-        _with_maven(mvn, wanted, arriving)
-    else:
-        _with_ivy(wanted, arriving)
-    found = sha256(arriving)
-    if found != wanted.digest:
-        raise SetupError(f"{arriving.name}: SHA-256 {found}, expected {wanted.digest}; not installed")
-    wanted.path.parent.mkdir(exist_ok=True)
-    arriving.replace(wanted.path)
-    shutil.rmtree(arriving.parent)
+    return HOME / "jars" / JARS[name].name
 
 
 def make() -> None:
@@ -135,10 +55,10 @@ def make() -> None:
     """
     interop_env.make()
     HOME.mkdir(exist_ok=True)
-    if not STAMP.exists() or STAMP.read_text() != sha256(LOCK):
-        _make_venv()
+    if not interop_env.is_made(HOME, LOCK):
+        interop_env.make_venv(HOME, LOCK)
     for wanted in JARS.values():
-        _fetch(wanted)
+        interop_env.fetch_jar(wanted, HOME)
 
 
 def main() -> int:

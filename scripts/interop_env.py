@@ -20,13 +20,13 @@ import shutil
 import subprocess
 import sys
 import venv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 HOME: Final = ROOT / ".interop"
 LOCK: Final = ROOT / "tests" / "interop" / "requirements.lock"
-STAMP: Final = HOME / "venv" / ".lock-sha256"
 
 GROUP: Final = "org.apache.hudi"
 ARTIFACT: Final = "hudi-spark3.5-bundle_2.12"
@@ -47,10 +47,34 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def python() -> Path:
-    """Interpreter of the environment."""
-    scripts = "Scripts" if os.name == "nt" else "bin"
-    return HOME / "venv" / scripts / ("python.exe" if os.name == "nt" else "python")
+@dataclass(frozen=True)
+class Jar:
+    """One artifact of a Maven repository, and the SHA-256 it must have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its file name."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def python(home: Path = HOME) -> Path:
+    """Interpreter of an environment."""
+    return home / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def stamp(home: Path) -> Path:
+    """Says from which lock an environment was made."""
+    return home / "venv" / ".lock-sha256"
+
+
+def is_made(home: Path, lock: Path) -> bool:
+    """Whether the virtual environment is there and of this lock."""
+    return stamp(home).exists() and stamp(home).read_text() == sha256(lock)
 
 
 def bundle(version: str) -> Path:
@@ -77,7 +101,7 @@ def environment() -> dict[str, str]:
 
 def _problems() -> list[str]:
     found = []
-    if not STAMP.exists() or STAMP.read_text() != sha256(LOCK):
+    if not is_made(HOME, LOCK):
         found.append(f"{HOME / 'venv'} is missing or older than {LOCK.relative_to(ROOT)}")
     found += [f"{bundle(v)} is missing" for v in BUNDLES if not bundle(v).exists()]
     return found
@@ -94,30 +118,31 @@ def _run(command: list[str], why: str) -> None:
         raise SetupError(f"{why} failed: {' '.join(command)}\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def make_venv() -> None:
-    """The virtual environment, from the lock and nothing else."""
-    shutil.rmtree(HOME / "venv", ignore_errors=True)
+def make_venv(home: Path = HOME, lock: Path = LOCK) -> None:
+    """The virtual environment ``home/venv``, from a lock and nothing else."""
+    where = home / "venv"
+    shutil.rmtree(where, ignore_errors=True)
     local_uv = ROOT / ".uv" / "bin" / "uv"
     uv = str(local_uv) if local_uv.exists() else shutil.which("uv")
     if uv:
-        _run([uv, "venv", "-q", "--python", sys.executable, str(HOME / "venv")], "making a virtual environment")
-        install = [uv, "pip", "install", "-q", "--python", str(python())]
+        _run([uv, "venv", "-q", "--python", sys.executable, str(where)], "making a virtual environment")
+        install = [uv, "pip", "install", "-q", "--python", str(python(home))]
     else:
-        venv.create(HOME / "venv", with_pip=True, symlinks=os.name != "nt")
-        install = [str(python()), "-m", "pip", "install", "-q"]
-    _run([*install, "--require-hashes", "-r", str(LOCK)], "installing the interop lock")
-    STAMP.write_text(sha256(LOCK))
+        venv.create(where, with_pip=True, symlinks=os.name != "nt")
+        install = [str(python(home)), "-m", "pip", "install", "-q"]
+    _run([*install, "--require-hashes", "-r", str(lock)], f"installing {lock.relative_to(ROOT)}")
+    stamp(home).write_text(sha256(lock))
 
 
-def _fetch_with_maven(mvn: str, version: str, target: Path) -> None:
+def _fetch_with_maven(mvn: str, jar: Jar, folder: Path) -> None:
     plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-    artifact = f"-Dartifact={GROUP}:{ARTIFACT}:{version}"
-    _run([mvn, "-q", "-B", f"{plugin}:get", "-Dtransitive=false", artifact], f"fetching Hudi {version} with Maven")
-    copy = ["-Dmdep.useBaseVersion=true", f"-DoutputDirectory={target.parent}"]
-    _run([mvn, "-q", "-B", f"{plugin}:copy", artifact, *copy], f"copying Hudi {version} from Maven's repository")
+    artifact = f"-Dartifact={jar.group}:{jar.artifact}:{jar.version}"
+    _run([mvn, "-q", "-B", f"{plugin}:get", "-Dtransitive=false", artifact], f"fetching {jar.name} with Maven")
+    copy = ["-Dmdep.useBaseVersion=true", f"-DoutputDirectory={folder}"]
+    _run([mvn, "-q", "-B", f"{plugin}:copy", artifact, *copy], f"copying {jar.name} from Maven's repository")
 
 
-def _fetch_with_ivy(version: str, target: Path) -> None:
+def _fetch_with_ivy(jar: Jar, folder: Path) -> None:
     jars = sorted((HOME / "venv").glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
     home = java_home()
     # The machine's own Java comes first here: it trusts the certificates that the machine trusts.
@@ -125,27 +150,27 @@ def _fetch_with_ivy(version: str, target: Path) -> None:
     if not jars or not java:
         raise SetupError("neither Maven nor a Java runtime for Spark's Ivy is here (Debian: apt-get install maven)")
     command = [java, f"-Divy.home={HOME / 'ivy'}", "-cp", str(jars[0]), "org.apache.ivy.Main", "-warn", "-notransitive"]
-    pattern = str(target.parent / "[artifact]-[revision].[ext]")
-    command += ["-dependency", GROUP, ARTIFACT, version, "-types", "jar", "-confs", "default", "-retrieve", pattern]
-    _run(command, f"fetching Hudi {version} with Ivy")
+    pattern = str(folder / "[artifact]-[revision].[ext]")
+    command += ["-dependency", jar.group, jar.artifact, jar.version, "-types", "jar", "-confs", "default"]
+    _run([*command, "-retrieve", pattern], f"fetching {jar.name} with Ivy")
 
 
-def fetch_bundle(version: str) -> None:
-    """One bundle into ``.interop/jars``; a wrong checksum removes it and fails."""
-    target = bundle(version)
-    if target.exists() and sha256(target) == BUNDLES[version]:
+def fetch_jar(jar: Jar, home: Path = HOME) -> None:
+    """One jar into ``home/jars``; a wrong checksum removes it and fails."""
+    target = home / "jars" / jar.name
+    if target.exists() and sha256(target) == jar.sha256:
         return
-    arriving = HOME / "arriving" / target.name
+    arriving = home / "arriving" / target.name
     shutil.rmtree(arriving.parent, ignore_errors=True)
     arriving.parent.mkdir(parents=True)
     mvn = shutil.which("mvn")
     if mvn:
-        _fetch_with_maven(mvn, version, arriving)
+        _fetch_with_maven(mvn, jar, arriving.parent)
     else:
-        _fetch_with_ivy(version, arriving)
+        _fetch_with_ivy(jar, arriving.parent)
     found = sha256(arriving)
-    if found != BUNDLES[version]:
-        raise SetupError(f"{target.name}: SHA-256 {found}, expected {BUNDLES[version]}; not installed")
+    if found != jar.sha256:
+        raise SetupError(f"{target.name}: SHA-256 {found}, expected {jar.sha256}; not installed")
     target.parent.mkdir(exist_ok=True)
     arriving.replace(target)
     shutil.rmtree(arriving.parent)
@@ -158,10 +183,10 @@ def make() -> None:
         SetupError: a tool or download failed.
     """
     HOME.mkdir(exist_ok=True)
-    if not STAMP.exists() or STAMP.read_text() != sha256(LOCK):
+    if not is_made(HOME, LOCK):
         make_venv()
-    for version in BUNDLES:
-        fetch_bundle(version)
+    for version, digest in BUNDLES.items():
+        fetch_jar(Jar(GROUP, ARTIFACT, version, digest))
 
 
 def main() -> int:

@@ -105,10 +105,13 @@ def test_slow_link_delays_each_request_and_loses_nothing(server: str) -> None:
 
 
 def test_jar_that_is_not_what_was_pinned_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "HOME", tmp_path)
-    monkeypatch.setattr(environment.shutil, "which", lambda _: "maven")
-    monkeypatch.setattr(environment, "_with_maven", lambda _mvn, _jar, target: target.write_bytes(b"something else"))
     wanted = environment.JARS["delta-storage"]
+
+    def fetch(_mvn: str, jar: interop_env.Jar, folder: Path) -> None:
+        (folder / jar.name).write_bytes(b"something else")
+
+    monkeypatch.setattr(interop_env.shutil, "which", lambda _: "maven")
+    monkeypatch.setattr(interop_env, "_fetch_with_maven", fetch)
     with pytest.raises(interop_env.SetupError, match="not installed"):
-        environment._fetch(wanted)
-    assert not wanted.path.exists()
+        interop_env.fetch_jar(wanted, tmp_path)
+    assert not (tmp_path / "jars" / wanted.name).exists()
