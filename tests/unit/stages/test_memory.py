@@ -246,17 +246,22 @@ def test_ninety_nine_percent_of_a_batch_in_one_file_group(tmp_path: Path):
     assert content_of(table) == oracle.content()
 
 
-CHILD = """
-import json, resource, sys
+CHILD = r"""
+import json, re, sys
+from pathlib import Path
 from lakeindex.api import LakeTable
 summary = LakeTable(sys.argv[1]).upsert(sys.argv[2], options=json.loads(sys.argv[3]))
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+# not ru_maxrss: a new process inherits the peak of the one that started it
+peak = int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
 print(json.dumps({"peak": peak, "rows_in": summary.rows_in, "inserts": summary.inserts}))
 """
-BASE = 500 * MIB
-"""Interpreter, libraries and compiled kernels, and what allocators keep of what was freed (docs/architecture.md)."""
+BASE = 700 * MIB
+"""Interpreter, libraries and compiled kernels, and what allocators keep of what was freed: about 500 MB by measurement
+(docs/architecture.md), which differs between machines. Without the bound the peak is 1,360 MiB.
+"""
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 def test_a_batch_several_times_the_bound_keeps_the_peak_under_bound_and_base(tmp_path: Path):
     rows, blocks = 30_000, 10
     path = tmp_path / "b.parquet"
