@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from urllib.parse import unquote
 
-import pyarrow as pa
 import pytest
 
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import LAYOUTS, assert_state
-from tests.interop.story import Story, keeping_story, read_with_rust, rows_of, rust_as_of, rust_since
+from tests.interop.story import Story, hudi_since, keeping_story, read_with_rust, rows_of, rust_as_of, rust_since
 
 pytestmark = pytest.mark.interop
 
@@ -36,18 +34,6 @@ def story(request: pytest.FixtureRequest, written: dict[str, Story]) -> Story:
     return written[request.param.name]
 
 
-def _since(hudi: HudiServer, story: Story, begin: str, end: str | None) -> pa.Table:
-    """Hudi's incremental read; 1.2 takes partition columns from the folder's name and does not decode it.
-
-    It does so with its own tables, too; the rest of the row is judged as it is.
-    """
-    found = hudi.since(story.path, begin, end)
-    if hudi.version == "1.2.0" and story.layout.url_encode:
-        places = pa.array([unquote(text) for text in found["place"].to_pylist()], pa.string())
-        found = found.set_column(found.schema.get_field_index("place"), "place", places)
-    return found
-
-
 def test_snapshot(hudi: HudiServer, story: Story) -> None:
     assert_state(hudi.read(story.path), story.replay, "snapshot")
 
@@ -61,7 +47,7 @@ def test_incremental_from_every_instant(hudi: HudiServer, story: Story) -> None:
     first, second, third = story.instants
     for begin, end in (("000", first), (first, second), (second, third), (first, None)):
         state = story.states[end or third].since(begin)
-        found = _since(hudi, story, begin, end)
+        found = hudi_since(hudi, story, begin, end)
         if state.rows:
             assert_state(found, state, f"from {begin} to {end}")
         else:

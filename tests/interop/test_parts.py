@@ -11,7 +11,7 @@ import pytest
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import LAYOUTS, assert_state, key_of
-from tests.interop.story import Story, keeping_story, rows_of
+from tests.interop.story import Story, hudi_since, keeping_story, rows_of
 
 pytestmark = pytest.mark.interop
 
@@ -34,10 +34,13 @@ def _live_files(path: Path) -> list[str]:
     return [str(file) for file in newest.values()]
 
 
-@pytest.fixture(params=LAYOUTS, ids=lambda layout: layout.name)
-def story(request: pytest.FixtureRequest, tmp_path: Path, hudi: HudiServer) -> Story:
-    """Updates in few row groups, deletes, new rows, twice: most chunks are copies, some of them copies of copies."""
-    told = keeping_story(tmp_path, request.param, hudi)
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: layout.name)
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, hudi: HudiServer) -> Story:
+    """Updates in few row groups, deletes, new rows, twice: most chunks are copies, some of them copies of copies.
+
+    One a layout and release; the last test writes on.
+    """
+    told = keeping_story(tmp_path_factory.mktemp("parts"), request.param, hudi)
     told.our_options = SMALL_GROUPS
     told.we_create()
     told.we_upsert(range(300), 1)
@@ -54,7 +57,7 @@ def test_every_reader(story: Story) -> None:
     for instant, state in story.states.items():
         assert_state(story.hudi.as_of(story.path, instant), state, f"as of {instant}")
     last, before = story.instants[-1], story.instants[-2]
-    assert_state(story.hudi.since(story.path, before, last), story.states[last].since(before), "incremental")
+    assert_state(hudi_since(story.hudi, story, before, last), story.states[last].since(before), "incremental")
 
 
 @pytest.mark.parametrize("vectorized", [True, False])
