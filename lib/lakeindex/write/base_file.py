@@ -138,8 +138,10 @@ def _repeats(name: str, column: pa.ChunkedArray) -> bool:
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
-    sample = column.take(pa.array(np.unique(np.linspace(0, max(len(column) - 1, 0), _SAMPLE_ROWS).astype(np.int64))))
-    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2) if len(column) else True
+    if not len(column):
+        return True
+    sample = column.take(pa.array(np.unique(np.linspace(0, len(column) - 1, _SAMPLE_ROWS).astype(np.int64))))
+    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2)
 
 
 def key_footer(keys: Callable[[], pa.Array], config: WriteConfig, carried: CarriedFooter | None) -> dict[str, str]:

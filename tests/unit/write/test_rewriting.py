@@ -213,6 +213,13 @@ def test_a_full_filter_is_built_from_all_keys():
     assert check(opened(old_rows(KEYS[:4])), change(KEYS, [1], [2], fresh)).rows == 33
 
 
+def test_a_decoded_file_that_lost_all_rows():
+    merged = merge_slice(old_rows(KEYS[:3]), change(KEYS, [], [0, 1, 2], []), SCHEMA, NEW)
+    result = encode_base_file(merged, "orders", SCHEMA, CONFIG)
+    assert (result.rows, read(result.data).num_rows, groups_of(result.data)) == (0, 0, [])
+    assert open_slice(result.data, REWRITE) is None  # it has no keys, so no mark of ours
+
+
 def test_files_of_others_are_decoded():
     stored = old_rows(KEYS)
     sink = pa.BufferOutputStream()
