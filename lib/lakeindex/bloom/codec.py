@@ -14,13 +14,13 @@ parsed filter are a view of the decoded text.
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pybase64
 
 from lakeindex.bloom.filter import GROWTH, HEADER, MURMUR, VERSION, BloomFilter, lacks_bits
 from lakeindex.bloom.sizing import hashes_for
@@ -59,7 +59,7 @@ def parse_filter(
     if filter_type is None:
         return FilterProblem(f"bloom filter type {type_code!r} is not known")
     try:
-        raw = binascii.a2b_base64(text, strict_mode=True)
+        raw = pybase64.b64decode(text, validate=True)
     except ValueError as error:  # binascii.Error is one; so is text that is not ASCII
         return FilterProblem(f"bloom filter is not base64 text: {error}")
     parsed = _parse_simple(raw) if filter_type is FilterType.SIMPLE else _parse_dynamic(raw)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import math
 import struct
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+import pybase64
 
 from lakeindex.bloom.sizing import FilterSize, size_for
 from lakeindex.config import FilterType, WriteConfig
@@ -80,11 +80,11 @@ class BloomFilter:
         """The filter as it stands in a footer: base64 of Hudi's serialised form."""
         header = HEADER.pack(VERSION, self.k, MURMUR, self.m)
         if self.filter_type is FilterType.SIMPLE:
-            return binascii.b2a_base64(header + self.bits[0].tobytes(), newline=False)
+            return pybase64.b64encode(header + self.bits[0].tobytes())
         parts = [header, GROWTH.pack(self.entries, self.active_keys, self.rows)]
         for row in self.bits:
             parts += (header, row.tobytes())
-        return binascii.b2a_base64(b"".join(parts), newline=False)
+        return pybase64.b64encode(b"".join(parts))
 
 
 def build_filter(keys: StringArray, config: WriteConfig, rows: int | None = None) -> BloomFilter:

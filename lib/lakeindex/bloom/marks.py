@@ -70,7 +70,8 @@ def looks_like_mark(text: str) -> bool:
 
 def keys_checksum(filter_text: bytes, min_key: str, max_key: str) -> int:
     """CRC-32 of what the footer says about the keys."""
-    return zlib.crc32(b"\x00".join((filter_text, min_key.encode(), max_key.encode())))
+    ends = b"".join(b"\x00" + end.encode() for end in (min_key, max_key))
+    return zlib.crc32(ends, zlib.crc32(filter_text))
 
 
 def footer_of_keys(keys: StringArray, config: WriteConfig) -> dict[str, str]:

@@ -14,7 +14,6 @@ read from the base files again, and replaced. Many facts files are joined into o
 
 from __future__ import annotations
 
-import binascii
 import itertools
 import uuid
 import zlib
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pybase64
 
 from lakeindex.errors import StorageError
 from lakeindex.format.file_names import parse_base_file
@@ -220,7 +220,7 @@ class FooterCache:
             for place, file, footer in placed[run.start : run.stop]:
                 mine = raw[place.start - start : place.start - start + place.length]
                 is_whole = len(mine) == place.length and zlib.crc32(mine) == place.crc32
-                yield file, footer.with_filter(binascii.b2a_base64(mine, newline=False)) if is_whole else None
+                yield file, footer.with_filter(pybase64.b64encode(mine)) if is_whole else None
 
     def _read_run(self, first: _FilterPlace, last: _FilterPlace) -> memoryview:
         try:
@@ -332,7 +332,7 @@ def _entries_and_filters(
     for file, footer in footers:
         place = None
         if footer.filter_text is not None:
-            raw = binascii.a2b_base64(footer.filter_text)
+            raw = pybase64.b64decode(footer.filter_text)
             place = _FilterPlace(filters_path, start, len(raw), zlib.crc32(raw))
             parts.append(raw)
             start += len(raw)

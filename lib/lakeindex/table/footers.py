@@ -155,14 +155,14 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     return head + tail[:-_END_BYTES]
 
 
-def footer_in(data: bytes, base_file: BaseFile) -> Footer:
-    """The footer of a base file that was just encoded and is whole in memory.
+def footer_in(tail: bytes | memoryview, base_file: BaseFile) -> Footer:
+    """The footer of a base file that was just encoded; ``tail``: its last bytes, the footer among them.
 
     Raises:
         TableCorruptError: it is not what a reader would accept.
     """
-    (length,) = struct.unpack("<I", data[-_END_BYTES:-4])
-    return parse_footer(data[-_END_BYTES - length : -_END_BYTES], base_file)
+    (length,) = struct.unpack("<I", tail[-_END_BYTES:-4])
+    return parse_footer(bytes(tail[-_END_BYTES - length : -_END_BYTES]), base_file)
 
 
 def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
@@ -181,9 +181,10 @@ def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
     chunks = _key_chunks(raw, metadata, base_file)
     chunk_ends = [chunk.ends for chunk in chunks]
-    entries, problems = _text_entries(metadata.metadata)
-    filter_text = entries.pop(marks.FILTER, None) or entries.pop(marks.OLD_FILTER, None)
-    entries.pop(marks.OLD_FILTER, None)
+    values = metadata.metadata or {}
+    filter_text = values.pop(marks.FILTER.encode(), None) or values.pop(marks.OLD_FILTER.encode(), None)
+    values.pop(marks.OLD_FILTER.encode(), None)
+    entries, problems = _text_entries(values)
     ends = _range(entries, _column_ends(chunk_ends), problems) if metadata.num_rows else None
     known = _known_keys(entries, chunk_ends) if metadata.num_rows else ()
     text = _checked_filter(filter_text, entries, metadata.num_rows, known, problems)
@@ -254,16 +255,16 @@ def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, b
     return min(low for low, _ in known), max(high for _, high in known)
 
 
-def _text_entries(entries: dict[bytes, bytes] | None) -> tuple[dict[str, str], list[str]]:
+def _text_entries(entries: dict[bytes, bytes]) -> tuple[dict[str, str], list[str]]:
     """Entries that are UTF-8 text, and complaints about those of ours that are not."""
     found: dict[str, str] = {}
     bad: list[str] = []
-    for key, value in (entries or {}).items():
+    for key, value in entries.items():
         try:
             found[key.decode()] = value.decode()
         except UnicodeDecodeError:
             name = key.decode("utf-8", "replace")
-            if name in (marks.FILTER, marks.OLD_FILTER, marks.MIN_KEY, marks.MAX_KEY, marks.FILTER_TYPE, marks.MARK):
+            if name in (marks.MIN_KEY, marks.MAX_KEY, marks.FILTER_TYPE, marks.MARK):
                 bad.append(f"footer entry {name} is not text")
     return found, bad
 
@@ -300,7 +301,7 @@ def _known_keys(entries: dict[str, str], chunk_ends: list[tuple[bytes, bytes] | 
 
 
 def _checked_filter(
-    text: str | None, entries: dict[str, str], rows: int, known_keys: tuple[str, ...], problems: list[str]
+    text: bytes | None, entries: dict[str, str], rows: int, known_keys: tuple[str, ...], problems: list[str]
 ) -> bytes | None:
     if text is None:
         problems.append("footer has no bloom filter")
@@ -309,10 +310,10 @@ def _checked_filter(
     if isinstance(parsed, FilterProblem):
         problems.append(parsed.reason)
         return None
-    return text.encode("ascii")
+    return text
 
 
-def _checksum_agrees(filter_text: str | None, entries: dict[str, str]) -> bool:
+def _checksum_agrees(filter_text: bytes | None, entries: dict[str, str]) -> bool:
     """False if the footer carries our mark and does not agree with it. Footers of others carry none."""
     if marks.MARK not in entries:
         return not any(marks.looks_like_mark(value) for value in entries.values())
@@ -320,7 +321,7 @@ def _checksum_agrees(filter_text: str | None, entries: dict[str, str]) -> bool:
     low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
     if mark is None or filter_text is None or low is None or high is None:
         return False
-    return mark.crc32 == marks.keys_checksum(filter_text.encode("utf-8", "replace"), low, high)
+    return mark.crc32 == marks.keys_checksum(filter_text, low, high)
 
 
 def _corrupt(base_file: BaseFile, what: str, hint: str | None = None) -> TableCorruptError:
