@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lakeindex.storage.memory import Fault, MemoryStorage
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
 
 Stored = tuple[bytes, int, int]
 
@@ -77,10 +77,10 @@ class CountingStorage(MemoryStorage):
         super().create(path, data)
         self._count_written(data)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         """Put."""
         super().write(path, data)
-        self._count_written(data)
+        self._count_written(joined(data))
 
     def sync(self, paths: Iterable[str]) -> None:
         """Count a request an object, as on local disk."""

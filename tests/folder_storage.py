@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
 
 
 class FolderStorage:
@@ -56,9 +56,9 @@ class FolderStorage:
         except FileExistsError:
             raise ObjectExistsError(path, culprit=path) from None
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / path).write_bytes(data)
+        (self.root / path).write_bytes(joined(data))
 
     def delete(self, path: str) -> None:
         (self.root / path).unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lakeindex.storage.memory import Fault, MemoryStorage
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
 
 _T = TypeVar("_T")
 WRITES = frozenset({"create", "write", "delete"})
@@ -70,7 +70,7 @@ class ActorStorage:
     def create(self, path: str, data: bytes) -> None:
         self._call("create", path, lambda: self._store.create(path, data))
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         self._call("write", path, lambda: self._store.write(path, data))
 
     def delete(self, path: str) -> None:

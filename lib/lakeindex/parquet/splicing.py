@@ -100,7 +100,7 @@ class GroupOf:
     chunks: tuple[ChunkOf, ...]
 
 
-def splice(shell: ParquetParts, groups: Sequence[GroupOf]) -> bytes:
+def splice(shell: ParquetParts, groups: Sequence[GroupOf]) -> tuple[bytes | memoryview, ...]:
     """A new Parquet file.
 
     Args:
@@ -108,12 +108,12 @@ def splice(shell: ParquetParts, groups: Sequence[GroupOf]) -> bytes:
         groups: the row groups.
 
     Returns:
-        The whole file.
+        The whole file in pieces, the footer in the last; the others are parts of the sources, not copied.
 
     Raises:
         InvariantError: a row group does not have the schema's columns, or a chunk not the row group's rows.
     """
-    pieces: list[bytes | memoryview] = [_MAGIC]
+    spans: list[tuple[ParquetParts, int, int]] = []
     at = len(_MAGIC)
     structs: list[bytes] = []
     for ordinal, group in enumerate(groups):
@@ -122,13 +122,17 @@ def splice(shell: ParquetParts, groups: Sequence[GroupOf]) -> bytes:
         texts = []
         for chunk in group.chunks:
             text = chunk.text
-            pieces.append(chunk.source.data[text.start : text.start + text.size])
+            if spans and spans[-1][0] is chunk.source and spans[-1][2] == text.start:
+                spans[-1] = (chunk.source, spans[-1][1], text.start + text.size)
+            else:
+                spans.append((chunk.source, text.start, text.start + text.size))
             texts.append(_moved(chunk.source.footer, text, at - text.start))
             at += text.size
         full = sum(chunk.text.full_size for chunk in group.chunks)
         structs.append(_row_group(texts, full, group.rows, first, at - first, ordinal))
-    footer = b"".join(_footer(shell, structs, sum(g.rows for g in groups)))
-    return b"".join([*pieces, footer, struct.pack("<I", len(footer)), _MAGIC])
+    footer = [*_footer(shell, structs, sum(g.rows for g in groups))]
+    tail = b"".join([*footer, struct.pack("<I", sum(map(len, footer))), _MAGIC])
+    return (_MAGIC, *(source.data[start:stop] for source, start, stop in spans), tail)
 
 
 def _check(shell: ParquetParts, group: GroupOf) -> None:

@@ -21,10 +21,11 @@ from lakeindex.bloom import BloomFilter
 from lakeindex.config import WriteConfig
 from lakeindex.hashing.arrow import plain_strings, string_buffers
 from lakeindex.index.bloom import filter_candidates, usable_filter
-from lakeindex.index.key_ranges import KeyRange, prune, search_sorted
+from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.services.aligning import align, damaged
 from lakeindex.stages.context import storage_at
+from lakeindex.stages.key_columns import row_groups_for
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.footer_cache import FooterCache
@@ -149,7 +150,7 @@ def _get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: Rows) ->
     opened = Counts(files_opened=1, row_groups=len(layout.key_ends))
     rows = _by_footer(task, layout.footer, rows)
     keys = task.keys.take(pa.array(rows))
-    groups = _row_groups(layout, keys)
+    groups = row_groups_for(layout, keys)
     if not groups:
         return Got(task.schema.empty_table(), np.zeros(0, np.int64), opened)
     source = _open(store, file, layout)
@@ -178,21 +179,6 @@ def _by_footer(task: GetTask, footer: Footer, rows: Rows) -> Rows:
         slices = prune(task.keys.take(pa.array(rows)), [KeyRange(footer.min_key, footer.max_key)])
         rows = rows[int(slices.from_row[0]) : int(slices.to_row[0])]
     return _held(usable_filter(footer.filter_text, footer.filter_type, footer.rows), task.keys, rows)
-
-
-def _row_groups(layout: FileLayout, keys: pa.Array) -> list[int]:
-    """Row groups that may hold one of these sorted keys; all of them if the footer is not to be trusted."""
-    if not len(keys):
-        return []
-    filled = [group for group, rows in enumerate(layout.footer.row_group_rows) if rows]
-    if layout.footer.problem is not None:
-        return filled
-    known = [(group, ends) for group in filled if (ends := layout.key_ends[group]) is not None]
-    buffers = string_buffers(keys)
-    first = search_sorted(buffers, [low for _, (low, _) in known], right=False)
-    last = search_sorted(buffers, [high for _, (_, high) in known], right=True)
-    closed = {group for (group, _), low, high in zip(known, first, last, strict=True) if high <= low}
-    return [group for group in filled if group not in closed]
 
 
 def _open(store: Storage, file: BaseFile, layout: FileLayout) -> pq.ParquetFile:

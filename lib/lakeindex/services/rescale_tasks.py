@@ -173,9 +173,9 @@ def _build(task: BuildTask) -> BuiltFile:
     encoded = encode_base_file(named, task.table_name, task.schema, task.config, None)
     again = align(pq.read_table(pa.BufferReader(encoded.data)), task.new, schema)
     digest = digest_without_name(again)
-    store.write(task.new.path, encoded.data)
-    built = BuiltFile(_sized(task.new, len(encoded.data)), digest)
-    store.write(task.record, records.encode({"size": len(encoded.data), "digest": asdict(digest)}))
+    store.write(task.new.path, encoded.pieces)
+    built = BuiltFile(_sized(task.new, encoded.size), digest)
+    store.write(task.record, records.encode({"size": encoded.size, "digest": asdict(digest)}))
     return built
 
 

@@ -23,10 +23,11 @@ from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.table.footer_cache import CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, footer_in
 from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.base_file import CarriedFooter, EncodedFile, encode_base_file
+from lakeindex.write.base_file import CarriedFooter, EncodedFile, encode_base_file, footer_texts
+from lakeindex.write.file_parts import OldSlice, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
-from lakeindex.write.rewriting import OldSlice, Rewrite, open_slice, rewrite_slice
+from lakeindex.write.rewriting import Rewrite, rewrite_slice
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,12 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
         raise InvariantError(
             f"{task.new.path!r} came out with {encoded.rows} rows instead of {expected}", culprit=task.new.path
         )
-    store.write(task.new.path, encoded.data)
+    store.write(task.new.path, encoded.pieces)
     written = BaseFile(
-        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, len(encoded.data)
+        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.size
     )
     if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).traits.needs_footers:
-        footers.append((written, footer_in(encoded.data, written)))
+        footers.append((written, footer_in(encoded.pieces[-1], written)))
     return WrittenFile(
         written,
         task.old,
@@ -202,7 +203,7 @@ def _read_slice(task: WriteTask, file: BaseFile, rewrite: Rewrite) -> OldSlice |
     """The slice, in parts if it can be rewritten in parts, else decoded."""
     try:
         data = storage_at(task.spec.table_uri).read(file.path)
-        old = open_slice(data, rewrite)
+        old = open_slice(data, rewrite.schema, rewrite.config)
         if old is not None:
             return old
         source = pq.ParquetFile(pa.BufferReader(data))
@@ -216,10 +217,7 @@ def _read_slice(task: WriteTask, file: BaseFile, rewrite: Rewrite) -> OldSlice |
         for f in fields
     ]
     starts = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
-    entries = {
-        k.decode(errors="replace"): v.decode(errors="replace") for k, v in (source.metadata.metadata or {}).items()
-    }
-    return _DecodedSlice(pa.table(columns, names=[f.name for f in fields]), starts, entries)
+    return _DecodedSlice(pa.table(columns, names=[f.name for f in fields]), starts, footer_texts(source.metadata))
 
 
 def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.hashing.arrow import one_array
+from lakeindex.hashing.arrow import one_array, string_buffers
+from lakeindex.index.key_ranges import search_sorted
 from lakeindex.model import BaseFile
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
+from lakeindex.table.footers import FileLayout, read_layout
 from lakeindex.write.base_file import RECORD_KEY
 
 
@@ -25,22 +27,26 @@ class StoredColumns:
     def __init__(self, storage: Storage, file: BaseFile) -> None:
         self._path = file.path
         self.partition_path = file.partition_path
+        self._layout = read_layout(storage, file)
         source = StorageFile(storage, file.path, file.size_bytes)
         try:
-            self._file = pq.ParquetFile(source, pre_buffer=True)
+            self._file = pq.ParquetFile(source, metadata=self._layout.metadata, pre_buffer=True)
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(error) from error
 
-    def record_keys(self) -> list[pa.Array]:
-        """Record keys, an array a row group."""
-        return self.column(RECORD_KEY, range(self._file.num_row_groups))
+    @property
+    def row_groups(self) -> range:
+        """Numbers of the row groups."""
+        return range(len(self._layout.footer.row_group_rows))
 
-    def column(self, name: str, row_groups: Sequence[int] | range) -> list[pa.Array]:
+    def row_groups_for(self, keys: pa.Array) -> list[int]:
+        """As :func:`row_groups_for`, of this file."""
+        return row_groups_for(self._layout, keys)
+
+    def column(self, name: str, row_groups: Iterable[int]) -> list[pa.Array]:
         """The column's values, an array a row group; null where the file has no such column."""
         if name not in self._file.schema_arrow.names:
-            if name == RECORD_KEY:
-                raise self._corrupt(ValueError(f"it has no column {name}"))
-            return [pa.nulls(self._file.metadata.row_group(g).num_rows) for g in row_groups]
+            return [pa.nulls(self._layout.footer.row_group_rows[g]) for g in row_groups]
         try:
             return [one_array(self._file.read_row_group(g, columns=[name]).column(0)) for g in row_groups]
         except (pa.ArrowException, OSError) as error:
@@ -54,7 +60,30 @@ class StoredColumns:
         )
 
 
+def row_groups_for(layout: FileLayout, keys: pa.Array) -> list[int]:
+    """Row groups that may hold one of these keys, by the key column's statistics; all if the footer is not to be trusted.
+
+    Statistics are believed only of a footer without a problem: its filter holds the ends of every row group then.
+
+    Args:
+        layout: of the file.
+        keys: ascending by their UTF-8 bytes.
+    """
+    if not len(keys):
+        return []
+    filled = [group for group, rows in enumerate(layout.footer.row_group_rows) if rows]
+    if layout.footer.problem is not None:
+        return filled
+    known = [(group, ends) for group in filled if (ends := layout.key_ends[group]) is not None]
+    buffers = string_buffers(keys)
+    first = search_sorted(buffers, [low for _, (low, _) in known], right=False)
+    last = search_sorted(buffers, [high for _, (_, high) in known], right=True)
+    closed = {group for (group, _), low, high in zip(known, first, last, strict=True) if high <= low}
+    return [group for group in filled if group not in closed]
+
+
 def read_record_keys(storage: Storage, file: BaseFile) -> pa.Array:
     """All record keys of a file, in file order."""
-    groups = [group.cast(pa.string()) for group in StoredColumns(storage, file).record_keys()]
+    stored = StoredColumns(storage, file)
+    groups = [group.cast(pa.string()) for group in stored.column(RECORD_KEY, stored.row_groups)]
     return pa.concat_arrays(groups) if groups else pa.array([], pa.string())

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeindex.storage.protocol import Listing, ObjectMeta, Storage
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class MeteredStorage:
         self._meter.add(IoCount(1, 0, len(data)))
         self._store.create(path, data)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         """As the port."""
-        self._meter.add(IoCount(1, 0, len(data)))
+        self._meter.add(IoCount(1, 0, len(data) if isinstance(data, bytes) else sum(map(len, data))))
         self._store.write(path, data)
 
     def delete(self, path: str) -> None:

@@ -17,6 +17,7 @@ from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.memory import chunk_bytes, current_share
+from lakeindex.write.base_file import dictionaries_for
 from lakeindex.write.combining import Combining, combine_and_sort
 
 _STAGED_BYTES = 64 * 1024 * 1024
@@ -97,7 +98,7 @@ def _staged_file(
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks = []
-    with pq.ParquetWriter(sink, rows.schema, compression="zstd") as writer:
+    with pq.ParquetWriter(sink, rows.schema, compression="zstd", use_dictionary=dictionaries_for(rows)) as writer:
         for group, (start, stop) in enumerate(bounds):
             writer.write_table(rows.slice(start, stop - start), row_group_size=stop - start)
             partition = "" if facts.is_global else partitions[start].as_py()

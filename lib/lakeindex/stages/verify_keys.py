@@ -6,8 +6,8 @@ planned: a late row neither moves nor rewrites anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from lakeindex.stages.looking_again import LookAgain, look_again
 from lakeindex.stages.lookup_files import LookupFile, read_files
 from lakeindex.stages.memory import current_share, verify_bytes
 from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
+from lakeindex.write.base_file import RECORD_KEY
 
 _OPEN_COST = 5_000.0
 _ROW_BYTES = 100.0
@@ -240,14 +241,28 @@ def _records(task: VerifyTask) -> dict[int, list[Mapping[str, Any]]]:
     return found
 
 
+class _StoredKeys:
+    """The key column of one base file; a row group is read when keys may lie in it, and once."""
+
+    def __init__(self, task: VerifyTask, file: LookupFile) -> None:
+        self.columns = StoredColumns(storage_at(task.spec.table_uri), file.file)
+        self._groups: dict[int, pa.Array] = {}
+        index = index_for(task.facts.index)
+        if isinstance(index, HomeIndex):
+            for group in self.of(self.columns.row_groups):
+                index.check_stored(group, (file.file.partition_path, file.file.file_id))
+
+    def of(self, row_groups: Iterable[int]) -> list[pa.Array]:
+        """Record keys, an array a row group."""
+        numbers = list(row_groups)
+        missing = [number for number in numbers if number not in self._groups]
+        self._groups |= dict(zip(missing, self.columns.column(RECORD_KEY, missing), strict=True))
+        return [self._groups[number] for number in numbers]
+
+
 def _verify_file(task: VerifyTask, file: LookupFile, records: Sequence[Mapping[str, Any]]) -> pa.Table:
-    stored = StoredColumns(storage_at(task.spec.table_uri), file.file)
-    keys = stored.record_keys()
-    index = index_for(task.facts.index)
-    if isinstance(index, HomeIndex):
-        for group in keys:
-            index.check_stored(group, (file.file.partition_path, file.file.file_id))
-    tables = [_verify_records(task, file, stored, keys, some) for some in _batches(records)]
+    stored = _StoredKeys(task, file)
+    tables = [_verify_records(task, file, stored, some) for some in _batches(records)]
     return pa.concat_tables(tables) if tables else arrow_schema(LOCATIONS).empty_table()
 
 
@@ -270,19 +285,22 @@ def _batches(records: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str,
 def _verify_records(
     task: VerifyTask,
     file: LookupFile,
-    stored: StoredColumns,
-    stored_keys: list[pa.Array],
+    stored: _StoredKeys,
     records: Sequence[Mapping[str, Any]],
 ) -> pa.Table:
     folder = run_folder(task.spec)
     chunk_of, row_of, keys = [], [], []
+    wanted: set[int] = set()
     for record in records:
-        rows = rows_of(record)
+        rows = np.sort(rows_of(record))  # and so by key: narrowing asks for that
         chunk_of.append(np.full(len(rows), record["chunk"], np.int32))
         row_of.append(rows)
         keys.append(chunk_keys(folder, task.chunks[record["chunk"]]).take(pa.array(rows)))
+        wanted.update(stored.columns.row_groups_for(keys[-1]))
     chunk, row = np.concatenate(chunk_of), np.concatenate(row_of)
-    match = match_keys(pa.concat_arrays(keys), stored_keys)
+    groups = np.array(sorted(wanted), np.int32)
+    match = match_keys(pa.concat_arrays(keys), stored.of(groups.tolist()))
+    match = replace(match, row_group=groups[match.row_group])
     if match.duplicates:
         raise InvariantError(
             f"key {match.duplicates[0]!r} is stored more than once in {file.file.path!r}",
@@ -290,7 +308,7 @@ def _verify_records(
             hint="lakeindex check lists the doubled keys; delete and insert them again before upserting",
         )
     chunk, row = chunk[match.candidate], row[match.candidate]
-    fate = _fates(task, stored, match, chunk, row)
+    fate = _fates(task, stored.columns, match, chunk, row)
     columns = [chunk, row, np.full(len(row), file.number, np.int32), match.row_group, match.row_in_group, fate]
     schema = arrow_schema(LOCATIONS)
     return pa.table(

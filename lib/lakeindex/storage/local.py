@@ -18,7 +18,7 @@ from typing import Final
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from lakeindex.storage.paths import checked_folder, checked_path, join
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
 
 TEMPORARY_PREFIX: Final = ".lakeindex-tmp-"
 """Temporary files start so. No reader takes them for data, and listings leave them out."""
@@ -132,7 +132,7 @@ class LocalStorage:
         finally:
             Path(temporary).unlink(missing_ok=True)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         """Write or replace the object."""
         full = self._full(path)
         temporary = self._write_temporary(path, full, data)
@@ -206,7 +206,7 @@ class LocalStorage:
         except OSError as error:
             raise _failed("list", folder, error) from error
 
-    def _write_temporary(self, path: str, full: str, data: bytes) -> str:
+    def _write_temporary(self, path: str, full: str, data: bytes | Pieces) -> str:
         """Write the bytes beside their place; the folder is made if it is missing. Returns the temporary's path."""
         folder = full.rpartition("/")[0]
         temporary = f"{folder}/{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
@@ -223,9 +223,10 @@ class LocalStorage:
                 raise _failed("write", path, error) from error
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[file.write(view) :]
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    view = memoryview(piece)
+                    while view:
+                        view = view[file.write(view) :]
         except OSError as error:
             Path(temporary).unlink(missing_ok=True)
             raise _failed("write", path, error) from error

@@ -23,7 +23,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnknownOutcomeError
 from lakeindex.storage.paths import checked_folder, checked_path
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
 
 WRITES: Final = frozenset({"create", "write", "delete"})
 
@@ -134,9 +134,9 @@ class MemoryStorage:
 
         self._change("create", path, data, effect)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         """Put."""
-        self._change("write", path, data, lambda content: self._put(path, content))
+        self._change("write", path, joined(data), lambda content: self._put(path, content))
 
     def delete(self, path: str) -> None:
         """Remove."""

@@ -21,7 +21,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
 from lakeindex.storage.paths import checked_folder, checked_path
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -112,10 +112,10 @@ class ObjectStorage:
         with _translated("create", path, writing=True):
             self._control.put(checked_path(path), data, mode="create", use_multipart=False)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         """Put the object; a multipart upload becomes visible when it is completed."""
         with _translated("write", path, writing=True):
-            self._bulk.put(checked_path(path), data)
+            self._bulk.put(checked_path(path), joined(data))
 
     def delete(self, path: str) -> None:
         """Remove the object."""

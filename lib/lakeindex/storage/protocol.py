@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
+
+Pieces: TypeAlias = tuple[bytes | memoryview, ...]
+"""An object's bytes, one piece after the other: parts of a big file need not be joined to be written."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -67,7 +70,7 @@ class Storage(Protocol):
     def create(self, path: str, data: bytes) -> None:
         """Write the object only if it is absent. Raises: ObjectExistsError, UnknownOutcomeError."""
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path: str, data: bytes | Pieces) -> None:
         """Write or replace the object, whole. Raises: UnknownOutcomeError."""
 
     def delete(self, path: str) -> None:
@@ -75,3 +78,8 @@ class Storage(Protocol):
 
     def sync(self, paths: Iterable[str]) -> None:
         """Make these objects and their folders durable (fsync on local disk; nothing on object stores)."""
+
+
+def joined(data: bytes | Pieces) -> bytes:
+    """What is written, in one piece."""
+    return data if isinstance(data, bytes) else b"".join(data)

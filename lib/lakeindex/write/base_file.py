@@ -29,16 +29,26 @@ class EncodedFile:
     """A whole base file in memory.
 
     Attributes:
-        data: the Parquet file.
+        pieces: the Parquet file, one piece after the other; its footer is in the last.
         rows: rows in it.
         chunks_copied: column chunks that were copied as bytes.
         chunks_encoded: column chunks that were encoded.
     """
 
-    data: bytes
+    pieces: tuple[bytes | memoryview, ...]
     rows: int
     chunks_copied: int
     chunks_encoded: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return sum(map(len, self.pieces))
+
+    @property
+    def data(self) -> bytes:
+        """The file in one piece."""
+        return b"".join(self.pieces)
 
 
 def constant_column(value: str, rows: int) -> pa.DictionaryArray:
@@ -81,7 +91,7 @@ def encode_base_file(
         The file's bytes. A file without rows has a filter and no key range, as Hudi writes it.
     """
     file_schema = file_schema_of(schema)
-    fitted = _schema_of_arrays(rows, file_schema)
+    fitted = schema_of_arrays(rows, file_schema)
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, fitted, config, dictionaries_for(rows)) as writer:
         if rows.num_rows:  # as Hudi's writer: no rows, no row group
@@ -93,7 +103,7 @@ def encode_base_file(
             }
         )
     groups = -(-rows.num_rows // config.row_group_rows)
-    return EncodedFile(sink.getvalue().to_pybytes(), rows.num_rows, 0, groups * len(file_schema))
+    return EncodedFile((sink.getvalue().to_pybytes(),), rows.num_rows, 0, groups * len(file_schema))
 
 
 def file_schema_of(schema: pa.Schema) -> pa.Schema:
@@ -153,7 +163,7 @@ def key_footer(keys: Callable[[], pa.Array], config: WriteConfig, carried: Carri
     return marks.footer_of_keys(keys(), config)
 
 
-def _schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
+def schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
     """The file's schema, with dictionary types where the arrays are dictionaries (they encode as plain text)."""
     return pa.schema(
         [
@@ -163,3 +173,9 @@ def _schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
             for f in schema
         ]
     )
+
+
+def footer_texts(metadata: pq.FileMetaData) -> dict[str, str]:
+    """The footer's key/values."""
+    entries = metadata.metadata or {}
+    return {k.decode(errors="replace"): v.decode(errors="replace") for k, v in entries.items()}

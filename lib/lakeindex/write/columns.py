@@ -23,6 +23,8 @@ def are_same(stored: pa.Array, incoming: pa.Array) -> bool:
     kind = stored.type
     if pa.types.is_nested(kind):
         return False
+    if pa.types.is_dictionary(kind):
+        return bool(stored.dictionary_decode().equals(incoming))
     if pa.types.is_floating(kind):
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
         return bool(stored.view(bits).equals(incoming.view(bits)))
@@ -30,7 +32,9 @@ def are_same(stored: pa.Array, incoming: pa.Array) -> bool:
 
 
 def replaced(column: pa.Array, places: np.ndarray, values: pa.Array) -> pa.Array:
-    """The column with other values at some places (ascending)."""
+    """The column with other values at some places (ascending); a dictionary column with plain values, and stays one."""
+    if pa.types.is_dictionary(column.type):
+        values = values.dictionary_encode()
     if pa.types.is_primitive(column.type):
         mask = np.zeros(len(column), np.bool_)
         mask[places] = True
@@ -38,3 +42,13 @@ def replaced(column: pa.Array, places: np.ndarray, values: pa.Array) -> pa.Array
     source = np.arange(len(column), dtype=np.int64)
     source[places] = len(column) + np.arange(len(places), dtype=np.int64)
     return pa.concat_arrays([column, values]).take(pa.array(source))
+
+
+def without_unused(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same column; its dictionary holds only entries that it uses."""
+    used = np.zeros(len(column.dictionary), np.bool_)
+    used[column.indices.drop_null().to_numpy()] = True
+    if used.all():
+        return column
+    places = pa.array((np.cumsum(used) - 1).astype(np.int32))
+    return pa.DictionaryArray.from_arrays(places.take(column.indices), column.dictionary.filter(pa.array(used)))

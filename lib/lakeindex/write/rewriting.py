@@ -11,20 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakeindex.bloom import marks
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.parquet.splicing import ChunkOf, GroupOf, ParquetParts, parts_of, splice
+from lakeindex.parquet.splicing import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
-from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -36,14 +32,13 @@ from lakeindex.write.base_file import (
     dictionaries_for,
     file_schema_of,
     key_footer,
-    parquet_writer,
     schema_footer,
     sequence_numbers,
 )
-from lakeindex.write.columns import are_same, leaves, replaced
+from lakeindex.write.columns import are_same, leaves, replaced, without_unused
+from lakeindex.write.file_parts import OldSlice, encoded_parts
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
 
-_OUR_WRITER: Final = "parquet-cpp-arrow"
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
 
@@ -67,60 +62,6 @@ class Rewrite:
     new: NewSlice
 
 
-def open_slice(data: bytes, rewrite: Rewrite) -> OldSlice | None:
-    """A base file, if it can be rewritten in parts: ours, and of the schema that the new file will have.
-
-    Raises:
-        ArrowException: its footer cannot be read.
-    """
-    file = pq.ParquetFile(pa.BufferReader(data))
-    metadata = file.metadata
-    if marks.MARK.encode() not in (metadata.metadata or {}) or not str(metadata.created_by).startswith(_OUR_WRITER):
-        return None
-    parts = parts_of(data, metadata)
-    if parts is None or parts.schema != _written([], file_schema_of(rewrite.schema), rewrite.config).schema:
-        return None
-    return OldSlice(file, parts, rewrite.schema)
-
-
-class OldSlice:
-    """A base file in memory, decoded where it is asked for."""
-
-    def __init__(self, file: pq.ParquetFile, parts: ParquetParts, schema: pa.Schema) -> None:
-        self._file = file
-        self.parts = parts
-        self._schema = schema
-
-    @property
-    def row_group_starts(self) -> np.ndarray:
-        """Where each row group starts, and the end: int64, shape (row groups + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.parts.rows)]).astype(np.int64)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the file."""
-        return sum(self.parts.rows)
-
-    @cached_property
-    def key_value(self) -> dict[str, str]:
-        """The footer's entries."""
-        entries = self._file.metadata.metadata or {}
-        return {k.decode(errors="replace"): v.decode(errors="replace") for k, v in entries.items()}
-
-    def has_dictionary(self, group: int, column: str) -> bool:
-        """Whether a flat column's values stand in a dictionary."""
-        if column not in self.parts.columns:
-            return False
-        return self.parts.text.chunks[group][self.parts.columns.index(column)].has_dictionary
-
-    def decode(self, groups: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows of some row groups in the table's types, one after the other."""
-        names = [*META_COLUMNS, *self._schema.names] if columns is None else list(columns)
-        table = self._file.read_row_groups(list(groups), columns=names, use_threads=False)
-        kinds = {f.name: f.type for f in self._schema}
-        return pa.table([table.column(n).cast(kinds.get(n, pa.string())) for n in names], names=names)
-
-
 def rewrite_slice(old: OldSlice, changes: Changes, rewrite: Rewrite) -> EncodedFile:
     """The new file.
 
@@ -137,7 +78,7 @@ def rewrite_slice(old: OldSlice, changes: Changes, rewrite: Rewrite) -> EncodedF
     carried = CarriedFooter(old.key_value, plain_strings(changes.inserts.column(STAGED_KEY)))
     entries = key_footer(work.keys, rewrite.config, carried)
     entries |= schema_footer(rewrite.schema, rewrite.table_name)
-    shell = _written([], file_schema_of(rewrite.schema), rewrite.config, entries)
+    shell = encoded_parts([], file_schema_of(rewrite.schema), rewrite.config, entries)
     groups = work.groups(plan, shell)
     copied = sum(c.source is old.parts for g in groups for c in g.chunks)
     encoded = sum(len(g.chunks) for g in groups) - copied
@@ -264,7 +205,7 @@ class _Work:
         for count in set(rows):
             column = constant_column(self._rewrite.new.file_name, count)
             rows_of_name = pa.table([column], names=[FILE_NAME])
-            result[count] = _written([rows_of_name], schema, self._rewrite.config, dictionaries=[FILE_NAME])
+            result[count] = encoded_parts([rows_of_name], schema, self._rewrite.config, dictionaries=[FILE_NAME])
         return result
 
     def _patched(self, groups: Sequence[tuple[int, int, int]]) -> dict[int, dict[str, tuple[ParquetParts, int]]]:
@@ -292,20 +233,24 @@ class _Work:
             COMMIT_SEQNO: sequence_numbers(new.instant, new.task, numbers),
         }
         wanted = [COMMIT_TIME, COMMIT_SEQNO, *(n for n in schema.names if n not in self._rewrite.fixed)]
-        stored = self._old.decode(sources, wanted)
+        texts = {COMMIT_TIME, *(f.name for f in schema if f.type == pa.string())}
+        stored = self._old.decode(
+            sources, wanted, [n for n in wanted if n in texts and self._old.has_dictionary(sources[0], n)]
+        )
         columns = {}
         for name in wanted:
             column = one_array(stored.column(name))
             values = stamps[name] if name in stamps else one_array(updates.column(name))
-            values = values.cast(column.type)
+            if not pa.types.is_dictionary(column.type):
+                values = values.cast(column.type)
             if not are_same(column.take(pa.array(places)), values):
                 columns[name] = replaced(column, places, values)
         file_schema = file_schema_of(schema)
         table = pa.table(columns)
-        slices = [table.slice(int(start), size) for start, size in zip(ends, sizes, strict=False)]
+        slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
         fresh = pa.schema([file_schema.field(n) for n in columns])
         dictionaries = [n for n in columns if self._old.has_dictionary(sources[0], n)]
-        parts = _written(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
+        parts = encoded_parts(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
         return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
 
     def _recoded(self, planned: _Planned, first_row: int) -> Iterator[GroupOf]:
@@ -322,7 +267,7 @@ class _Work:
         limit = max(self._rewrite.config.row_group_rows, planned.rows if not planned.inserts else 0)
         slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
         file_schema = file_schema_of(self._rewrite.schema)
-        parts = _written(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(slices[0]))
+        parts = encoded_parts(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(slices[0]))
         for number, count in enumerate(parts.rows):
             yield GroupOf(count, tuple(ChunkOf(parts, number, c) for c in range(len(parts.columns))))
 
@@ -361,28 +306,8 @@ def _runs(numbers: Sequence[int], rows: Sequence[int]) -> Iterator[list[int]]:
         yield some
 
 
-def _written(
-    groups: Sequence[pa.Table],
-    schema: pa.Schema,
-    config: WriteConfig,
-    entries: Mapping[str, str] | None = None,
-    dictionaries: Sequence[str] = (),
-) -> ParquetParts:
-    """A Parquet file in memory, a row group a table."""
-    types = groups[0].schema if groups else schema
-    fitted = pa.schema(
-        [
-            f.with_type(types.field(f.name).type) if pa.types.is_dictionary(types.field(f.name).type) else f
-            for f in schema
-        ]
-    )
-    sink = pa.BufferOutputStream()
-    with parquet_writer(sink, fitted, config, dictionaries) as writer:
-        for group in groups:
-            writer.write_table(group.cast(fitted), row_group_size=max(group.num_rows, 1))
-        if entries:
-            writer.add_key_value_metadata(entries)
-    parts = parts_of(sink.getvalue())
-    if parts is None:
-        raise InvariantError("a file that was just encoded cannot be taken apart", culprit=str(schema.names))
-    return parts
+def _lean(rows: pa.Table) -> pa.Table:
+    """The same rows; dictionaries hold only what they use, or they would grow from rewrite to rewrite."""
+    columns = [one_array(column) for column in rows.columns]
+    columns = [without_unused(c) if pa.types.is_dictionary(c.type) else c for c in columns]
+    return pa.table(columns, names=rows.column_names)

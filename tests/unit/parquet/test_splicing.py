@@ -45,6 +45,10 @@ def whole(source: ParquetParts, group: int) -> GroupOf:
     return GroupOf(source.rows[group], tuple(ChunkOf(source, group, c) for c in range(len(source.columns))))
 
 
+def spliced(shell: ParquetParts, groups: list[GroupOf]) -> bytes:
+    return b"".join(splice(shell, groups))
+
+
 def read(data: bytes) -> pa.Table:
     return pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
 
@@ -52,7 +56,7 @@ def read(data: bytes) -> pa.Table:
 def test_row_groups_of_two_files_in_any_order():
     old, fresh = parts(TABLE, 100), parts(TABLE.slice(5, 77))
     shell = parts(TABLE.slice(0, 0), entries={"who": "me"})
-    data = splice(shell, [whole(old, 3), whole(fresh, 0), whole(old, 0)])
+    data = spliced(shell, [whole(old, 3), whole(fresh, 0), whole(old, 0)])
     assert read(data).equals(pa.concat_tables([TABLE.slice(300, 100), TABLE.slice(5, 77), TABLE.slice(0, 100)]))
     metadata = pq.read_metadata(pa.BufferReader(data))
     assert (metadata.num_rows, metadata.num_row_groups, metadata.metadata) == (277, 3, {b"who": b"me"})
@@ -64,7 +68,7 @@ def test_one_column_of_another_file(tmp_path: Path):
     old, fresh = parts(TABLE, 250), parts(other.select(["d"]), 250)
     chunks = [ChunkOf(fresh, 1, 0) if name == "d" else ChunkOf(old, 1, c) for c, name in enumerate(old.columns)]
     path = tmp_path / "f.parquet"
-    path.write_bytes(splice(parts(TABLE.slice(0, 0)), [GroupOf(250, tuple(chunks))]))
+    path.write_bytes(spliced(parts(TABLE.slice(0, 0)), [GroupOf(250, tuple(chunks))]))
     assert pq.read_table(path).equals(other.slice(250, 250))
     found = duckdb.sql(f"select a, s, d from '{path}' where d = 'new' and a >= 400 order by a").fetchall()
     assert found == [tuple(r.values()) for r in other.slice(400, 100).select(["a", "s", "d"]).to_pylist()]
@@ -72,7 +76,7 @@ def test_one_column_of_another_file(tmp_path: Path):
 
 def test_statistics_still_prune():
     shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 100)
-    data = splice(shell, [whole(old, 9), whole(old, 2)])
+    data = spliced(shell, [whole(old, 9), whole(old, 2)])
     metadata = pq.read_metadata(pa.BufferReader(data))
     assert [metadata.row_group(g).column(0).statistics.min for g in range(2)] == [900, 200]
     found = pq.read_table(pa.BufferReader(data), filters=[("a", "==", 250)])
@@ -81,18 +85,18 @@ def test_statistics_still_prune():
 
 def test_checksums_of_pages_move_with_them():
     old = parts(TABLE, 100, write_page_checksum=True)
-    assert read(splice(parts(TABLE.slice(0, 0)), [whole(old, 5)])).equals(TABLE.slice(500, 100))
+    assert read(spliced(parts(TABLE.slice(0, 0)), [whole(old, 5)])).equals(TABLE.slice(500, 100))
 
 
 def test_a_spliced_file_can_be_spliced_again():
     shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 50)
-    once = parts_of(splice(shell, [whole(old, g) for g in range(20)]))
+    once = parts_of(spliced(shell, [whole(old, g) for g in range(20)]))
     assert once is not None
-    assert read(splice(shell, [whole(once, g) for g in range(20)])).equals(TABLE)
+    assert read(spliced(shell, [whole(once, g) for g in range(20)])).equals(TABLE)
 
 
 def test_no_row_groups():
-    data = splice(parts(TABLE.slice(0, 0)), [])
+    data = spliced(parts(TABLE.slice(0, 0)), [])
     assert read(data).equals(TABLE.slice(0, 0))
 
 
@@ -109,7 +113,7 @@ def test_chunks_outside_of_the_file_are_not_taken():
 
 def test_more_than_fourteen_columns_and_row_groups():
     wide = pa.table({f"c{n:02d}": pa.array(range(40)) for n in range(40)})
-    data = splice(parts(wide.slice(0, 0)), [whole(parts(wide, 2), g) for g in range(20)])
+    data = spliced(parts(wide.slice(0, 0)), [whole(parts(wide, 2), g) for g in range(20)])
     assert read(data).equals(wide)
 
 
@@ -117,6 +121,6 @@ def test_what_does_not_fit_together_is_refused():
     shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 100)
     good = whole(old, 0)
     with pytest.raises(InvariantError, match="columns"):
-        splice(shell, [dataclasses.replace(good, chunks=good.chunks[1:])])
+        spliced(shell, [dataclasses.replace(good, chunks=good.chunks[1:])])
     with pytest.raises(InvariantError, match="rows"):
-        splice(shell, [dataclasses.replace(good, rows=99)])
+        spliced(shell, [dataclasses.replace(good, rows=99)])

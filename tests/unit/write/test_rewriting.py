@@ -15,10 +15,11 @@ from lakeindex.config import WriteConfig
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import encode_base_file
+from lakeindex.write.file_parts import OldSlice, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.key_spec import KeySpec, PartitionKind
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
-from lakeindex.write.rewriting import OldSlice, Rewrite, open_slice, rewrite_slice
+from lakeindex.write.rewriting import Rewrite, rewrite_slice
 from tests.unit.write.test_merging import OLD
 
 SCHEMA = pa.schema(
@@ -69,7 +70,7 @@ def staged(keys: list[str], value: int) -> pa.Table:
 
 
 def opened(rows: pa.Table, config: WriteConfig = CONFIG) -> OldSlice:
-    old = open_slice(encode_base_file(rows, "orders", SCHEMA, config).data, REWRITE)
+    old = open_slice(encode_base_file(rows, "orders", SCHEMA, config).data, SCHEMA, CONFIG)
     assert old is not None
     return old
 
@@ -115,7 +116,7 @@ def check(old: OldSlice, changes: Changes, rewrite: Rewrite = REWRITE) -> OldSli
     if rows.num_rows and marks.MIN_KEY.encode() in entries:
         assert entries[marks.MIN_KEY.encode()].decode() <= from_keys[marks.MIN_KEY]
         assert entries[marks.MAX_KEY.encode()].decode() >= from_keys[marks.MAX_KEY]
-    again = open_slice(result.data, rewrite)
+    again = open_slice(result.data, rewrite.schema, rewrite.config)
     assert again is not None
     assert again.rows == result.rows
     assert all(count <= max(GROUP, *old.parts.rows, 1) for count in again.parts.rows)
@@ -178,7 +179,7 @@ def test_new_rows_get_a_group_of_their_own_and_the_next_join_them():
     first = rewrite_slice(old, change(KEYS, [], [], ["n1"]), REWRITE)
     assert [g.num_rows for g in groups_of(first.data)] == [8, 8, 8, 8, 8, 1]
     assert first.chunks_encoded == 5 + LEAVES
-    again = open_slice(first.data, REWRITE)
+    again = open_slice(first.data, SCHEMA, CONFIG)
     assert again is not None
     second = rewrite_slice(again, change(KEYS, [], [], ["n0", "n2"]), REWRITE)
     assert [g.num_rows for g in groups_of(second.data)] == [8, 8, 8, 8, 8, 3]
@@ -217,7 +218,7 @@ def test_a_decoded_file_that_lost_all_rows():
     merged = merge_slice(old_rows(KEYS[:3]), change(KEYS, [], [0, 1, 2], []), SCHEMA, NEW)
     result = encode_base_file(merged, "orders", SCHEMA, CONFIG)
     assert (result.rows, read(result.data).num_rows, groups_of(result.data)) == (0, 0, [])
-    assert open_slice(result.data, REWRITE) is None  # it has no keys, so no mark of ours
+    assert open_slice(result.data, SCHEMA, CONFIG) is None  # it has no keys, so no mark of ours
 
 
 def test_files_of_others_are_decoded():
@@ -225,16 +226,16 @@ def test_files_of_others_are_decoded():
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, stored.schema, store_schema=False) as writer:
         writer.write_table(stored)
-    assert open_slice(sink.getvalue().to_pybytes(), REWRITE) is None
+    assert open_slice(sink.getvalue().to_pybytes(), SCHEMA, CONFIG) is None
 
 
 def test_a_file_of_an_older_schema_is_decoded():
     narrow = pa.schema(list(SCHEMA)[:-1])
     data = encode_base_file(old_rows(KEYS).drop_columns(["at"]), "orders", narrow, CONFIG).data
-    assert open_slice(data, REWRITE) is None
+    assert open_slice(data, SCHEMA, CONFIG) is None
     required = pa.schema([f.with_nullable(nullable=False) if f.name == "day" else f for f in SCHEMA])
     data = encode_base_file(old_rows(KEYS), "orders", required, CONFIG).data
-    assert open_slice(data, REWRITE) is None
+    assert open_slice(data, SCHEMA, CONFIG) is None
 
 
 TEXTS = pa.schema(
@@ -265,3 +266,18 @@ def test_fixed_columns(keys: list[str], partitions: list[str], path: str | None,
 def test_a_partition_by_time_is_not_fixed():
     spec = KeySpec(("a",), (("t", PartitionKind.SIMPLE), ("b", PartitionKind.SIMPLE)))
     assert fixed_columns(spec, TEXTS, "2026/x") == {"a"}
+
+
+def test_dictionaries_hold_what_the_rows_hold_however_often_a_file_is_rewritten():
+    """Text columns are patched in their dictionaries: values that no row has any more must leave them."""
+    keys = [f"k{i:02d}" for i in range(GROUP)]
+    old = opened(old_rows(keys).set_column(8, "note", pa.array(["same"] * GROUP)))
+    for turn in range(5):
+        new = dataclasses.replace(NEW, instant=f"2026010{turn + 3}000000000")
+        updated = change(keys, [1, 4], [], [], value=turn)
+        result = rewrite_slice(old, updated, dataclasses.replace(REWRITE, new=new))
+        file = pq.ParquetFile(pa.BufferReader(result.data), read_dictionary=["_hoodie_commit_time", "note"])
+        times = file.read_row_group(0).column("_hoodie_commit_time").chunk(0)
+        assert sorted(times.dictionary.to_pylist()) == [OLD, new.instant]
+        assert times.to_pylist() == [new.instant if row in (1, 4) else OLD for row in range(GROUP)]
+        old = check(old, updated, dataclasses.replace(REWRITE, new=new))
