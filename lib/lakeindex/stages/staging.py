@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.config import WriteConfig
+from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part
@@ -61,7 +62,9 @@ def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: p
         return Staged(combined=combined)
     most = _rows_of_a_chunk(rows, spec.config)
     result = Staged(combined=combined, decoded_bytes=rows.nbytes)
-    for number, bounds in enumerate(_files_of(list(_chunk_bounds(rows, most, is_global=facts.is_global)), rows)):
+    bounds_of_chunks = _chunk_bounds(rows, most, is_global=facts.is_global)
+    rows_of_a_file = max(_STAGED_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
+    for number, bounds in enumerate(groups_within(bounds_of_chunks, lambda b: b[1] - b[0], rows_of_a_file)):
         path = f"{folder}/staged/{name}-{number:03d}.parquet" if number else f"{folder}/staged/{name}.parquet"
         file = _staged_file(spec, facts, path, rows, bounds)
         result = replace(
@@ -77,18 +80,6 @@ def _rows_of_a_chunk(rows: pa.Table, config: WriteConfig) -> int:
     """Most rows of a chunk: as configured, and no more than later tasks can hold decoded."""
     row_bytes = max(rows.nbytes // rows.num_rows, 1)
     return min(config.chunk_rows, max(chunk_bytes(current_share()) // row_bytes, 1))
-
-
-def _files_of(bounds: Sequence[tuple[int, int]], rows: pa.Table) -> Iterator[list[tuple[int, int]]]:
-    """Chunks that go into one staged file."""
-    most = max(_STAGED_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
-    some: list[tuple[int, int]] = []
-    for start, stop in bounds:
-        if some and stop - some[0][0] > most:
-            yield some
-            some = []
-        some.append((start, stop))
-    yield some
 
 
 def _staged_file(

@@ -6,7 +6,7 @@ planned: a late row neither moves nor rewrites anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError
+from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import Matches, match_keys
 from lakeindex.index.protocol import HomeIndex
@@ -262,24 +263,14 @@ class _StoredKeys:
 
 def _verify_file(task: VerifyTask, file: LookupFile, records: Sequence[Mapping[str, Any]]) -> pa.Table:
     stored = _StoredKeys(task, file)
-    tables = [_verify_records(task, file, stored, some) for some in _batches(records)]
+    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
+    tables = [_verify_records(task, file, stored, some) for some in groups_within(records, _pairs, most)]
     return pa.concat_tables(tables) if tables else arrow_schema(LOCATIONS).empty_table()
 
 
-def _batches(records: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Lines in groups of a bounded number of keys."""
-    some: list[Mapping[str, Any]] = []
-    keys = 0
-    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
-    for record in records:
-        count = record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"]
-        if some and keys + count > most:
-            yield some
-            some, keys = [], 0
-        some.append(record)
-        keys += count
-    if some:
-        yield some
+def _pairs(record: Mapping[str, Any]) -> int:
+    """Pairs of a line of ``candidates`` or ``ranges``."""
+    return int(record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"])
 
 
 def _verify_records(

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
+from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.parquet.splicing import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
@@ -174,7 +175,7 @@ class _Work:
         first_rows = np.concatenate([[0], np.cumsum([p.rows for p in plan])]).astype(np.int64)
         patched = [n for n, p in enumerate(plan) if p.updated and not p.is_recoded]
         fresh: dict[int, dict[str, tuple[ParquetParts, int]]] = {}
-        for some in _runs(patched, [plan[n].rows for n in patched]):
+        for some in groups_within(patched, lambda n: plan[n].rows, _ROWS_AT_ONCE):
             fresh |= self._patched([(n, plan[n].sources[0], int(first_rows[n])) for n in some])
         names = self._file_names([p.rows for p in plan if not p.is_recoded])
         result: list[GroupOf] = []
@@ -290,20 +291,6 @@ class _Work:
             np.concatenate([nothing, *gone]),
             inserts if planned.inserts else inserts.slice(0, 0),
         )
-
-
-def _runs(numbers: Sequence[int], rows: Sequence[int]) -> Iterator[list[int]]:
-    """Row groups that are decoded together: a bounded number of rows."""
-    some: list[int] = []
-    held = 0
-    for number, count in zip(numbers, rows, strict=True):
-        if some and held + count > _ROWS_AT_ONCE:
-            yield some
-            some, held = [], 0
-        some.append(number)
-        held += count
-    if some:
-        yield some
 
 
 def _lean(rows: pa.Table) -> pa.Table:
