@@ -53,11 +53,20 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
     """Columns (None: all) of a chunk's rows, each in one piece."""
     key = (chunk.part.digest, chunk.row_group, tuple(columns) if columns is not None else None)
     found = _decoded.get(key)
+    whole = None if columns is None or found is not None else _decoded.get((*key[:2], None))
+    if whole is not None:
+        return whole.select(list(columns or ()))
     if found is None:
         file = pq.ParquetFile(pa.BufferReader(_whole_file(folder, chunk.part)))
         found = file.read_row_group(chunk.row_group, columns=columns, use_threads=False).combine_chunks()
         _decoded.put(key, found, cache_bytes(current_share()))
     return found
+
+
+def remember_chunks(part: Part, chunks: Sequence[pa.Table]) -> None:
+    """Keep the rows of a staged file that was just written, a table a row group: later tasks of the process need not decode it."""
+    for number, rows in enumerate(chunks):
+        _decoded.put((part.digest, number, None), rows, cache_bytes(current_share()))
 
 
 def _whole_file(folder: RunFolder, part: Part) -> memoryview:

@@ -50,17 +50,29 @@ class Cut:
     of: int = 1
 
 
-def spill(folder: RunFolder, path: str, rows: pa.Table, buckets: int, *, is_global: bool) -> tuple[Piece, ...]:
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How a batch is scattered: over ``buckets``, rows of one lookup key, or of one partition, into one of them."""
+
+    buckets: int
+    is_global: bool
+    by_partition: bool = False
+
+
+def spill(folder: RunFolder, path: str, rows: pa.Table, scatter: Scatter) -> tuple[Piece, ...]:
     """Write rows as pieces, in their order within each bucket."""
     if not rows.num_rows:
         return ()
     starts = np.array([0, rows.num_rows])
     numbers = np.zeros(1, np.int64)
-    if buckets > 1:
-        bucket = _hashes(rows, is_global=is_global) % buckets
-        order = np.argsort(bucket, kind="stable")
-        rows = rows.take(pa.array(order))
-        numbers, first = np.unique(bucket[order], return_index=True)
+    if scatter.buckets > 1:
+        columns = [STAGED_PARTITION] if scatter.by_partition else _lookup(is_global=scatter.is_global)
+        bucket = _hashes(rows, columns) % scatter.buckets
+        numbers, first = bucket[:1], np.zeros(1, np.int64)
+        if (bucket != bucket[0]).any():
+            order = np.argsort(bucket, kind="stable")
+            rows = rows.take(pa.array(order))
+            numbers, first = np.unique(bucket[order], return_index=True)
         starts = np.append(first, rows.num_rows)
     sink = pa.BufferOutputStream()
     marks = [(0, 0)]
@@ -88,7 +100,7 @@ def read_spilled(folder: RunFolder, pieces: Sequence[Piece], cut: Cut, *, is_glo
     for piece in pieces:
         rows = _read(folder, piece)
         if cut.of > 1:
-            part = _hashes(rows, is_global=is_global) // cut.buckets % cut.of
+            part = _hashes(rows, _lookup(is_global=is_global)) // cut.buckets % cut.of
             rows = rows.filter(pa.array(part == cut.number))
         tables.append(rows)
     return pa.concat_tables(tables)
@@ -108,8 +120,11 @@ def _damaged(piece: Piece, why: str) -> CheckpointError:
     return CheckpointError(f"spilled rows {piece.path!r}: the object {why}", culprit=piece.path, hint="run it again")
 
 
-def _hashes(rows: pa.Table, *, is_global: bool) -> np.ndarray:
-    """A hash of each row's lookup key, int64 [n]."""
-    columns = [STAGED_KEY] if is_global else [STAGED_KEY, STAGED_PARTITION]
+def _lookup(*, is_global: bool) -> list[str]:
+    return [STAGED_KEY] if is_global else [STAGED_KEY, STAGED_PARTITION]
+
+
+def _hashes(rows: pa.Table, columns: Sequence[str]) -> np.ndarray:
+    """A hash of each row's values in these columns, int64 [n]."""
     hashes = [murmur(one_array(rows.column(c))).view(np.uint32).astype(np.int64) for c in columns]
     return sum(hashes[1:], hashes[0])

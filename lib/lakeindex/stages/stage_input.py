@@ -25,7 +25,7 @@ from lakeindex.stages.input_pieces import read_pieces
 from lakeindex.stages.inputs import Split, content_digest, find_inputs, split_inputs
 from lakeindex.stages.memory import bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.stages.scheduling import Runner, for_work, run_tasks
-from lakeindex.stages.spilling import Cut, Piece, read_spilled, spill
+from lakeindex.stages.spilling import Cut, Piece, Scatter, read_spilled, spill
 from lakeindex.stages.staging import Staged, combining_of, stage_rows
 from lakeindex.write.combining import ARRIVAL, combine
 from lakeindex.write.keys import KeyGenerator
@@ -35,19 +35,22 @@ REASON = "_li_reason"
 INPUT_FILE = "_li_input"
 INPUT_ROW = "_li_row"
 _BUCKET_BYTES = 256 * 1024 * 1024
+_PARALLEL_BYTES = 8 * 1024 * 1024
+"""A bucket for parallel sorting has at least so many bytes of input."""
+_BUCKETS_A_SLOT = 4
 _ARRIVAL_SHIFT = 40
 _REASONS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTask:
-    """Read one split; scatter its rows over ``buckets``."""
+    """Read one split; scatter its rows."""
 
     spec: RunSpec
     facts: TableFacts
     split: Split
     ordinal: int
-    buckets: int
+    scatter: Scatter
     folder: str
 
 
@@ -115,24 +118,35 @@ def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split]
     folder = run_folder(spec).new_attempt(Stage.STAGE_INPUT)
     runner = for_work(runner, sum(s.bytes for s in splits), spec.config)
     most = bucket_bytes(current_bound() // runner.slots)
-    buckets = max(
-        1, -(-sum(s.bytes for s in splits) // _BUCKET_BYTES), -(-sum(s.decoded_bytes for s in splits) // most)
-    )
-    tasks = [KeyTask(spec, facts, s, i, buckets, folder) for i, s in enumerate(splits)]
+    scatter = _scatter_of(splits, runner.slots, most, is_global=facts.is_global)
+    tasks = [KeyTask(spec, facts, s, i, scatter, folder) for i, s in enumerate(splits)]
     results: tuple[Staged, ...] = ()
-    if len(tasks) == 1 and buckets == 1:
+    if len(tasks) == 1 and scatter.buckets == 1:
         done = run_tasks(runner, key_and_sort, tasks, "stage input: key, combine, sort").values
         keyed, results = tuple(k for k, _ in done), tuple(r for _, r in done)
     else:
         keyed = run_tasks(runner, key_split, tasks, "stage input: keys, partitions, quarantine").values
     pieces = [piece for result in keyed for piece in result.pieces]
-    sorts = _sort_tasks(spec, facts, pieces, buckets, most, folder)
+    sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, most, folder)
     results += run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort").values
     manifest = _manifest(spec, keyed, results, basis, digest, folder)
     store = run_folder(spec).store
     for path in sorted({piece.path for piece in pieces}):
         store.delete(path)
     return manifest
+
+
+def _scatter_of(splits: Sequence[Split], slots: int, most: int, *, is_global: bool) -> Scatter:
+    """Buckets small enough to be sorted at once, and enough of them for all slots.
+
+    The latter go by partition: chunks of a partition stay sorted one behind the other, and so do the files made of them.
+    """
+    size = sum(s.bytes for s in splits)
+    buckets = max(1, -(-size // _BUCKET_BYTES), -(-sum(s.decoded_bytes for s in splits) // most))
+    wanted = min(size // _PARALLEL_BYTES, _BUCKETS_A_SLOT * slots)
+    if is_global or buckets >= wanted:
+        return Scatter(buckets, is_global)
+    return Scatter(wanted, is_global, by_partition=True)
 
 
 def _sort_tasks(
@@ -214,13 +228,13 @@ def key_split(task: KeyTask) -> KeyResult:
 
 
 def _spilled(task: KeyTask, pieces: Iterator[tuple[pa.Table, KeyResult]]) -> KeyResult:
-    folder, is_global = run_folder(task.spec), task.facts.is_global
+    folder = run_folder(task.spec)
     rule = combining_of(task.facts)
     total = KeyResult()
     for number, (rows, result) in enumerate(pieces):
         fewer = combine(rows, rule)
         path = f"{task.folder}/pieces/{task.ordinal:05d}-{number:05d}.arrow"
-        spilled = spill(folder, path, fewer.rows, task.buckets, is_global=is_global)
+        spilled = spill(folder, path, fewer.rows, task.scatter)
         total = total.with_next(replace(result, combined=fewer.combined, pieces=spilled))
         del rows, fewer  # before the next piece is read
     return total

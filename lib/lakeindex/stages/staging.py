@@ -16,6 +16,7 @@ from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part
+from lakeindex.stages.chunks import remember_chunks
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.memory import chunk_bytes, current_share
 from lakeindex.write.base_file import dictionaries_for
@@ -88,15 +89,17 @@ def _staged_file(
     sink = pa.BufferOutputStream()
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
-    chunks = []
+    chunks, kept = [], []
     with pq.ParquetWriter(sink, rows.schema, compression="zstd", use_dictionary=dictionaries_for(rows)) as writer:
         for group, (start, stop) in enumerate(bounds):
-            writer.write_table(rows.slice(start, stop - start), row_group_size=stop - start)
+            kept.append(rows.slice(start, stop - start))
+            writer.write_table(kept[-1], row_group_size=stop - start)
             partition = "" if facts.is_global else partitions[start].as_py()
             low, high = keys[start].as_py(), keys[stop - 1].as_py()
             chunks.append(StagedChunk(partition, path, group, stop - start, low, high))
     data = sink.getvalue()
     part = run_folder(spec).write_bytes(path, data, bounds[-1][1] - bounds[0][0])
+    remember_chunks(part, kept)
     return Staged((part,), tuple(chunks), column_bytes=_column_bytes(data, facts))
 
 

@@ -72,7 +72,7 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
     stored = 0 if old is None else old.num_rows
     source = _sources(stored, changes)
     keys = _column(None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), source, pa.string())
-    if len(changes.inserts) or not _is_sorted(keys):
+    if not _is_sorted(keys):
         order = pc.sort_indices(keys)
         source = source[order.to_numpy()]
         keys = keys.take(order)
@@ -112,7 +112,8 @@ def _column(old: pa.ChunkedArray | None, staged: pa.ChunkedArray, source: np.nda
     chunks = [] if old is None else [c if c.type == kind else c.cast(kind) for c in old.chunks]
     chunks += [c if c.type == kind else c.cast(kind) for c in staged.chunks]
     joined = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], kind)
-    return joined.take(pa.array(source))
+    is_all = len(source) == len(joined) and bool((source[1:] > source[:-1]).all())
+    return joined if is_all else joined.take(pa.array(source))
 
 
 def _stamp(old: pa.ChunkedArray | None, stamps: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
