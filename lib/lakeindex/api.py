@@ -6,12 +6,12 @@ import os
 import posixpath
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakeindex.config import parse_options
+from lakeindex.config import ReportFormat, parse_options
 from lakeindex.errors import InputError, OptionError, UsageError
 from lakeindex.model import Operation
 
@@ -242,6 +242,7 @@ def run(
     runner: Runner | str = "local",
     master: str | None = None,
     progress: Progress | None = None,
+    report: ReportFormat = ReportFormat.JSON,
 ) -> RunSummary:
     """One batch, all stages.
 
@@ -258,10 +259,12 @@ def run(
         runner: ``local``, ``spark``, or a runner.
         master: Spark master, if a session has to be made.
         progress: told about the steps.
+        report: what is left of the run's report if ``lakeindex.report`` is not given.
 
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
+    from lakeindex.report.keeping import keep_report
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.retention import drop_old_runs
     from lakeindex.stages.upserting import run_batch
@@ -283,8 +286,9 @@ def run(
         force=force,
     )
     summary = run_batch(_with_inputs(spec, data, chosen), chosen)
+    problem = keep_report(spec, report)
     drop_old_runs(spec)
-    return summary
+    return summary if problem is None else replace(summary, notes=(*summary.notes, problem))
 
 
 def run_id_of(batch_id: str | None) -> str:

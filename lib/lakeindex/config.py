@@ -50,6 +50,14 @@ class InputFormat(StrEnum):
     JSON = "json"
 
 
+class ReportFormat(StrEnum):
+    """What a run leaves of its report: a page and JSON, JSON alone, nothing."""
+
+    HTML = "html"
+    JSON = "json"
+    NONE = "none"
+
+
 class Codec(StrEnum):
     """Parquet compression codecs we write and every reader of Hudi tables knows."""
 
@@ -115,6 +123,7 @@ class WriteConfig:
     memory: int | None = None
     driver_bytes: int = 64 * 2**20
     keep_runs: int = 10
+    report: ReportFormat | None = None
     index_max_deltas: int = 10
     record_min_shards: int = 10
     record_max_shards: int = 10_000
@@ -440,6 +449,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "1 .. 100000", "The same as of Hudi 1.1."),
     Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
+    Option("lakeindex.report", "report", _one_of(ReportFormat), "html, json or none",
+           "What a run leaves of its report in its folder: report.json, and report.html beside it. Default: json in Python, else html."),
 )
 
 CREATE_OPTIONS: Final[tuple[Option, ...]] = (

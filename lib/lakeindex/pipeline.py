@@ -93,4 +93,19 @@ FOUND: Final[dict[str, str]] = {
     "moves": "int64",
     "ignored": "int64",
 }
+WRITTEN: Final[dict[str, str]] = {
+    "partition": "string",
+    "file_id": "string",
+    "path": "string",
+    "bytes": "int64",
+    "old_bytes": "int64",
+    "rows": "int64",
+    "rows_before": "int64",
+    "updates": "int64",
+    "removed": "int64",
+    "inserts": "int64",
+    "chunks_copied": "int64",
+    "chunks_encoded": "int64",
+    "seconds": "float64",
+}
 CHANGES: Final[dict[str, str]] = {"key": "string", "partition": "string", "file_id": "string", "change": "int8"}

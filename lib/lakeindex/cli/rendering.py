@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from lakeindex.report.text import human_bytes
+
 if TYPE_CHECKING:
     from lakeindex.services.advising import Advice
     from lakeindex.services.check_report import CheckReport
@@ -19,21 +21,9 @@ if TYPE_CHECKING:
     from lakeindex.services.rolling_back import RollbackSummary
     from lakeindex.stages.summary import RunSummary, StageSummary
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-_STEP: Final = 1024
 _SHOWN_COLUMNS: Final = 40
 _MOST_VIOLATIONS: Final = 50
 _SHOWN_ROWS: Final = 200
-
-
-def human_bytes(size: int) -> str:
-    """``1.5 MiB``."""
-    value = float(size)
-    for unit in _UNITS[:-1]:
-        if value < _STEP:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= _STEP
-    return f"{value:.1f} {_UNITS[-1]}"
 
 
 def _count(value: int | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, table_argument
-from lakeindex.config import MEMORY_OPTION, parse_options
+from lakeindex.config import MEMORY_OPTION, ReportFormat, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 
@@ -99,7 +99,7 @@ def _write(
         raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
-    from lakeindex.api import run
+    from lakeindex.api import default_checkpoints, run
     from lakeindex.cli.rendering import show_run
 
     summary = run(
@@ -114,5 +114,8 @@ def _write(
         runner=runner,
         master=master,
         progress=progress(),
+        report=ReportFormat.HTML,
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
+    if not as_json:
+        click.echo(f"more: lakeindex report {checkpoints or default_checkpoints(table)}/{summary.run_id}")

@@ -9,8 +9,10 @@ from dataclasses import asdict
 
 import click
 
+from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, StorageError
 from lakeindex.pipeline import Stage
+from lakeindex.report.keeping import keep_report
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import spark_session
 from lakeindex.stages.context import RunSpec, storage_at
@@ -55,6 +57,9 @@ def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner) -> RunSummary 
         spec = with_tables_written(spec, runner)
     result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
     if isinstance(result, RunSummary):
+        problem = keep_report(spec, ReportFormat.HTML)
+        if problem is not None:
+            click.echo(problem, err=True)
         drop_old_runs(spec)
     return result
 

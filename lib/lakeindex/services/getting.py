@@ -167,7 +167,7 @@ def get_rows(
     scope, plan, got = outcome.value
     missing = _missing(asked, got.found)
     seconds = round(perf_counter() - started, 4)
-    return GetResult(got.rows, missing, _report(scope, plan, got, outcome.io, keys=len(asked), seconds=seconds))
+    return GetResult(got.rows, missing, _report(scope, plan, got, outcome.cost.io, keys=len(asked), seconds=seconds))
 
 
 def _report(scope: Scope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:

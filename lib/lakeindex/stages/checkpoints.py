@@ -30,6 +30,7 @@ _TYPES = {
     "int8": pa.int8(),
     "int32": pa.int32(),
     "int64": pa.int64(),
+    "float64": pa.float64(),
 }
 
 
@@ -92,7 +93,7 @@ class Manifest:
         tables: checkpoint table -> its files.
         counters: what the summary reports.
         facts: small values that later stages need.
-        costs: ``seconds``, ``requests``, ``bytes_read`` of the stage; empty until the manifest is written.
+        costs: what the stage cost (:func:`lakeindex.stages.summary.costs_of`); empty until the manifest is written.
     """
 
     stage: str

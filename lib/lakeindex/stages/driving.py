@@ -10,10 +10,9 @@ from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.checkpoints import Manifest
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.index_lookup import index_lookup
-from lakeindex.stages.metering import IoCount
 from lakeindex.stages.scheduling import Runner, do_task
 from lakeindex.stages.stage_input import stage_input
-from lakeindex.stages.summary import StageSummary, stage_summary
+from lakeindex.stages.summary import StageSummary, costs_of, stage_summary
 from lakeindex.stages.verify_keys import verify_keys
 from lakeindex.table.file_system_view import Snapshot
 
@@ -42,18 +41,14 @@ def drive(spec: RunSpec, stage: Callable[[], Manifest]) -> Driven:
     manifest = outcome.value
     reused = bool(manifest.costs)
     if not reused:
-        io = outcome.io
-        costs = {"seconds": outcome.seconds, "requests": io.requests, "bytes_read": io.bytes_read}
-        manifest = replace(manifest, costs=costs)
+        manifest = replace(manifest, costs=costs_of(outcome.cost))
         run_folder(spec).write_manifest(manifest)
     return Driven(manifest, summary_of(manifest, reused=reused))
 
 
 def summary_of(manifest: Manifest, *, reused: bool) -> StageSummary:
     """A finished stage's line: what it cost when it was made."""
-    costs = manifest.costs
-    io = IoCount(int(costs["requests"]), int(costs["bytes_read"]))
-    return stage_summary(manifest.stage, float(costs["seconds"]), manifest.counters, io, reused=reused)
+    return stage_summary(manifest.stage, manifest.costs, manifest.counters, reused=reused)
 
 
 def drive_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Driven:

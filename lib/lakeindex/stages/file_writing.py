@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,7 +75,7 @@ class WriteTask:
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed;
-    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded.
+    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall time.
     """
 
     file: BaseFile
@@ -88,6 +89,7 @@ class WrittenFile:
     cached: CacheEntry | None = None
     chunks_copied: int = 0
     chunks_encoded: int = 0
+    seconds: float = 0.0
 
 
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
@@ -114,6 +116,7 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
         TableCorruptError: the old slice cannot be read.
         InvariantError: the merged rows are not what the plan says.
     """
+    started = time.perf_counter()
     store = storage_at(task.spec.table_uri)
     rewrite = _rewrite_of(task)
     old = None if task.old is None else _read_slice(task, task.old, rewrite)
@@ -147,6 +150,7 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
         _write_delta(task, changes.inserts.column(STAGED_KEY), gone),
         chunks_copied=encoded.chunks_copied,
         chunks_encoded=encoded.chunks_encoded,
+        seconds=round(time.perf_counter() - started, 4),
     )
 
 

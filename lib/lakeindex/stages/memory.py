@@ -84,6 +84,16 @@ def current_share() -> int:
     return _share.get() or current_bound()
 
 
+def peak_resident_bytes() -> int:
+    """Most resident memory that this process had so far; 0 where the system does not say (it has no /proc)."""
+    try:
+        with Path("/proc/self/status").open(encoding="ascii", errors="replace") as status:
+            line = next((line for line in status if line.startswith("VmHWM:")), "VmHWM: 0 kB")
+    except OSError:
+        return 0
+    return int(line.split()[1]) * 1024
+
+
 def piece_bytes(share: int) -> int:
     """Decoded bytes of input that a task takes at once."""
     return max(1, min(share // _PIECE_PARTS, _LARGEST_PIECE))

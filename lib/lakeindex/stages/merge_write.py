@@ -13,7 +13,7 @@ from dataclasses import replace
 from lakeindex.backends.change_log import CoveredFile
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import FencedError, InvariantError, WriteConflictError
-from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
 from lakeindex.index.protocol import StoredIndex
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import Stage
@@ -28,10 +28,11 @@ from lakeindex.stages.insert_check import find_committed_inserts
 from lakeindex.stages.lookup_files import read_files
 from lakeindex.stages.memory import write_bytes
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
-from lakeindex.stages.metering import IoCount
+from lakeindex.stages.metering import StageCost
 from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
-from lakeindex.stages.summary import RunSummary, StageSummary, stage_summary
+from lakeindex.stages.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
+from lakeindex.stages.written import check_counts, keep_written, write_stat
 from lakeindex.table.commit import (
     AlreadyDone,
     ExpectedFile,
@@ -183,15 +184,16 @@ class _Merge:
         """
         outcome = do_task(lambda _: self._tag_plan_write(), None)
         written, tags, found = outcome.value
-        summary = self._summary(written, tags, found, outcome.io)
+        summary = self._summary(written, tags, found, outcome.cost)
         summary.check_identity()
-        _check_counts(written, summary)
+        check_counts(written, summary)
         if not written:
             return summary
+        keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
         summary = replace(summary, instant=self._session.instant, noop=False)
         published = do_task(lambda _: self._publish(written, tags, summary), None)
         FooterCache(storage_at(self._spec.table_uri)).keep_facts(w.cached for w in written if w.cached is not None)
-        stage = self._stage_line(written, found, outcome.io + published.io)
+        stage = self._stage_line(written, found, outcome.cost + published.cost)
         return replace(
             summary,
             instant=published.value,
@@ -270,7 +272,7 @@ class _Merge:
         stats: dict[str, tuple[WriteStat, ...]] = {}
         for one in written:
             path = one.file.partition_path
-            stats[path] = (*stats.get(path, ()), _write_stat(one))
+            stats[path] = (*stats.get(path, ()), write_stat(one))
         schema = schema_to_avro(self._facts.schema, self._facts.name)
         commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema})
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
@@ -292,10 +294,10 @@ class _Merge:
         return instant
 
     def _summary(
-        self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], io: IoCount
+        self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], cost: StageCost
     ) -> RunSummary:
         staged = self._looked_up.staged.counters
-        stage = self._stage_line(written, found, io)
+        stage = self._stage_line(written, found, cost)
         touched = sum(w.updates + w.inserts for w in written)
         return RunSummary(
             instant=None,
@@ -328,7 +330,7 @@ class _Merge:
             ),
         )
 
-    def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], io: IoCount) -> StageSummary:
+    def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], cost: StageCost) -> StageSummary:
         counters = {
             "rows_in": int(self._looked_up.staged.counters["rows_out"]),
             "rows_out": sum(w.rows for w in written),
@@ -339,45 +341,5 @@ class _Merge:
             "chunks_copied": sum(w.chunks_copied for w in written),
             "chunks_encoded": sum(w.chunks_encoded for w in written),
         }
-        return stage_summary(Stage.MERGE_WRITE, time.perf_counter() - self._started, counters, io, reused=False)
-
-
-def _check_counts(written: Sequence[WrittenFile], summary: RunSummary) -> None:
-    """The files hold what the tags say: updates and inserts (moved rows are both removed and inserted).
-
-    Raises:
-        InvariantError: they do not.
-    """
-    counts = {
-        "updated": (sum(w.updates for w in written), summary.updates),
-        "removed": (sum(w.removed for w in written), summary.deletes + summary.moved),
-        "inserted": (sum(w.inserts for w in written), summary.inserts + summary.moved),
-        "stored": (
-            sum(w.rows for w in written),
-            sum(w.rows_before for w in written) + summary.inserts - summary.deletes,
-        ),
-    }
-    for what, (got, expected) in counts.items():
-        if got != expected:
-            raise InvariantError(
-                f"{got} rows {what} in the new files, but the look-up says {expected}",
-                culprit=summary.run_id,
-                hint="nothing was published; report this with the run folder",
-            )
-
-
-def _write_stat(written: WrittenFile) -> WriteStat:
-    file = written.file
-    return WriteStat(
-        file_id=file.file_id,
-        path=file.path,
-        partition_path=file.partition_path,
-        prev_commit=written.old.instant_time if written.old is not None else NO_PREVIOUS,
-        num_writes=written.rows,
-        num_deletes=written.removed,
-        num_update_writes=written.updates,
-        num_inserts=written.inserts,
-        total_write_bytes=file.size_bytes,
-        file_size_bytes=file.size_bytes,
-        prev_base_file=written.old.name if written.old is not None else None,
-    )
+        costs = costs_of(replace(cost, seconds=time.perf_counter() - self._started))
+        return stage_summary(Stage.MERGE_WRITE, costs, counters, reused=False)

@@ -1,11 +1,12 @@
-"""Count what goes through the storage port: requests and bytes, for the run summary."""
+"""What a stage cost, for the run summary: requests and bytes that go through the storage port, tasks, memory."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lakeindex.stages.memory import peak_resident_bytes
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Storage
 
 
@@ -25,11 +26,38 @@ class IoCount:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a stage, or a part of one, cost.
+
+    Attributes:
+        seconds: wall time.
+        io: storage requests and bytes, of the driver and all tasks.
+        task_seconds: wall time of each task.
+        peak_bytes: most resident memory of a process that worked for it, whatever else that process did before.
+    """
+
+    seconds: float
+    io: IoCount = IoCount()
+    task_seconds: tuple[float, ...] = ()
+    peak_bytes: int = 0
+
+    def __add__(self, other: StageCost) -> StageCost:
+        return StageCost(
+            self.seconds + other.seconds,
+            self.io + other.io,
+            self.task_seconds + other.task_seconds,
+            max(self.peak_bytes, other.peak_bytes),
+        )
+
+
 class Meter:
     """A running count; safe to share between threads."""
 
     def __init__(self) -> None:
         self._count = IoCount()
+        self._task_seconds: list[float] = []
+        self._peak_bytes = 0
         self._mutex = threading.Lock()
 
     def add(self, count: IoCount) -> None:
@@ -37,9 +65,19 @@ class Meter:
         with self._mutex:
             self._count = self._count + count
 
-    def count(self) -> IoCount:
-        """The count so far."""
-        return self._count
+    def add_tasks(self, costs: Sequence[StageCost]) -> None:
+        """Count tasks that were mapped, and what they read and wrote."""
+        with self._mutex:
+            for cost in costs:
+                self._count = self._count + cost.io
+                self._task_seconds.append(cost.seconds)
+                self._peak_bytes = max(self._peak_bytes, cost.peak_bytes)
+
+    def cost(self, seconds: float) -> StageCost:
+        """What was counted so far, in so many seconds."""
+        with self._mutex:
+            peak = max(self._peak_bytes, peak_resident_bytes())
+            return StageCost(seconds, self._count, tuple(self._task_seconds), peak)
 
 
 class MeteredStorage:

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lakeindex.config import WriteConfig
 from lakeindex.stages.memory import current_bound, memory_share
-from lakeindex.stages.metering import IoCount, Meter
+from lakeindex.stages.metering import Meter, StageCost
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,25 +44,14 @@ class TaskOutcome(Generic[R]):
     """What a task returned and what it cost."""
 
     value: R
-    io: IoCount
-    seconds: float
+    cost: StageCost
 
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[R]):
-    """Results of all tasks of one map, in task order, and their sums.
-
-    Attributes:
-        values: one result a task.
-        io: storage requests and bytes of all tasks.
-        tasks: how many there were.
-        slowest_seconds: the longest task.
-    """
+    """Results of all tasks of one map, in task order."""
 
     values: tuple[R, ...]
-    io: IoCount
-    tasks: int
-    slowest_seconds: float
 
 
 _meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
@@ -90,20 +79,17 @@ def do_task(function: Callable[[T], R], task: T, share: int | None = None) -> Ta
             value = function(task)
     finally:
         _meter.reset(token)
-    return TaskOutcome(value, meter.count(), time.perf_counter() - started)
+    return TaskOutcome(value, meter.cost(time.perf_counter() - started))
 
 
 def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> Work[R]:
     """Map a task function over tasks and add up the costs; the driver's meter gets them too."""
     share = current_bound() // runner.slots
     outcomes: list[TaskOutcome[R]] = runner.map(partial(do_task, function, share=share), tasks, title) if tasks else []
-    io = IoCount()
-    for outcome in outcomes:
-        io = io + outcome.io
     driver = _meter.get()
     if driver is not None:
-        driver.add(io)
-    return Work(tuple(o.value for o in outcomes), io, len(outcomes), max((o.seconds for o in outcomes), default=0.0))
+        driver.add_tasks([outcome.cost for outcome in outcomes])
+    return Work(tuple(outcome.value for outcome in outcomes))
 
 
 def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:

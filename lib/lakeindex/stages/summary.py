@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from statistics import median
 from typing import Any
 
 from lakeindex.errors import InvariantError
-from lakeindex.stages.metering import IoCount
+from lakeindex.stages.metering import StageCost
 
 SCHEMA_VERSION = 1
 
@@ -26,6 +27,11 @@ class StageSummary:
         pairs_out: pairs after it.
         bytes_read: bytes read from storage.
         requests: storage requests.
+        bytes_written: bytes written to storage, checkpoints included.
+        tasks: tasks that the runner was given.
+        slowest_task_seconds: the longest of them.
+        median_task_seconds: half of them took longer. Far below the longest: one of them had too much to do.
+        peak_bytes: most resident memory of a process that worked for the stage, whatever it did before; 0 if unknown.
         reused: the checkpoint of an earlier attempt was taken over.
         counters: everything else the stage counted.
     """
@@ -40,6 +46,11 @@ class StageSummary:
     requests: int
     reused: bool = False
     counters: Mapping[str, int | float] = field(default_factory=dict)
+    bytes_written: int = 0
+    tasks: int = 0
+    slowest_task_seconds: float = 0.0
+    median_task_seconds: float = 0.0
+    peak_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,26 +149,46 @@ class RunSummary:
     def from_json(text: str | bytes) -> RunSummary:
         """Inverse of :meth:`to_json`; fields of later versions are left out."""
         raw: dict[str, Any] = json.loads(text)
-        stages = tuple(StageSummary(**s) for s in raw.pop("stages", ()))
+        fields = StageSummary.__dataclass_fields__
+        stages = tuple(StageSummary(**{k: v for k, v in s.items() if k in fields}) for s in raw.pop("stages", ()))
         estimate, notes = raw.pop("estimate", None), tuple(raw.pop("notes", ()))
         known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
         return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None, notes=notes)
 
 
+def costs_of(cost: StageCost) -> dict[str, int | float]:
+    """A stage's cost as its manifest holds it."""
+    return {
+        "seconds": cost.seconds,
+        "requests": cost.io.requests,
+        "bytes_read": cost.io.bytes_read,
+        "bytes_written": cost.io.bytes_written,
+        "tasks": len(cost.task_seconds),
+        "slowest_task_seconds": round(max(cost.task_seconds, default=0.0), 4),
+        "median_task_seconds": round(median(cost.task_seconds) if cost.task_seconds else 0.0, 4),
+        "peak_bytes": cost.peak_bytes,
+    }
+
+
 def stage_summary(
-    name: str, seconds: float, counters: Mapping[str, int | float], io: IoCount, *, reused: bool
+    name: str, costs: Mapping[str, int | float], counters: Mapping[str, int | float], *, reused: bool
 ) -> StageSummary:
-    """A stage's line from the counters its manifest holds."""
+    """A stage's line from the costs and counters that its manifest holds."""
     shown = {k: v for k, v in counters.items() if k not in ("rows_in", "rows_out", "pairs_in", "pairs_out")}
     return StageSummary(
         name,
-        round(seconds, 4),
+        round(float(costs["seconds"]), 4),
         int(counters.get("rows_in", 0)),
         int(counters.get("rows_out", 0)),
         int(counters.get("pairs_in", 0)),
         int(counters.get("pairs_out", 0)),
-        io.bytes_read,
-        io.requests,
+        int(costs["bytes_read"]),
+        int(costs["requests"]),
         reused,
         shown,
+        int(costs.get("bytes_written", 0)),
+        int(costs.get("tasks", 0)),
+        float(costs.get("slowest_task_seconds", 0.0)),
+        float(costs.get("median_task_seconds", 0.0)),
+        int(costs.get("peak_bytes", 0)),
     )

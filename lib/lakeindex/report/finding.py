@@ -1,0 +1,50 @@
+"""Find a run's report by where its folder is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeindex.errors import ObjectNotFoundError, UsageError
+from lakeindex.report.building import REPORT_FILE, build_report
+from lakeindex.report.model import RunReport
+from lakeindex.stages.context import storage_at
+from lakeindex.stages.upserting import SUMMARY_FILE
+
+_SUFFIX = ".lakeindex"
+
+
+def find_report(run: str) -> RunReport:
+    """The report of a run, as it was left, or made from what the run left.
+
+    Args:
+        run: a run's folder, ``TABLE.lakeindex/RUN``; or the root of run folders, whose newest finished run is meant.
+
+    Raises:
+        UsageError: there is no finished run.
+    """
+    run = run.rstrip("/") if "://" in run else str(Path(run).absolute())
+    root, _, name = run.rpartition("/")
+    at_run = f"{name}/{SUMMARY_FILE}"
+    if not root or not any(o.path == at_run for o in storage_at(root).list_folder(name).objects):
+        root, name = run, _newest(run)
+    try:
+        return RunReport.from_json(storage_at(root).read(f"{name}/{REPORT_FILE}"))
+    except (ObjectNotFoundError, ValueError, TypeError, KeyError):
+        return build_report(root, name, root.removesuffix(_SUFFIX))
+
+
+def _newest(root: str) -> str:
+    store = storage_at(root)
+    found = [
+        (one.modified_ms, folder)
+        for folder in store.list_folder("").folders
+        for one in store.list_folder(folder).objects
+        if one.path == f"{folder.rstrip('/')}/{SUMMARY_FILE}"
+    ]
+    if not found:
+        raise UsageError(
+            f"{root!r} is no run that has finished, and holds none",
+            culprit=root,
+            hint="name a run's folder, as TABLE.lakeindex/RUN, or the root of run folders, TABLE.lakeindex",
+        )
+    return max(found)[1].rstrip("/")

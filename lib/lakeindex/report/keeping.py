@@ -1,0 +1,33 @@
+"""Leave a run's report in its folder."""
+
+from __future__ import annotations
+
+from lakeindex.config import ReportFormat
+from lakeindex.report.building import PAGE_FILE, REPORT_FILE, build_report
+from lakeindex.stages.context import RunSpec, storage_at
+
+
+def keep_report(spec: RunSpec, default: ReportFormat) -> str | None:
+    """Write ``report.json`` and, if ``lakeindex.report`` asks for it, ``report.html`` into the folder of a finished run.
+
+    Args:
+        spec: the run.
+        default: what is written if the option is not given.
+
+    Returns:
+        What went wrong, None if nothing did: the batch is committed, and a report is no reason to call that a failure.
+    """
+    wanted = spec.config.report or default
+    if wanted is ReportFormat.NONE:
+        return None
+    try:
+        report = build_report(spec.checkpoints_uri, spec.run_id, spec.table_uri)
+        store = storage_at(spec.checkpoints_uri)
+        if wanted is ReportFormat.HTML:
+            from lakeindex.report.page import render_page
+
+            store.write(f"{spec.run_id}/{PAGE_FILE}", render_page(report).encode())
+        store.write(f"{spec.run_id}/{REPORT_FILE}", report.to_json().encode())
+    except Exception as error:  # noqa: BLE001 - whatever it is, see above
+        return f"the run's report could not be written: {type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,70 @@
+"""A report as one HTML page: no network, no scripts, light and dark."""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from lakeindex.report import charts
+from lakeindex.report.model import RunReport
+from lakeindex.report.text import human_bytes, human_count, printable
+from lakeindex.stages.summary import RunSummary
+
+_FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
+
+
+def render_page(report: RunReport) -> str:
+    """The page. Everything that comes from a table or a batch is escaped; the page forbids scripts and the network."""
+    drawn = {
+        "funnel": charts.funnel_chart(report),
+        "stages": charts.stages_chart(report),
+        "sizes": charts.sizes_chart(report.sizes),
+        "ranges": charts.ranges_chart(report.ranges) if report.ranges is not None else "",
+        "past": charts.past_chart(report, report.past) if report.past else "",
+    }
+    return _template().render(
+        report=report,
+        run=report.run,
+        outcome=outcome_of(report.run),
+        numbers=_numbers(report.run),
+        charts={name: Markup(printable(svg)) for name, svg in drawn.items()},  # noqa: S704 - pygal's own, escaped by it
+        version=version("lakeindex"),
+    )
+
+
+def outcome_of(run: RunSummary) -> str:
+    """How the run ended."""
+    if run.instant and not run.noop:
+        return f"committed {run.instant}"
+    return f"done before, in {run.instant}" if run.instant else "nothing committed"
+
+
+def _numbers(run: RunSummary) -> list[tuple[str, str]]:
+    shown = [("rows in", human_count(run.rows_in))]
+    shown += [(name, human_count(getattr(run, name))) for name in _FATES if getattr(run, name)]
+    shown += [
+        ("seconds", f"{run.seconds:.2f}"),
+        ("files written", human_count(run.files_created + run.files_rewritten)),
+    ]
+    return [*shown, ("written", human_bytes(run.bytes_written))]
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+    )
+    environment.filters |= {"count": human_count, "bytes": human_bytes}
+    return environment.from_string(files("lakeindex.report").joinpath("page.html.jinja").read_text("utf-8"))
+
+
+def _shown(value: Any) -> Any:
+    """Foreign texts without what could change how they are shown; markup as it is."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

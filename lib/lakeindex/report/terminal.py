@@ -1,0 +1,110 @@
+"""A report, or two side by side, for a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table as Grid
+
+from lakeindex.report.comparing import Compared, Comparison
+from lakeindex.report.model import RunReport
+from lakeindex.report.page import outcome_of
+from lakeindex.report.text import human_bytes, human_count, printable
+
+_BAR = 40
+
+
+def show_report(console: Console, report: RunReport) -> None:
+    """What stands out, the funnel, the stages, the files that took longest."""
+    run = report.run
+    console.print(f"[bold]{run.operation.lower()}[/bold] {_text(run.batch_id)}: {outcome_of(run)}, {run.seconds:.2f} s")
+    console.print(f"{_text(report.table)}, {report.index_type}, {report.finished_at}")
+    for sentence in report.advice:
+        console.print(f"[yellow]![/yellow] {_text(sentence)}")
+    console.print(_funnel(report))
+    console.print(_stages(report))
+    if report.false_positives is not None:
+        wrong = report.false_positives
+        console.print(
+            f"{human_count(wrong.probed)} pairs asked of filters: {wrong.expected:,.1f} false answers expected, "
+            f"{human_count(wrong.observed)} found"
+        )
+    if report.ranges is not None:
+        console.print(
+            f"ranges left {report.ranges.files_per_key:.2f} of {human_count(report.ranges.files)} files for a key"
+        )
+    if report.slowest:
+        console.print(_slowest(report))
+    if report.past:
+        seconds = sorted(one.seconds for one in report.past)
+        console.print(
+            f"the last {len(seconds)} runs took {seconds[0]:.2f} to {seconds[-1]:.2f} s, in the middle {seconds[len(seconds) // 2]:.2f} s"
+        )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def _funnel(report: RunReport) -> Grid:
+    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left"):
+        grid.add_column(justify=justify)
+    top = {unit: max((s.count for s in report.funnel if s.unit == unit), default=0) for unit in ("rows", "pairs")}
+    for step in report.funnel:
+        bar = ProgressBar(total=max(top[step.unit], 1), completed=step.count, width=_BAR)
+        grid.add_row(step.name, f"{human_count(step.count)} {step.unit}", bar)
+    return grid
+
+
+def _stages(report: RunReport) -> Grid:
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    names = ("stage", "seconds", "read", "written", "requests", "tasks", "slowest", "median", "peak memory")
+    for at, name in enumerate(names):
+        grid.add_column(name, justify="right" if at else "left")
+    for stage in report.run.stages:
+        grid.add_row(
+            stage.name + (" (taken over)" if stage.reused else ""),
+            f"{stage.seconds:.2f}",
+            human_bytes(stage.bytes_read),
+            human_bytes(stage.bytes_written),
+            human_count(stage.requests),
+            human_count(stage.tasks),
+            f"{stage.slowest_task_seconds:.2f} s",
+            f"{stage.median_task_seconds:.2f} s",
+            human_bytes(stage.peak_bytes) if stage.peak_bytes else "unknown",
+        )
+    return grid
+
+
+def _slowest(report: RunReport) -> Grid:
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for name in ("seconds", "size", "rows", "changed", "file", "why"):
+        grid.add_column(name, justify="left" if name in {"file", "why"} else "right", overflow="fold")
+    for one in report.slowest:
+        counts = (human_count(one.rows), human_count(one.changed))
+        grid.add_row(f"{one.seconds:.2f}", human_bytes(one.bytes), *counts, _text(one.path), _text(one.reason))
+    return grid
+
+
+def show_comparison(console: Console, found: Comparison) -> None:
+    """Both runs' figures; those that are nothing in both are left out."""
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for at, name in enumerate(("", _text(found.first), _text(found.second), "ratio")):
+        grid.add_column(name, justify="right" if at else "left", overflow="fold")
+    for one in found.figures:
+        if one.first or one.second:
+            ratio = "" if one.ratio is None else f"{one.ratio:.2f} x"
+            grid.add_row(one.name, _figure(one, one.first), _figure(one, one.second), ratio)
+    console.print(grid)
+
+
+def _figure(one: Compared, value: float | None) -> str:
+    if value is None:
+        return ""
+    if one.unit == "bytes":
+        return human_bytes(int(value))
+    if one.unit == "seconds":
+        return f"{value:.2f} s"
+    return f"{value:.4g}" if one.unit == "share" else human_count(int(value))
