@@ -272,11 +272,10 @@ def run(
     pairs = tuple(sorted((options or {}).items()))
     config = parse_options(pairs)
     run_id = run_id or run_id_of(batch_id)
-    root = checkpoints or default_checkpoints(uri)
     chosen = _runner(runner, config.parallelism, master, progress)
     spec = RunSpec(
         table_uri=_absolute(uri),
-        checkpoints_uri=_absolute(root),
+        checkpoints_uri=_absolute(checkpoints or default_checkpoints(uri)),
         run_id=run_id,
         batch_id=batch_id or run_id,
         operation=operation,
@@ -286,9 +285,9 @@ def run(
         force=force,
     )
     summary = run_batch(_with_inputs(spec, data, chosen), chosen)
-    problem = keep_report(spec, report)
+    notes = keep_report(spec, report)
     drop_old_runs(spec)
-    return summary if problem is None else replace(summary, notes=(*summary.notes, problem))
+    return replace(summary, notes=summary.notes + notes)
 
 
 def run_id_of(batch_id: str | None) -> str:

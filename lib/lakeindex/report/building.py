@@ -184,19 +184,18 @@ def _reason(row: dict[str, int]) -> str:
 
 
 def past_runs(store: Storage, run_id: str) -> tuple[PastRun, ...]:
-    """Earlier runs that still have a report, the newest first; what cannot be read is left out."""
-    found: list[tuple[int, str]] = []
-    for folder in store.list_folder("").folders:
-        name = folder.rstrip("/").rpartition("/")[2]
-        marks = (o for o in store.list_folder(name).objects if o.path == f"{name}/{REPORT_FILE}")
-        found.extend((mark.modified_ms, name) for mark in marks if name != run_id)
-    past = []
-    for _, name in sorted(found, reverse=True)[:_MOST_PAST]:
+    """Earlier runs, the newest first: the newest report that can be read, and what it says of those before it."""
+    reports = [one for one in store.list("") if one.path.count("/") == 1 and one.path.endswith(f"/{REPORT_FILE}")]
+    for one in sorted(reports, key=lambda one: -one.modified_ms):
+        if one.path == f"{run_id}/{REPORT_FILE}":
+            continue
         try:
-            past.append(_past_run(RunReport.from_json(store.read(f"{name}/{REPORT_FILE}"))))
+            newest = RunReport.from_json(store.read(one.path))
         except (LakeIndexError, ValueError, TypeError, KeyError):
             continue
-    return tuple(past)
+        past = (_past_run(newest), *newest.past)
+        return tuple(run for run in past if run.run_id != run_id)[:_MOST_PAST]
+    return ()
 
 
 def _past_run(report: RunReport) -> PastRun:

@@ -7,7 +7,7 @@ from lakeindex.report.building import PAGE_FILE, REPORT_FILE, build_report
 from lakeindex.stages.context import RunSpec, storage_at
 
 
-def keep_report(spec: RunSpec, default: ReportFormat) -> str | None:
+def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
     """Write ``report.json`` and, if ``lakeindex.report`` asks for it, ``report.html`` into the folder of a finished run.
 
     Args:
@@ -15,11 +15,11 @@ def keep_report(spec: RunSpec, default: ReportFormat) -> str | None:
         default: what is written if the option is not given.
 
     Returns:
-        What went wrong, None if nothing did: the batch is committed, and a report is no reason to call that a failure.
+        Notes on what went wrong, if anything did: the batch is committed, and a report is no reason to call that a failure.
     """
     wanted = spec.config.report or default
     if wanted is ReportFormat.NONE:
-        return None
+        return ()
     try:
         report = build_report(spec.checkpoints_uri, spec.run_id, spec.table_uri)
         store = storage_at(spec.checkpoints_uri)
@@ -29,5 +29,5 @@ def keep_report(spec: RunSpec, default: ReportFormat) -> str | None:
             store.write(f"{spec.run_id}/{PAGE_FILE}", render_page(report).encode())
         store.write(f"{spec.run_id}/{REPORT_FILE}", report.to_json().encode())
     except Exception as error:  # noqa: BLE001 - whatever it is, see above
-        return f"the run's report could not be written: {type(error).__name__}: {error}"
-    return None
+        return (f"the run's report could not be written: {type(error).__name__}: {error}",)
+    return ()

@@ -57,9 +57,8 @@ def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner) -> RunSummary 
         spec = with_tables_written(spec, runner)
     result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
     if isinstance(result, RunSummary):
-        problem = keep_report(spec, ReportFormat.HTML)
-        if problem is not None:
-            click.echo(problem, err=True)
+        for note in keep_report(spec, ReportFormat.HTML):
+            click.echo(note, err=True)
         drop_old_runs(spec)
     return result
 

@@ -113,6 +113,17 @@ def test_the_newest_run_of_a_root_and_no_run(tmp_path: Path):
         find_report(str(tmp_path / "nothing"))
 
 
+def test_past_runs_are_chained_and_bounded(tmp_path: Path):
+    table = new_table(tmp_path)
+    reports = [upserted(table, rows(n, 1, n + 1))[1] for n in range(13)]
+    assert [len(report.past) for report in reports] == [*range(11), 10, 10]
+    ids = [report.run.run_id for report in reports]
+    assert [one.run_id for one in reports[-1].past] == ids[-2:1:-1]
+    newest = Path(default_checkpoints(str(table))) / ids[-1] / "report.json"
+    newest.write_text("{")
+    assert [one.run_id for one in upserted(table, rows(0, 1, 99))[1].past] == ids[-2:1:-1]
+
+
 def test_a_report_that_cannot_be_written_is_no_failure(tmp_path: Path):
     table = new_table(tmp_path)
     (Path(default_checkpoints(str(table))) / "r" / "report.json" / "in the way").mkdir(parents=True)
