@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ os.environ.update(
     {
         "AIRFLOW_HOME": str(_HOME),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": "0123456789abcdef" * 4,
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(_HOME / "plugins"),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
@@ -51,3 +53,23 @@ def dags() -> dict[str, Any]:
     bag = DagBag(dag_folder=str(ROOT / "dags"))
     assert bag.import_errors == {}
     return dict(bag.dags)
+
+
+@pytest.fixture
+def api(airflow_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """GET from Airflow's API server as nobody, or as a user with a role."""
+    from airflow.api_fastapi.app import create_app, get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from fastapi.testclient import TestClient
+
+    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
+    with TestClient(create_app(apps="core")) as client:
+
+        def get(path: str, *roles: str | None) -> Any:
+            headers = {}
+            for role in roles:
+                token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role=role))
+                headers["Authorization"] = f"Bearer {token}"
+            return client.get(path, headers=headers)
+
+        yield get

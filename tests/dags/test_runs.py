@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -160,6 +161,17 @@ def test_a_single_run_that_fails_says_why(lake: Lake, jobs: Jobs, capfd: pytest.
     assert states(run)["stage_input"] == "failed"
     assert states(run)["merge_write"] == "upstream_failed"
     assert len(jobs.submitted) == 1
+
+
+def test_the_report_of_a_failed_run_says_why(lake: Lake, jobs: Jobs, api: Callable[..., Any]) -> None:
+    jobs.errors["index_lookup"] = [{"error": "TableCorruptError", "message": "<torn>", "exit_code": 4}]
+    (lake.folder / "in/a.csv").write_text("x")
+    run = lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv"})
+    assert states(run)["index_lookup"] == "failed"
+    page = api(f"/lakeindex/report/{run.dag_id}/{quote(run.run_id)}", "viewer")
+    assert page.status_code == 200
+    assert "index_lookup failed: TableCorruptError" in page.text
+    assert "&lt;torn&gt;" in page.text
 
 
 def asset_events(name: str) -> list[dict[str, Any]]:

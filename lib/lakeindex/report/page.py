@@ -27,7 +27,7 @@ def render_page(report: RunReport) -> str:
         "ranges": charts.ranges_chart(report.ranges) if report.ranges is not None else "",
         "past": charts.past_chart(report, report.past) if report.past else "",
     }
-    return _template().render(
+    return template("page.html.jinja").render(
         report=report,
         run=report.run,
         outcome=outcome_of(report.run),
@@ -55,14 +55,16 @@ def _numbers(run: RunSummary) -> list[tuple[str, str]]:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A template of this package. Every text is escaped, and shown as far as it can be."""
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda one: files("lakeindex.report").joinpath(one).read_text("utf-8")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_shown,
     )
     environment.filters |= {"count": human_count, "bytes": human_bytes}
-    return environment.from_string(files("lakeindex.report").joinpath("page.html.jinja").read_text("utf-8"))
+    return environment.get_template(name)
 
 
 def _shown(value: Any) -> Any:

@@ -1,0 +1,47 @@
+"""The report in Airflow's API server: found by its entry point, shown to who may see the run, to nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import lakeindex
+from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plugin import LakeIndexPlugin, page_of
+from lakeindex.api import default_checkpoints
+from tests.unit.cli.tables import new_table
+from tests.unit.report.test_report import rows
+
+DAG, RUN = "upsert_table", "manual__2026-11-21T00:00:00+00:00"
+
+
+def test_airflow_finds_the_plugin():
+    (found,) = [one for one in entry_points(group="airflow.plugins") if one.name == "lakeindex"]
+    assert found.load() is LakeIndexPlugin
+    (view,) = LakeIndexPlugin.external_views
+    assert view["href"] == "/lakeindex/report/{DAG_ID}/{RUN_ID}"
+
+
+def plan_of(table: Path, run_id: str) -> dict[str, Any]:
+    plan = RunPlan("t", str(table), default_checkpoints(str(table)), run_id, "b", ("in",), options=(("a", "b"),))
+    return plan.to_xcom()
+
+
+def test_the_page_of_a_plan(tmp_path: Path):
+    table = new_table(tmp_path)
+    run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
+    assert "What happened to the rows" in page_of(plan_of(table, run.run_id))
+    assert "The run has not finished" in page_of(plan_of(table, "other"))
+    assert "the first task has not finished" in page_of(None)
+
+
+def test_only_who_may_see_the_run_sees_its_report(api: Callable[..., Any]):
+    path = f"/lakeindex/report/{DAG}/{RUN}"
+    assert api(path).status_code == 401
+    assert api(path, None).status_code == 403
+    answer = api(path, "viewer")
+    assert answer.status_code == 200, answer.text
+    assert "the first task has not finished" in answer.text
+    assert "sandbox" in answer.headers["content-security-policy"]

@@ -1,0 +1,62 @@
+"""What is shown of a run that has not finished, or failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lakeindex
+from lakeindex.api import default_checkpoints
+from lakeindex.errors import QuarantineExceededError
+from lakeindex.report.progress import run_page
+from tests.unit.cli.tables import new_table
+from tests.unit.report.test_report import HOSTILE, rows
+
+
+def test_a_finished_run_is_its_report(tmp_path: Path):
+    table = new_table(tmp_path)
+    run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
+    assert "What happened to the rows" in run_page(default_checkpoints(str(table)), run.run_id, str(table))
+
+
+def test_a_run_that_nobody_has_begun():
+    assert "the first task has not finished" in run_page(None, "", "")
+
+
+def test_a_failed_run_shows_the_error_and_the_rows(tmp_path: Path):
+    table = new_table(tmp_path)
+    bad = rows(0, 30, 1).set_column(0, "id", pa.array([None] * 25 + [f"k{n}" for n in range(5)], pa.string()))
+    bad = bad.set_column(3, "val", pa.array([HOSTILE] * 30))
+    with pytest.raises(QuarantineExceededError) as raised:
+        lakeindex.open_table(str(table)).upsert(bad, run_id="r")
+    root = default_checkpoints(str(table))
+    failed = {
+        "error": "QuarantineExceededError",
+        "message": raised.value.message,
+        "culprit": raised.value.culprit,
+        "hint": raised.value.hint,
+        "transient": False,
+    }
+    (Path(root) / "r" / "stage_input.error.json").write_text(json.dumps(failed))
+    page = run_page(root, "r", str(table))
+    assert "stage_input failed: QuarantineExceededError" in page
+    assert "25 bad rows, 0 allowed" in page
+    assert "The first 20 of 25" in page
+    assert "alert(1)" in page
+    assert "<script" not in page
+
+
+def test_a_summary_that_is_none(tmp_path: Path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "summary.json").write_text('{"stages": []}')
+    assert "its report cannot be made" in run_page(str(tmp_path), "r", "t")
+
+
+def test_an_error_file_that_is_no_json(tmp_path: Path):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "merge_write.error.json").write_text("[1")
+    assert "merge_write.error.json cannot be read" in run_page(str(tmp_path), "r", "t")
+    assert "The run has not finished" in run_page(str(tmp_path), "other", "t")
