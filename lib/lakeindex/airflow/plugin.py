@@ -65,7 +65,7 @@ class LakeIndexPlugin(AirflowPlugin):
     """What the library adds to Airflow."""
 
     name = "lakeindex"
-    fastapi_apps = _Apps()  # type: ignore[assignment]  # a list for who reads it
+    fastapi_apps = _Apps()
     external_views = [  # noqa: RUF012 - Airflow's own way
         {
             "name": "Run report",
