@@ -12,7 +12,7 @@ import pygal
 from pygal.style import Style
 
 from lakeindex.report.model import PastRun, RangeMap, RunReport, SizeBin
-from lakeindex.report.text import human_bytes, human_count
+from lakeindex.report.text import human_count
 
 # pygal looks for plug-ins of its own by an import hook of the old kind, which warns at every import of the whole process
 sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "pygal"]
@@ -119,9 +119,7 @@ def sizes_chart(sizes: Sequence[SizeBin]) -> str:
 
 def _label(sizes: Sequence[SizeBin], at: int) -> str:
     below = sizes[at].below_bytes
-    if below is not None:
-        return f"< {human_bytes(below)}"
-    return f">= {human_bytes(sizes[at - 1].below_bytes or 0)}"
+    return f">= {(sizes[at - 1].below_bytes or 0) >> 20} MiB" if below is None else f"< {below >> 20} MiB"
 
 
 def ranges_chart(ranges: RangeMap) -> str:
