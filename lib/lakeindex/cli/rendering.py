@@ -49,10 +49,7 @@ def _grid(*columns: str, text: int = 1) -> Grid:
 
 def show_run(console: Console, run: RunSummary) -> None:
     """What an upsert or delete did to every row, and the funnel of its stages."""
-    done = f"committed {run.instant}" if run.instant and not run.noop else "nothing committed"
-    if run.noop and run.instant:
-        done = f"done before, in {run.instant}"
-    console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {done}")
+    console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {run.outcome}")
     fates = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
     counts = ", ".join(f"{_count(getattr(run, name))} {name}" for name in fates if getattr(run, name))
     console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}" if counts else ""))

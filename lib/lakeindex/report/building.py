@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -185,17 +183,22 @@ def _reason(row: dict[str, int]) -> str:
 
 def past_runs(store: Storage, run_id: str) -> tuple[PastRun, ...]:
     """Earlier runs, the newest first: the newest report that can be read, and what it says of those before it."""
-    reports = [one for one in store.list("") if one.path.count("/") == 1 and one.path.endswith(f"/{REPORT_FILE}")]
-    for one in sorted(reports, key=lambda one: -one.modified_ms):
-        if one.path == f"{run_id}/{REPORT_FILE}":
+    for earlier in runs_with(store, REPORT_FILE):
+        if earlier == run_id:
             continue
         try:
-            newest = RunReport.from_json(store.read(one.path))
+            newest = RunReport.from_json(store.read(f"{earlier}/{REPORT_FILE}"))
         except (LakeIndexError, ValueError, TypeError, KeyError):
             continue
         past = (_past_run(newest), *newest.past)
         return tuple(run for run in past if run.run_id != run_id)[:_MOST_PAST]
     return ()
+
+
+def runs_with(store: Storage, name: str) -> list[str]:
+    """Runs whose folder holds a file of this name, the one written last first."""
+    files = [one for one in store.list("") if one.path.count("/") == 1 and one.path.endswith(f"/{name}")]
+    return [one.path.partition("/")[0] for one in sorted(files, key=lambda one: (-one.modified_ms, one.path))]
 
 
 def _past_run(report: RunReport) -> PastRun:
@@ -220,8 +223,3 @@ def pairs_kept(run: RunSummary) -> float | None:
         return None
     last = stages.get(Stage.BLOOM_CHECK, lookup)
     return last.pairs_out / lookup.pairs_in
-
-
-def median_seconds(past: Sequence[PastRun]) -> float | None:
-    """Of earlier runs."""
-    return statistics.median(one.seconds for one in past) if past else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
-from lakeindex.report.building import REPORT_FILE, build_report
+from lakeindex.report.building import REPORT_FILE, build_report, runs_with
 from lakeindex.report.model import RunReport
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.upserting import SUMMARY_FILE
@@ -34,17 +34,11 @@ def find_report(run: str) -> RunReport:
 
 
 def _newest(root: str) -> str:
-    store = storage_at(root)
-    found = [
-        (one.modified_ms, folder)
-        for folder in store.list_folder("").folders
-        for one in store.list_folder(folder).objects
-        if one.path == f"{folder.rstrip('/')}/{SUMMARY_FILE}"
-    ]
+    found = runs_with(storage_at(root), SUMMARY_FILE)
     if not found:
         raise UsageError(
             f"{root!r} is no run that has finished, and holds none",
             culprit=root,
             hint="name a run's folder, as TABLE.lakeindex/RUN, or the root of run folders, TABLE.lakeindex",
         )
-    return max(found)[1].rstrip("/")
+    return found[0]

@@ -28,6 +28,6 @@ def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
 
             store.write(f"{spec.run_id}/{PAGE_FILE}", render_page(report).encode())
         store.write(f"{spec.run_id}/{REPORT_FILE}", report.to_json().encode())
-    except Exception as error:  # noqa: BLE001 - whatever it is, see above
+    except Exception as error:  # noqa: BLE001 - whatever it is: the batch is committed, and a report no reason to say otherwise
         return (f"the run's report could not be written: {type(error).__name__}: {error}",)
     return ()

@@ -30,18 +30,10 @@ def render_page(report: RunReport) -> str:
     return template("page.html.jinja").render(
         report=report,
         run=report.run,
-        outcome=outcome_of(report.run),
         numbers=_numbers(report.run),
-        charts={name: Markup(printable(svg)) for name, svg in drawn.items()},  # noqa: S704 - pygal's own, escaped by it
+        charts={name: Markup(printable(svg)) for name, svg in drawn.items()},  # noqa: S704 - drawn by pygal, which escapes texts
         version=version("lakeindex"),
     )
-
-
-def outcome_of(run: RunSummary) -> str:
-    """How the run ended."""
-    if run.instant and not run.noop:
-        return f"committed {run.instant}"
-    return f"done before, in {run.instant}" if run.instant else "nothing committed"
 
 
 def _numbers(run: RunSummary) -> list[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from rich.console import Console
 from rich.markup import escape
 from rich.progress_bar import ProgressBar
@@ -9,7 +11,6 @@ from rich.table import Table as Grid
 
 from lakeindex.report.comparing import Compared, Comparison
 from lakeindex.report.model import RunReport
-from lakeindex.report.page import outcome_of
 from lakeindex.report.text import human_bytes, human_count, printable
 
 _BAR = 40
@@ -18,7 +19,7 @@ _BAR = 40
 def show_report(console: Console, report: RunReport) -> None:
     """What stands out, the funnel, the stages, the files that took longest."""
     run = report.run
-    console.print(f"[bold]{run.operation.lower()}[/bold] {_text(run.batch_id)}: {outcome_of(run)}, {run.seconds:.2f} s")
+    console.print(f"[bold]{run.operation.lower()}[/bold] {_text(run.batch_id)}: {run.outcome}, {run.seconds:.2f} s")
     console.print(f"{_text(report.table)}, {report.index_type}, {report.finished_at}")
     for sentence in report.advice:
         console.print(f"[yellow]![/yellow] {_text(sentence)}")
@@ -37,9 +38,9 @@ def show_report(console: Console, report: RunReport) -> None:
     if report.slowest:
         console.print(_slowest(report))
     if report.past:
-        seconds = sorted(one.seconds for one in report.past)
+        seconds = [one.seconds for one in report.past]
         console.print(
-            f"the last {len(seconds)} runs took {seconds[0]:.2f} to {seconds[-1]:.2f} s, in the middle {seconds[len(seconds) // 2]:.2f} s"
+            f"the last {len(seconds)} runs took {min(seconds):.2f} to {max(seconds):.2f} s, in the middle {median(seconds):.2f} s"
         )
 
 

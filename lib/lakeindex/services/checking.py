@@ -112,9 +112,9 @@ def _check_rows(
             )
             for file in files
         ]
-        found = run_tasks(runner, check_file, tasks, "check: base files").values
+        found = run_tasks(runner, check_file, tasks, "check: base files")
         unique = [_unique_task(table, scope, group, hashes) for group in _groups(files, scope)]
-        doubled = run_tasks(runner, check_unique, unique, "check: one live row a key").values
+        doubled = run_tasks(runner, check_unique, unique, "check: one live row a key")
     return (keys.findings, Findings(homes), *found, *doubled)
 
 

@@ -235,7 +235,7 @@ def _read(scope: Scope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
         GetTask(scope.table.uri, keys, tuple(asks[i] for i in numbers), inner, scope.config)
         for numbers in pack(costs, runner.slots * 2)
     ]
-    parts = run_tasks(runner, get_from_files, tasks, "get: read the files that can hold the keys").values
+    parts = run_tasks(runner, get_from_files, tasks, "get: read the files that can hold the keys")
     found = np.concatenate([np.zeros(0, np.int64), *(part.found for part in parts)])
     rows = pa.concat_tables([inner.empty_table(), *(part.rows for part in parts)])
     places = rows.append_column(_ORDER, pa.array(found)).select([_ORDER, PARTITION_PATH])

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, PendingInstantError, TableCorruptError, WriteConflictError
-from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
 from lakeindex.format.file_names import write_token
 from lakeindex.hashing.row_digest import sum_of
 from lakeindex.index.bucket import bucket_of, file_id_of, groups_by_bucket
@@ -20,6 +20,7 @@ from lakeindex.services.results import JsonResult
 from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.context import TableFacts
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.stages.written import new_file_stat
 from lakeindex.table.attempts import run_folder
 from lakeindex.table.commit import (
     ExpectedFile,
@@ -261,7 +262,7 @@ class Rescale:
             [tuple(tasks[i] for i in one) for one in packs],
             "rescale: split base files by bucket",
         )
-        return tuple(sorted((one for result in work.values for one in result), key=lambda one: one.old))
+        return tuple(sorted((one for result in work for one in result), key=lambda one: one.old))
 
     def _build(
         self, identity: RunIdentity, split: Sequence[SplitFile], files: Sequence[BaseFile]
@@ -287,13 +288,16 @@ class Rescale:
             [tuple(tasks[i] for i in one) for one in packs],
             "rescale: write the new base files",
         )
-        by_path = {one.file.path: one for result in work.values for one in result}
+        by_path = {one.file.path: one for result in work for one in result}
         return tuple(by_path[file.path] for file in files)
 
     def _publish(self, session: WriteSession, snapshot: Snapshot, built: Sequence[BuiltFile], started: float) -> str:
         stats: dict[str, tuple[WriteStat, ...]] = {}
         for one in built:
-            stats[one.file.partition_path] = (*stats.get(one.file.partition_path, ()), _write_stat(one))
+            stats[one.file.partition_path] = (
+                *stats.get(one.file.partition_path, ()),
+                new_file_stat(one.file, one.digest.rows),
+            )
         commit = CommitMetadata(
             stats,
             OPERATION,
@@ -325,17 +329,3 @@ def _refuse_clustered(files: Sequence[BaseFile], snapshot: Snapshot) -> None:
                 culprit=file.path,
                 hint="let the clustering finish, or roll it back with Hudi, then rescale again",
             )
-
-
-def _write_stat(built: BuiltFile) -> WriteStat:
-    file = built.file
-    return WriteStat(
-        file_id=file.file_id,
-        path=file.path,
-        partition_path=file.partition_path,
-        prev_commit=NO_PREVIOUS,
-        num_writes=built.digest.rows,
-        num_inserts=built.digest.rows,
-        total_write_bytes=file.size_bytes,
-        file_size_bytes=file.size_bytes,
-    )

@@ -99,7 +99,7 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
         tasks.append(ProbeTask(spec, mine, used, f"{attempt}/candidates/{n:05d}.parquet"))
     filters = sum(_FILTER_BYTES * p.file.rows for p in probes)
     near = for_work(runner, filters + sum(part.bytes for part in staged.parts("staged")), spec.config)
-    results = run_tasks(near, probe_filters, tasks, "bloom check: probe filters").values
+    results = run_tasks(near, probe_filters, tasks, "bloom check: probe filters")
     mended = {entry.path: entry for r in results for entry in r.mended}
     cache.keep_facts(mended.values(), {p.file.filter_from for p in probes if p.file.file.path in mended})
     return Manifest(

@@ -168,7 +168,7 @@ def _ask(
             if files
         ]
         near = for_work(runner, _KEYS_SHARE * staged_bytes + _FILE_BYTES * len(files), spec.config)
-        slices = run_tasks(near, prune_chunks, tasks, "index lookup: prune files by key range").values
+        slices = run_tasks(near, prune_chunks, tasks, "index lookup: prune files by key range")
         return _Answer({"ranges": tuple(r.part for r in slices)}, sum(r.pairs_kept for r in slices), {})
     store = None
     if isinstance(index, StoredIndex):
@@ -193,11 +193,7 @@ def _ask(
     ]
     here = index.traits.in_process
     title = f"index lookup: ask {facts.index_type}"
-    found = (
-        tuple(locate_chunks(task) for task in locates)
-        if here
-        else run_tasks(runner, locate_chunks, locates, title).values
-    )
+    found = tuple(locate_chunks(task) for task in locates) if here else run_tasks(runner, locate_chunks, locates, title)
     counters = {"keys_unknown": sum(r.unknown for r in found)}
     tables = {"candidates": tuple(r.part for r in found), "searched": tuple(r.searched for r in found)}
     return _Answer(tables, sum(r.pairs for r in found), counters)
@@ -236,7 +232,7 @@ def _with_footers(
     missing = [f for f in files if f.path not in known]
     tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, runner.slots)]
     near = for_work(runner, _FOOTER_BYTES * len(missing), spec.config)
-    results = run_tasks(near, read_footers, tasks, "index lookup: read footers").values
+    results = run_tasks(near, read_footers, tasks, "index lookup: read footers")
     kept = [entry for result in results for entry in result.kept]
     where = cache.keep_facts(kept) if cache is not None else None
     paths = {entry.path for entry in kept} if where is not None else set()

@@ -294,7 +294,7 @@ class IndexSession:
             KeysTask(self._spec, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
             for n, numbers in enumerate(packs)
         ]
-        return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover").values
+        return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover")
 
     def _put(self, delta: Delta, parts: Sequence[Part], completed: Completed, view: LogView) -> None:
         task = DeltaTask(self._spec, self._facts, delta, tuple(parts), completed, view)

@@ -59,7 +59,7 @@ def look_again(looked: LookAgain, chunks: Sequence[Chunk], runner: Runner, folde
         for n, numbers in enumerate(packs)
     ]
     title = "verify keys: look for keys that are not where the index says"
-    return run_tasks(runner, search_missed, tasks, title).values
+    return run_tasks(runner, search_missed, tasks, title)
 
 
 def search_missed(task: AgainTask) -> Part:

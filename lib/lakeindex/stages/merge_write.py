@@ -216,7 +216,7 @@ class _Merge:
         tasks = self._write_tasks(plan)
         costs = [float(_OPEN_COST + (t.old.size_bytes if t.old is not None else 0)) for t in tasks]
         packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, self._runner.slots * 3)]
-        results = run_tasks(self._runner, write_files, packs, "merge write: rewrite and create base files").values
+        results = run_tasks(self._runner, write_files, packs, "merge write: rewrite and create base files")
         written = {one.file.path: one for result in results for one in result}
         return tuple(written[t.new.path] for t in tasks), tags, found
 

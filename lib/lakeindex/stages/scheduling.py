@@ -47,13 +47,6 @@ class TaskOutcome(Generic[R]):
     cost: StageCost
 
 
-@dataclass(frozen=True, slots=True)
-class Work(Generic[R]):
-    """Results of all tasks of one map, in task order."""
-
-    values: tuple[R, ...]
-
-
 _meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
@@ -82,14 +75,14 @@ def do_task(function: Callable[[T], R], task: T, share: int | None = None) -> Ta
     return TaskOutcome(value, meter.cost(time.perf_counter() - started))
 
 
-def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> Work[R]:
-    """Map a task function over tasks and add up the costs; the driver's meter gets them too."""
+def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> tuple[R, ...]:
+    """Map a task function over tasks: results in task order; what they cost is added to the driver's meter."""
     share = current_bound() // runner.slots
     outcomes: list[TaskOutcome[R]] = runner.map(partial(do_task, function, share=share), tasks, title) if tasks else []
     driver = _meter.get()
     if driver is not None:
         driver.add_tasks([outcome.cost for outcome in outcomes])
-    return Work(tuple(outcome.value for outcome in outcomes))
+    return tuple(outcome.value for outcome in outcomes)
 
 
 def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:

@@ -122,13 +122,13 @@ def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split]
     tasks = [KeyTask(spec, facts, s, i, scatter, folder) for i, s in enumerate(splits)]
     results: tuple[Staged, ...] = ()
     if len(tasks) == 1 and scatter.buckets == 1:
-        done = run_tasks(runner, key_and_sort, tasks, "stage input: key, combine, sort").values
+        done = run_tasks(runner, key_and_sort, tasks, "stage input: key, combine, sort")
         keyed, results = tuple(k for k, _ in done), tuple(r for _, r in done)
     else:
-        keyed = run_tasks(runner, key_split, tasks, "stage input: keys, partitions, quarantine").values
+        keyed = run_tasks(runner, key_split, tasks, "stage input: keys, partitions, quarantine")
     pieces = [piece for result in keyed for piece in result.pieces]
     sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, most, folder)
-    results += run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort").values
+    results += run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
     manifest = _manifest(spec, keyed, results, basis, digest, folder)
     store = run_folder(spec).store
     for path in sorted({piece.path for piece in pieces}):

@@ -125,6 +125,13 @@ class RunSummary:
     notes: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
+    @property
+    def outcome(self) -> str:
+        """How the run ended, in words."""
+        if self.instant and not self.noop:
+            return f"committed {self.instant}"
+        return f"done before, in {self.instant}" if self.instant else "nothing committed"
+
     def check_identity(self) -> None:
         """Every row of the input has exactly one fate.
 

@@ -118,7 +118,7 @@ def tag_batch(
         parts = tuple(locations[i] for i in needed)
         tasks.append(TagTask(spec, facts, mine, parts, f"{folder}/inserts/{n:05d}.parquet"))
     near = for_work(runner, sum({c.part.path: c.part.bytes for c in chunks}.values()), spec.config)
-    results = run_tasks(near, tag_chunks, tasks, "merge write: tag inserts").values
+    results = run_tasks(near, tag_chunks, tasks, "merge write: tag inserts")
     new_rows = [NewRows(c, p, home, rows, r.part) for r in results for c, p, home, rows in r.lines]
     return Tags(
         tuple(sorted(new_rows, key=lambda n: n.key)),

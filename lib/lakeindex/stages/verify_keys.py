@@ -133,7 +133,7 @@ def _verify(
         {c.part.path: c.part.bytes for c in chunks}.values()
     )
     near = for_work(runner, size, spec.config)
-    return run_tasks(near, verify_files, tasks, "verify keys: exact match in the key column").values
+    return run_tasks(near, verify_files, tasks, "verify keys: exact match in the key column")
 
 
 def _manifest(

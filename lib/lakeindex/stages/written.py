@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lakeindex.errors import InvariantError
 from lakeindex.format.commit_metadata import NO_PREVIOUS, WriteStat
+from lakeindex.model import BaseFile
 from lakeindex.pipeline import WRITTEN, Stage
 from lakeindex.stages.checkpoints import Manifest, RunFolder, table_of
 from lakeindex.stages.file_writing import WrittenFile
@@ -38,19 +40,28 @@ def check_counts(written: Sequence[WrittenFile], summary: RunSummary) -> None:
 
 def write_stat(written: WrittenFile) -> WriteStat:
     """What the commit says of a file."""
-    file = written.file
+    old = written.old
+    return replace(
+        new_file_stat(written.file, written.rows),
+        prev_commit=old.instant_time if old is not None else NO_PREVIOUS,
+        num_deletes=written.removed,
+        num_update_writes=written.updates,
+        num_inserts=written.inserts,
+        prev_base_file=old.name if old is not None else None,
+    )
+
+
+def new_file_stat(file: BaseFile, rows: int) -> WriteStat:
+    """What a commit says of a new file group, all of whose rows are inserts."""
     return WriteStat(
         file_id=file.file_id,
         path=file.path,
         partition_path=file.partition_path,
-        prev_commit=written.old.instant_time if written.old is not None else NO_PREVIOUS,
-        num_writes=written.rows,
-        num_deletes=written.removed,
-        num_update_writes=written.updates,
-        num_inserts=written.inserts,
+        prev_commit=NO_PREVIOUS,
+        num_writes=rows,
+        num_inserts=rows,
         total_write_bytes=file.size_bytes,
         file_size_bytes=file.size_bytes,
-        prev_base_file=written.old.name if written.old is not None else None,
     )
 
 
