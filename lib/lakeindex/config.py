@@ -123,6 +123,8 @@ class WriteConfig:
     memory: int | None = None
     driver_bytes: int = 64 * 2**20
     keep_runs: int = 10
+    cleaner_commits: int = 10
+    archive_commits: int = 20
     report: ReportFormat | None = None
     index_max_deltas: int = 10
     record_min_shards: int = 10
@@ -449,6 +451,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "1 .. 100000", "The same as of Hudi 1.1."),
     Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
+    Option("hoodie.cleaner.commits.retained", "cleaner_commits", _whole(1), "commits, 1 or more",
+           "`clean`: commits whose base files stay readable."),
+    Option("hoodie.keep.min.commits", "archive_commits", _whole(1), "commits, 1 or more",
+           "`archive`: commits that stay on the timeline; not fewer than cleaning keeps."),
     Option("lakeindex.report", "report", _one_of(ReportFormat), "html, json or none",
            "What a run leaves of its report in its folder: report.json, and report.html beside it. Default: json in Python, else html."),
 )

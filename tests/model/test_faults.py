@@ -7,7 +7,11 @@ from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import parse_commit_metadata
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.storage.memory import Fault, MemoryStorage
+from lakeindex.table.archived_entries import entry_key
+from lakeindex.table.archiving import archive_table
+from lakeindex.table.cleaning import clean_table
 from lakeindex.table.handle import Table
+from lakeindex.table.log_files import read_avro_records
 from lakeindex.table.metadata_table import METADATA_FOLDERS
 from lakeindex.table.rollback import rollback_instant
 from lakeindex.table.sweep import sweep_strays
@@ -22,6 +26,7 @@ from tests.model.world import (
     Batch,
     PlainClock,
     check_table,
+    file_id,
     initial_objects,
     live_rows,
     make_host,
@@ -166,7 +171,61 @@ RESCALE = Operation("rescale", prepare_buckets, lambda store: write_buckets(stor
 UNDO = Operation("rollback of a rescaling", rescaled_table, roll_back_newest, check_rescaling_rolled_back)
 
 
-@pytest.mark.parametrize("operation", [UPSERT, ROLLBACK, DROP, SWEEP, RESCALE, UNDO], ids=lambda one: one.name)
+def table_with_history() -> dict[str, bytes]:
+    """Four commits, and a file group that is rewritten by each."""
+    store = MemoryStorage()
+    store.restore(prepare())
+    for number in range(3):
+        upsert(store, Batch(f"h{number}", {"a1": str(number)}), host())
+    return store.snapshot()
+
+
+HISTORY = [Batch(f"h{number}", {"a1": str(number)}) for number in range(3)]
+
+
+def check_cleaned(store: MemoryStorage) -> None:
+    """Nothing pending, only what two commits need; and the table goes on."""
+    timeline = Table.open(store).load_timeline()
+    assert not timeline.pending
+    assert len([path for path in store.snapshot() if path.startswith(f"p/{file_id(0)}_")]) == 3
+    tidied(store)
+    check_table(store, [*HISTORY, JANITOR], BASE, {})
+
+
+def check_archived(store: MemoryStorage) -> None:
+    """One entry in the archive for each instant that went; the table goes on, and the batches are still known."""
+    timeline = Table.open(store).load_timeline()
+    assert not timeline.pending
+    assert len(timeline.completed_writes) == 2
+    logs = [path for path in store.snapshot() if "/archived/" in path]
+    entries = [entry_key(one) for path in logs for one in read_avro_records(store.read(path), path)]
+    done = [key for key in entries if key is not None]
+    assert len(done) == len(set(done)) == 2
+    before = live_rows(store)
+    for batch in HISTORY:
+        upsert(store, batch, host("again"))
+    assert live_rows(store) == before
+    upsert(store, JANITOR, host("janitor"))
+    assert live_rows(store) == before | {"zz": ["janitor"]}
+
+
+CLEAN = Operation(
+    "clean",
+    table_with_history,
+    lambda store: clean_table(Table.open(store), 2, CONFIG, host=host()),
+    check_cleaned,
+)
+ARCHIVE = Operation(
+    "archive",
+    table_with_history,
+    lambda store: archive_table(Table.open(store), 2, CONFIG, host=host()),
+    check_archived,
+)
+
+
+@pytest.mark.parametrize(
+    "operation", [UPSERT, ROLLBACK, DROP, SWEEP, RESCALE, UNDO, CLEAN, ARCHIVE], ids=lambda one: one.name
+)
 def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
     report = fail_every_call(operation)
     assert report.histories >= report.calls

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
-from lakeindex.format.instants import COMMIT, REPLACE_COMMIT, ROLLBACK, completed_name, inflight_name, requested_name
+from lakeindex.format.instants import CLEAN, COMMIT, REPLACE_COMMIT, ROLLBACK, completed_name, inflight_name, requested_name
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.model import BaseFile, InstantState
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.attempts import RunIdentity
+from lakeindex.table.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
 from lakeindex.table.commit import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
 from lakeindex.table.sweep import find_strays
 from lakeindex.table.timeline import Timeline
-from lakeindex.table.undo import OWN_SYNC_MARKER
 
 PARTITION = "p"
 FIRST = "20251231000000000"
@@ -301,10 +301,22 @@ def _check_rows(store: MemoryStorage, written: Sequence[Rows], base: Rows) -> No
     assert not wrong, f"lost updates: {wrong}"
 
 
+def _cleaned(store: MemoryStorage) -> frozenset[str]:
+    """Paths of the files that completed cleans deleted."""
+    timeline = Timeline.load(store)
+    cleans = (timeline.path(one) for one in timeline.completed if one.action == CLEAN)
+    found = (parse_clean_metadata(store.read(path), path).deleted for path in cleans)
+    return frozenset(f"{part}/{name}" for deleted in found for part, names in deleted.items() for name in names)
+
+
 def _check_files(store: MemoryStorage, commits: Mapping[str, CommitMetadata]) -> None:
     objects = store.snapshot()
     named = {stat.path: stat.file_size_bytes for metadata in commits.values() for stat in metadata.stats()}
+    cleaned = _cleaned(store)
     for path, size in named.items():
+        if path in cleaned:
+            assert path not in objects, f"{path} was cleaned and is there"
+            continue
         assert path in objects, f"{path} is committed and gone"
         assert len(objects[path]) == size, f"{path} is torn"
     strays = find_strays(Table.open(store))

@@ -12,6 +12,7 @@ from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
 from lakeindex.cli.indexing import index
 from lakeindex.cli.looking import check, history, inspect, read
+from lakeindex.cli.maintaining import archive, clean
 from lakeindex.cli.reporting import compare, report
 from lakeindex.cli.rescaling import rescale
 from lakeindex.cli.rolling_back import rollback
@@ -32,6 +33,6 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
-    *(rollback, rescale, index, options),
+    *(rollback, clean, archive, rescale, index, options),
 ):
     main.add_command(_command)

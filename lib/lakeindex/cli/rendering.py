@@ -13,6 +13,7 @@ from lakeindex.report.text import human_bytes
 if TYPE_CHECKING:
     from lakeindex.services.advising import Advice
     from lakeindex.services.check_report import CheckReport
+    from lakeindex.services.cleaning import ArchiveSummary, CleanSummary
     from lakeindex.services.creating import CreatedTable
     from lakeindex.services.getting import GetResult
     from lakeindex.services.history import HistoryEntry, TableHistory
@@ -280,3 +281,41 @@ def show_rollback(console: Console, summary: RollbackSummary) -> None:
         + (f" with {summary.rollback_instant}" if summary.rollback_instant else "")
         + f"; {_count(len(summary.files_deleted))} files deleted; the newest commit is {summary.last_commit or 'none'}"
     )
+
+
+def show_clean(console: Console, summary: CleanSummary) -> None:
+    """What a clean deleted."""
+    for instant in summary.finished:
+        console.print(f"finished clean {instant}, which somebody had left")
+    what = f"{_count(len(summary.files))} files, {human_bytes(summary.bytes)}"
+    if summary.dry_run:
+        console.print(f"would delete {what}")
+        for path in summary.files[:_SHOWN_ROWS]:
+            console.print(f"  {escape(path)}")
+    elif summary.instant is not None:
+        console.print(f"clean {summary.instant} deleted {what}")
+    else:
+        console.print("nothing to delete")
+    if summary.kept_for_savepoints:
+        console.print(f"{_count(summary.kept_for_savepoints)} files stay because a savepoint names them")
+    console.print(f"the last {summary.keep_commits} commits can be read" + _since(summary.earliest_retained))
+
+
+def show_archive(console: Console, summary: ArchiveSummary) -> None:
+    """What left the timeline."""
+    for path in summary.strays:
+        console.print(f"deleted stray {escape(path)}")
+    count = _count(len(summary.instants))
+    if not summary.instants:
+        console.print("nothing to archive")
+    elif summary.dry_run:
+        console.print(f"would archive {count} instants, {summary.instants[0].time} to {summary.instants[-1].time}")
+    else:
+        console.print(f"archived {count} instants" + (f" in {', '.join(summary.logs)}" if summary.logs else ""))
+    if summary.held_by is not None:
+        console.print(f"[yellow]![/yellow] what is newer stays because of {escape(summary.held_by)}")
+    console.print(f"the timeline begins with {summary.first_commit or 'nothing'}")
+
+
+def _since(earliest: str | None) -> str:
+    return f", from {earliest} on" if earliest is not None else "; the timeline has no more"

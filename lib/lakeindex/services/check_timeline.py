@@ -14,6 +14,7 @@ from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
 from lakeindex.services.check_report import Broken, Checked, Findings, Violation
 from lakeindex.services.opening import Commits, in_parallel, written_slices
+from lakeindex.table.archiving import in_newest_log
 from lakeindex.table.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
@@ -43,7 +44,11 @@ class CheckedTimeline:
 def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
     """Check every instant of the active timeline."""
     readable: list[tuple[Instant, CommitMetadata]] = []
-    violations: list[Violation] = [*_strange_names(table, timeline), *_incomplete(timeline), *_collisions(timeline)]
+    violations: list[Violation] = [
+        *_strange_names(table, timeline),
+        *_incomplete(table, timeline),
+        *_collisions(timeline),
+    ]
     for instant, content in zip(
         timeline.completed, in_parallel(lambda one: _content(table, timeline, one), timeline.completed), strict=True
     ):
@@ -67,13 +72,18 @@ def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
             yield Violation(Broken.TIMELINE, one.path, f"{one.path} looks like an instant and is none", "move it away")
 
 
-def _incomplete(timeline: Timeline) -> Iterator[Violation]:
-    """Completed instants whose requested file is gone: Hudi's archiver and rollbacks stumble over them."""
+def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:
+    """Completed instants whose requested file is gone: Hudi's archiver and rollbacks stumble over them.
+
+    One that is archived already is none of them: whoever archived it was killed, and the next archiving deletes the rest.
+    """
     requested = {(one.time, one.action) for one in timeline.files if one.state is InstantState.REQUESTED}
     aliases = {done: action for action, done in instants.COMPLETED_ACTION.items()}
     for one in timeline.completed:
         names = {(one.time, one.action), (one.time, aliases.get(one.action, one.action))}
         if one.action not in _WITHOUT_REQUESTED and not names & requested:
+            if (one.time, one.action) in in_newest_log(table):
+                continue
             path = timeline.path(one)
             yield Violation(
                 Broken.TIMELINE,

@@ -1,6 +1,6 @@
 """Timeline files that are Avro containers: rollback, clean, savepoint, requested replace, and v8/v9 commits.
 
-What we write (the two rollback files, the requested replace) uses the schemas of :mod:`lakeindex.table.avro_schemas`;
+What we write (the files of rollbacks and cleans, the requested replace) uses the schemas of :mod:`lakeindex.table.avro_schemas`;
 what we read is decoded by the writer's own schema, so that newer releases may add fields.
 """
 
@@ -18,12 +18,20 @@ from fastavro.schema import SchemaParseException
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json
-from lakeindex.table.avro_schemas import REQUESTED_REPLACE, ROLLBACK_METADATA, ROLLBACK_PLAN
+from lakeindex.table.avro_schemas import (
+    CLEAN_METADATA,
+    CLEANER_PLAN,
+    REQUESTED_REPLACE,
+    ROLLBACK_METADATA,
+    ROLLBACK_PLAN,
+)
 
 AVRO_MAGIC: Final = b"Obj\x01"
+OWN_SYNC_MARKER: Final = b"lakeindex-sync-1"
+"""Ends the Avro blocks that we write: tells our plans from Hudi's."""
 
 # Everything fastavro lets through on damaged bytes.
-_DECODE_ERRORS: Final = (
+DECODE_ERRORS: Final = (
     ValueError,
     EOFError,
     IndexError,
@@ -37,6 +45,8 @@ _DECODE_ERRORS: Final = (
     zlib.error,
     SchemaParseException,
 )
+
+_CLEAN_VERSION: Final = 2
 
 _T = TypeVar("_T")
 Record = Mapping[str, Any]
@@ -100,12 +110,16 @@ class CleanMetadata:
         policy: cleaning policy of the first partition, if any.
         earliest_retained: earliest instant whose files stay, empty if none is named.
         deleted: partition path -> names of the deleted files.
+        last_completed: newest completed write when it was planned.
+        millis: how long it took.
     """
 
     start_time: str
     policy: str | None
     earliest_retained: str
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    last_completed: str = ""
+    millis: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +129,14 @@ class CleanPlan:
     Attributes:
         policy: cleaning policy.
         files: partition path -> locations of the files to delete.
+        earliest: earliest instant to retain, its time and action; None if the policy names none.
+        last_completed: newest completed write when it was planned.
     """
 
     policy: str
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    earliest: tuple[str, str] | None = None
+    last_completed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +262,59 @@ def parse_requested_replace(data: bytes, source: str) -> RequestedReplace:
     return _parse(data, source, build)
 
 
+def format_clean_plan(plan: CleanPlan) -> bytes:
+    """Bytes of ``<instant>.clean.requested`` (and of its inflight file), as Hudi's version 2 of the plan."""
+    earliest = None
+    if plan.earliest is not None:
+        earliest = {"timestamp": plan.earliest[0], "action": plan.earliest[1], "state": "COMPLETED"}
+    files = {
+        partition: [{"filePath": location, "isBootstrapBaseFile": False} for location in locations]
+        for partition, locations in plan.files.items()
+    }
+    return _encode(
+        CLEANER_PLAN,
+        {
+            "earliestInstantToRetain": earliest,
+            "lastCompletedCommitTimestamp": plan.last_completed,
+            "policy": plan.policy,
+            "filesToBeDeletedPerPartition": {},
+            "version": _CLEAN_VERSION,
+            "filePathsToBeDeletedPerPartition": files,
+            "partitionsToBeDeleted": [],
+            "extraMetadata": {},
+        },
+    )
+
+
+def format_clean_metadata(metadata: CleanMetadata) -> bytes:
+    """Bytes of ``<instant>.clean``."""
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "policy": metadata.policy,
+            "deletePathPatterns": list(names),
+            "successDeleteFiles": list(names),
+            "failedDeleteFiles": [],
+            "isPartitionDeleted": False,
+        }
+        for partition, names in metadata.deleted.items()
+    }
+    return _encode(
+        CLEAN_METADATA,
+        {
+            "startCleanTime": metadata.start_time,
+            "timeTakenInMillis": metadata.millis,
+            "totalFilesDeleted": sum(len(names) for names in metadata.deleted.values()),
+            "earliestCommitToRetain": metadata.earliest_retained,
+            "lastCompletedCommitTimestamp": metadata.last_completed,
+            "partitionMetadata": partitions,
+            "version": _CLEAN_VERSION,
+            "bootstrapPartitionMetadata": {},
+            "extraMetadata": {},
+        },
+    )
+
+
 def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
     """Read ``<instant>.clean.requested``. Raises: TableCorruptError."""
 
@@ -251,7 +322,13 @@ def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
         new = record.get("filePathsToBeDeletedPerPartition") or {}
         old = record.get("filesToBeDeletedPerPartition") or {}
         files = {part: tuple(one["filePath"] for one in found) for part, found in new.items()}
-        return CleanPlan(record["policy"], files or {part: tuple(found) for part, found in old.items()})
+        earliest = record["earliestInstantToRetain"]
+        return CleanPlan(
+            record["policy"],
+            files or {part: tuple(found) for part, found in old.items()},
+            None if earliest is None else (earliest["timestamp"], earliest["action"]),
+            record.get("lastCompletedCommitTimestamp") or "",
+        )
 
     return _parse(data, source, build)
 
@@ -266,6 +343,8 @@ def parse_clean_metadata(data: bytes, source: str) -> CleanMetadata:
             policy=next((one["policy"] for one in partitions.values()), None),
             earliest_retained=record["earliestCommitToRetain"],
             deleted={part: tuple(one["successDeleteFiles"]) for part, one in partitions.items()},
+            last_completed=record.get("lastCompletedCommitTimestamp") or "",
+            millis=record["timeTakenInMillis"],
         )
 
     return _parse(data, source, build)
@@ -284,14 +363,19 @@ def parse_savepoint(data: bytes, source: str) -> Savepoint:
 
 def parse_avro_commit_metadata(data: bytes, source: str) -> CommitMetadata:
     """Read a commit or replacecommit of table version 8 or 9. Raises: TableCorruptError."""
-    return metadata_from_json(_parse(data, source, _as_dict), source)
+    return metadata_from_json(avro_record(data, source), source)
 
 
 def _encode(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:
     out = io.BytesIO()
     # A fixed sync marker makes equal values equal bytes, so that two attempts of one plan write the same file.
-    fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=b"lakeindex-sync-1")
+    fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=OWN_SYNC_MARKER)
     return out.getvalue()
+
+
+def avro_record(data: bytes, source: str) -> dict[str, Any]:
+    """The one record of a timeline file that is Avro, as it is. Raises: TableCorruptError."""
+    return _parse(data, source, _as_dict)
 
 
 def _as_dict(record: Record) -> dict[str, Any]:
@@ -304,7 +388,7 @@ def _parse(data: bytes, source: str, build: Callable[[Record], _T]) -> _T:
         if not isinstance(first, dict):
             raise TypeError("not a record")
         return build(first)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         reason = "it is empty" if not data else f"{type(error).__name__}: {error}"
         raise TableCorruptError(
             f"{source} is damaged: no readable Avro ({reason})",

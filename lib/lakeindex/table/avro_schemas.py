@@ -129,3 +129,55 @@ REQUESTED_REPLACE: Final = _record(
     _nullable("extraMetadata", _map(_TEXT)),
     _VERSION,
 )
+
+_CLEANED_PARTITION: Final = _record(
+    "HoodieCleanPartitionMetadata",
+    _field("partitionPath", _TEXT),
+    _field("policy", _TEXT),
+    _field("deletePathPatterns", _array(_TEXT)),
+    _field("successDeleteFiles", _array(_TEXT)),
+    _field("failedDeleteFiles", _array(_TEXT)),
+    _nullable("isPartitionDeleted", "boolean"),
+)
+
+CLEAN_METADATA: Final = _record(
+    "HoodieCleanMetadata",
+    _field("startCleanTime", _TEXT),
+    _field("timeTakenInMillis", "long"),
+    _field("totalFilesDeleted", "int"),
+    _field("earliestCommitToRetain", _TEXT),
+    {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
+    _field("partitionMetadata", _map(_CLEANED_PARTITION)),
+    _VERSION,
+    _nullable("bootstrapPartitionMetadata", _map(_PACKAGE + "HoodieCleanPartitionMetadata")),
+    _nullable("extraMetadata", _map(_TEXT)),
+)
+
+CLEANER_PLAN: Final = _record(
+    "HoodieCleanerPlan",
+    _nullable(
+        "earliestInstantToRetain",
+        _record(
+            "HoodieActionInstant",
+            _field("timestamp", _TEXT),
+            _field("action", _TEXT),
+            _field("state", _TEXT),
+        ),
+    ),
+    {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
+    _field("policy", _TEXT),
+    _nullable("filesToBeDeletedPerPartition", _map(_array(_TEXT))),
+    _VERSION,
+    _nullable(
+        "filePathsToBeDeletedPerPartition",
+        _map(
+            _array(
+                _record(
+                    "HoodieCleanFileInfo", _nullable("filePath", _TEXT), _nullable("isBootstrapBaseFile", "boolean")
+                )
+            )
+        ),
+    ),
+    _nullable("partitionsToBeDeleted", _array(_TEXT)),
+    _nullable("extraMetadata", _map(_TEXT)),
+)

@@ -105,8 +105,14 @@ def _counts(storage: Storage, timeline: Timeline, instant: str) -> bool:
     verdict = load_verdict(storage, instant)
     if verdict is not None and not verdict.is_committed:
         return False
-    rollbacks = (one for one in timeline.completed if one.action == ROLLBACK and one.time > instant)
-    return all(_rolled_back(storage, timeline, one) != instant for one in rollbacks)
+    return instant not in rolled_back_instants(storage, timeline)
+
+
+def rolled_back_instants(storage: Storage, timeline: Timeline) -> frozenset[str]:
+    """The instants that completed rollbacks on the timeline have undone, whoever did."""
+    rollbacks = (one for one in timeline.completed if one.action == ROLLBACK)
+    undone = (_rolled_back(storage, timeline, one) for one in rollbacks)
+    return frozenset(time for time in undone if time is not None and time not in timeline.completed_write_times)
 
 
 def _rolled_back(storage: Storage, timeline: Timeline, rollback: Instant) -> str | None:

@@ -7,6 +7,7 @@ from lakeindex.errors import PendingInstantError, TableUnsupportedError, UsageEr
 from lakeindex.format import instants as names
 from lakeindex.model import Instant
 from lakeindex.table.claims import Claim, claim_foreign, load_claims
+from lakeindex.table.cleaning import finish_cleans, missing_predecessors
 from lakeindex.table.foreign import is_dead_foreign
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
@@ -58,6 +59,7 @@ def rollback_instant(
         if target.is_completed:
             _check_removable(timeline, target)
             recover(context, lock)
+            finish_cleans(context, lock)
             return _roll_back_completed(context, target)
         return _roll_back_pending(context, lock, timeline, target)
 
@@ -84,11 +86,22 @@ def _check_removable(timeline: Timeline, target: Instant) -> None:
         )
 
 
+def _check_predecessors(table: Table, timeline: Timeline, target: Instant) -> None:
+    gone = next(iter(missing_predecessors(table, timeline, target)), None)
+    if gone is not None:
+        raise TableUnsupportedError(
+            f"instant {target.time} cannot be rolled back: what file group {gone} was before it was cleaned away",
+            culprit=target.time,
+            hint="restore that file, or write the rows as you want them with a new upsert; clean with more --keep-commits",
+        )
+
+
 def _roll_back_completed(context: WriteContext, target: Instant) -> RolledBack:
     """Undo a commit: claim, verdict, ledger, then Hudi's order."""
     storage = context.storage
     timeline = context.table.load_timeline()
     _check_removable(timeline, _target(timeline, target.time))
+    _check_predecessors(context.table, timeline, target)
     before = load_verdict(storage, target.time)
     metadata = timeline.commit_metadata(storage, target)
     claim_foreign(storage, context.host, target.time)

@@ -30,11 +30,12 @@ from lakeindex.table.attempts import RUNS_FOLDER, newest_attempt
 from lakeindex.table.claims import load_claims
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
+from lakeindex.table.ledger import forget_batch, rolled_back_instants
 from lakeindex.table.listing import all_base_files, base_files_in
 from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run
 from lakeindex.table.timeline import Timeline
-from lakeindex.table.verdicts import VERDICTS_FOLDER, load_verdict
+from lakeindex.table.verdicts import VERDICTS_FOLDER, Outcome, Verdict, load_verdict, overrule
 from lakeindex.table.write_context import WriteContext
 
 _TEMPORARY_SECONDS: Final = 3_600.0
@@ -85,9 +86,14 @@ def sweep_strays(table: Table, config: WriteConfig | None = None, host: Host | N
     """
     context = WriteContext(table, host or this_host(), config or WriteConfig())
     with context.locked("sweeping strays"):
-        strays = find_strays(context.table)
-        _delete(context.storage, strays)
-        _tidy_records(context)
+        return sweep_all(context)
+
+
+def sweep_all(context: WriteContext) -> tuple[Stray, ...]:
+    """Delete the strays of the whole table, and old records of ours that nobody needs. The lock is held."""
+    strays = find_strays(context.table)
+    _delete(context.storage, strays)
+    _tidy_records(context)
     for folder in ("", *sorted({stray.file.partition_path for stray in strays})):
         remove_temporary(context.storage, folder, _TEMPORARY_SECONDS)
     return strays
@@ -150,10 +156,17 @@ def _tidy_records(context: WriteContext) -> None:
         if time not in timeline.pending_times and load_verdict(storage, time) is not None:
             remove_markers(storage, time)
     first = timeline.first_write_time
+    undone = rolled_back_instants(storage, timeline)
     for one in storage.list_folder(VERDICTS_FOLDER).objects:
         time = one.path.rpartition("/")[2].removesuffix(".json")
         if first is None or comparable(time) >= comparable(first):
             continue
         verdict = load_verdict(storage, time)
-        if verdict is not None and verdict.is_committed:
+        if verdict is None or not verdict.is_committed:
+            continue
+        if time in undone:
+            # Hudi's rollback of a commit of ours: once it is archived, nothing else tells that the batch is not in the table.
+            overrule(storage, Verdict(time, Outcome.ROLLED_BACK, context.host.new_token()))
+            forget_batch(storage, verdict.batch_id, time)
+        else:
             records.tidy(storage, [one.path])

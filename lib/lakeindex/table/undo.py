@@ -8,10 +8,8 @@ half-done) and the verdict (so that the instant can never be committed any more)
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
@@ -19,6 +17,7 @@ from lakeindex.format.file_names import crc_path
 from lakeindex.model import Instant, InstantState
 from lakeindex.table import records
 from lakeindex.table.avro_instants import (
+    OWN_SYNC_MARKER,
     RollbackMetadata,
     RollbackPlan,
     format_rollback_metadata,
@@ -26,15 +25,12 @@ from lakeindex.table.avro_instants import (
     parse_rollback_plan,
 )
 from lakeindex.table.claims import drop_claim
-from lakeindex.table.clock import timeline_ms
 from lakeindex.table.index_changes import forget_index_change
 from lakeindex.table.listing import all_base_files, base_files_in
 from lakeindex.table.markers import marked_files, remove_markers
+from lakeindex.table.service_instants import is_fresh_service, located, request_service, settle_service
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.write_context import WriteContext
-
-OWN_SYNC_MARKER: Final = b"lakeindex-sync-1"
-"""Ends the Avro blocks that we write: tells our rollback plans from Hudi's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,11 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     timeline = context.table.load_timeline()
     target = _write_at(timeline, time)
     pending = next((one for one in pending_rollbacks(context, timeline) if one.plan.instant_time == time), None)
-    if pending is not None and not pending.is_ours and _is_fresh(context, timeline, pending.time):
+    if (
+        pending is not None
+        and not pending.is_ours
+        and is_fresh_service(context, timeline, names.ROLLBACK, pending.time)
+    ):
         if target is not None and target.is_completed:
             # Ours, put while the other one read the table: it takes away what it saw, and this it did not see.
             _delete_timeline_files(context, timeline, time, target.action, InstantState.COMPLETED)
@@ -87,17 +87,20 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     action = target.action if target is not None else pending.plan.action if pending is not None else names.COMMIT
     started = context.host.clock.now_ms()
     own = pending.time if pending is not None else _request(context, timeline, time, action, files)
-    _settle(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
+    settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
     _delete_timeline_files(context, timeline, time, action, InstantState.COMPLETED)
     _delete_data(context, files)
     _delete_timeline_files(context, timeline, time, action, InstantState.INFLIGHT, InstantState.REQUESTED)
-    deleted = _located(context, files) if pending is None else _merged(_located(context, files), pending.plan.files)
+    deleted = (
+        located(context.storage, files)
+        if pending is None
+        else _merged(located(context.storage, files), pending.plan.files)
+    )
     took = context.host.clock.now_ms() - started
     done = RollbackMetadata(own, time, action, deleted, {}, max(took, 0))
-    path = _settle(
+    settle_service(
         context, timeline, Instant(own, names.ROLLBACK, InstantState.COMPLETED), format_rollback_metadata(done)
     )
-    context.storage.sync([path])
     _tidy(context, time)
     return RolledBack(time, own, tuple(sorted(files)))
 
@@ -122,18 +125,6 @@ def _write_at(timeline: Timeline, time: str) -> Instant | None:
     return next(writes, None)
 
 
-def _is_fresh(context: WriteContext, timeline: Timeline, time: str) -> bool:
-    """Whether another writer's rollback may still be running."""
-    if context.force:
-        return False
-    path = timeline.path(Instant(time, names.ROLLBACK, InstantState.REQUESTED))
-    try:
-        modified = context.storage.head(path).modified_ms
-    except ObjectNotFoundError:
-        return False
-    return context.host.clock.now_ms() - modified < context.config.pending_foreign_max_age_seconds * 1000
-
-
 def _files_of(
     context: WriteContext, timeline: Timeline, time: str, target: Instant | None, *, everywhere: bool
 ) -> set[str]:
@@ -154,25 +145,8 @@ def _partitions_in_metadata(context: WriteContext, timeline: Timeline, target: I
 
 
 def _request(context: WriteContext, timeline: Timeline, time: str, action: str, files: Iterable[str]) -> str:
-    """Put the plan on the timeline under an instant that nothing else has; returns that instant."""
-    data = format_rollback_plan(RollbackPlan(time, action, _located(context, files)))
-    floor = timeline.max_time
-    while True:
-        now = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
-        own = names.next_instant_time(floor, now)
-        path = timeline.path(Instant(own, names.ROLLBACK, InstantState.REQUESTED))
-        if records.settle(context.storage, path, data) == data:
-            if all(one.action == names.ROLLBACK for one in context.table.load_timeline().find(own)):
-                return own
-            records.remove(context.storage, [path])
-        floor = own
-
-
-def _settle(context: WriteContext, timeline: Timeline, instant: Instant, data: bytes) -> str:
-    """Create a file of our rollback, unless an earlier try has; returns its path."""
-    path = timeline.path(instant)
-    records.settle(context.storage, path, data)
-    return path
+    data = format_rollback_plan(RollbackPlan(time, action, located(context.storage, files)))
+    return request_service(context, timeline, names.ROLLBACK, data)
 
 
 def _delete_timeline_files(
@@ -193,15 +167,6 @@ def _tidy(context: WriteContext, time: str) -> None:
     remove_markers(context.storage, time)
     forget_index_change(context.storage, time)
     drop_claim(context.storage, time)
-
-
-def _located(context: WriteContext, files: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Partition path -> URLs of files, as Hudi writes them (``file:/`` with one slash)."""
-    root = context.storage.uri.replace("file:///", "file:/", 1)
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(files):
-        found[path.rpartition("/")[0]].append(f"{root}/{path}")
-    return {partition: tuple(paths) for partition, paths in found.items()}
 
 
 def _merged(one: Mapping[str, tuple[str, ...]], other: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

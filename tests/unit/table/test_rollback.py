@@ -8,6 +8,7 @@ from lakeindex.config import WriteConfig
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.storage import open_storage
 from lakeindex.table.avro_instants import (
+    OWN_SYNC_MARKER,
     RollbackPlan,
     format_rollback_plan,
     parse_rollback_metadata,
@@ -15,7 +16,6 @@ from lakeindex.table.avro_instants import (
 )
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
-from lakeindex.table.undo import OWN_SYNC_MARKER
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 from tests.vectors_support import unpack_table

@@ -1,0 +1,55 @@
+"""``lakeindex clean`` and ``lakeindex archive``."""
+
+from __future__ import annotations
+
+import click
+
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, table_argument
+from lakeindex.config import parse_options
+
+_dry_run = click.option("--dry-run", is_flag=True, help="Only say what would go.")
+_force = click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
+
+
+@click.command()
+@table_argument
+@click.option("--keep-commits", type=int, metavar="N", help="Commits whose files stay readable.  [default: 10]")
+@_dry_run
+@_force
+@pairs_option
+@json_option
+def clean(
+    table: str, keep_commits: int | None, dry_run: bool, force: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Delete base files that none of the last commits needs.
+
+    What a savepoint or a pending instant may still read stays.
+    """
+    config = parse_options(parse_pairs(options))
+    from lakeindex.cli.rendering import show_clean
+    from lakeindex.services import cleaning
+
+    summary = cleaning.clean(table, keep_commits, config, dry_run=dry_run, force=force)
+    say(summary, lambda console: show_clean(console, summary), as_json=as_json)
+
+
+@click.command()
+@table_argument
+@click.option("--keep-commits", type=int, metavar="N", help="Commits that stay on the timeline.  [default: 20]")
+@_dry_run
+@_force
+@pairs_option
+@json_option
+def archive(
+    table: str, keep_commits: int | None, dry_run: bool, force: bool, options: tuple[str, ...], as_json: bool
+) -> None:
+    """Take old instants off the timeline, into the archived timeline.
+
+    Strays are deleted first; a savepoint, a pending instant or files that were not cleaned yet hold it back.
+    """
+    config = parse_options(parse_pairs(options))
+    from lakeindex.cli.rendering import show_archive
+    from lakeindex.services import cleaning
+
+    summary = cleaning.archive(table, keep_commits, config, dry_run=dry_run, force=force)
+    say(summary, lambda console: show_archive(console, summary), as_json=as_json)

@@ -1,0 +1,214 @@
+"""Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
+
+A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as Hudi's
+records of it (:mod:`lakeindex.table.archived_entries`), into a new log file ``<archive folder>/.commits_.archive.<N>_1-0-1``,
+which stands whole before the first instant file is deleted. Who is killed between finds its instants in the newest log file
+the next time, and only deletes.
+
+Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
+
+* Nothing from the oldest pending instant on, nor from the oldest savepoint on.
+* Strays are swept first, else they would show.
+* A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left: without it they would
+  be live again. Cleaning removes them.
+* Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a Hudi
+  writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a commit).
+* The newest completed clean stays: Hudi plans its next one from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.format import instants as names
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import Instant
+from lakeindex.table import records
+from lakeindex.table.archived_entries import SCHEMA, archived_entry, entry_key
+from lakeindex.table.cleaning import finish_cleans
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.table.log_files import format_avro_block, read_avro_records
+from lakeindex.table.maintaining import maintaining
+from lakeindex.table.sweep import Stray, sweep_all
+from lakeindex.table.timeline import Timeline
+from lakeindex.table.write_context import WriteContext
+
+_ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
+_LOG: Final = re.compile(r"\.commits_\.archive\.(?P<number>[0-9]+)_[0-9]+-[0-9]+-[0-9]+")
+_BATCH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivingPlan:
+    """What archiving would take from the timeline.
+
+    Attributes:
+        instants: completed instants, in time order.
+        held_by: what keeps newer ones on the timeline though they are more than are to be kept: a savepoint, a pending
+            instant or a replacecommit, in words; None if nothing does.
+    """
+
+    instants: tuple[Instant, ...] = ()
+    held_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """Archiving that is done.
+
+    Attributes:
+        plan: what went.
+        logs: the log files that were written.
+        strays: strays that were swept before.
+    """
+
+    plan: ArchivingPlan
+    logs: tuple[str, ...] = ()
+    strays: tuple[Stray, ...] = ()
+
+
+def archive_table(
+    table: Table, keep_commits: int, config: WriteConfig | None = None, *, force: bool = False, host: Host | None = None
+) -> Archived:
+    """Archive all but the newest writes. Repeating it, after a kill too, does what is left to do.
+
+    Args:
+        table: the table.
+        keep_commits: completed writes that stay on the timeline, 1 or more; not fewer than cleaning keeps, so that what can
+            be read as of then can be named.
+        config: lease, waiting times, metadata table policy.
+        force: take other writers' pending instants for dead.
+        host: clock and process, for tests.
+
+    Raises:
+        PendingInstantError: a living writer of another kind is in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+        FencedError: this process stalled for longer than its lease.
+    """
+    with maintaining(table, "archiving", config, force=force, host=host) as (context, lock):
+        finish_cleans(context, lock)
+        strays = sweep_all(context)
+        plan = plan_archiving(table, keep_commits)
+        logs: list[str] = []
+        for at in range(0, len(plan.instants), _BATCH):
+            lock.check()
+            logs += _archive(context, plan.instants[at : at + _BATCH])
+        return Archived(plan, tuple(logs), strays)
+
+
+def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
+    """What archiving would take now; nothing is changed. Raises: TableCorruptError."""
+    timeline = table.load_timeline()
+    writes = timeline.completed_writes
+    if len(writes) <= keep_commits:
+        return ArchivingPlan()
+    limit, held_by = writes[-keep_commits].time, None
+    for time, what in _holds(table, timeline):
+        if comparable(time) < comparable(limit):
+            limit, held_by = time, what
+    cleans = [one for one in timeline.completed if one.action == names.CLEAN]
+    going = (
+        one
+        for one in timeline.completed
+        if one.action in _ARCHIVED and comparable(one.time) < comparable(limit) and one not in cleans[-1:]
+    )
+    return ArchivingPlan(tuple(going), held_by)
+
+
+def _holds(table: Table, timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Instants that must stay with all that is newer, and why."""
+    for one in timeline.pending[:1]:
+        yield one.time, f"pending {one.action} {one.time}"
+    for time in sorted(timeline.savepoints, key=comparable)[:1]:
+        yield time, f"savepoint {time}"
+    for one in timeline.completed_writes:
+        if one.action == names.REPLACE_COMMIT and _replaced_files_left(table, timeline, one):
+            yield one.time, f"files that replacecommit {one.time} replaced: clean first"
+            return
+
+
+def _replaced_files_left(table: Table, timeline: Timeline, replacing: Instant) -> bool:
+    groups = timeline.commit_metadata(table.storage, replacing).replaced()
+    found = table.snapshot()
+    return any(
+        file.file_id == file_id and comparable(file.instant_time) < comparable(replacing.time)
+        for partition, file_id in groups
+        for files in [found.files_of(partition)]
+        for file in (*files.live, *files.older)
+    )
+
+
+def _archive(context: WriteContext, instants: Sequence[Instant]) -> list[str]:
+    """Write some instants into a log file, unless they are in the newest one, and take them off the timeline."""
+    storage, timeline = context.storage, context.table.load_timeline()
+    wanted = {_key(one) for one in instants}
+    files = [one for one in timeline.files if _key(one) in wanted]
+    known = in_newest_log(context.table)
+    written: list[str] = []
+    new = [one for one in files if _key(one) not in known]
+    if new:
+        modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.folder).objects}
+        entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
+        written.append(_put_log(context, format_avro_block(SCHEMA, entries)))
+    unfinished = [timeline.path(one) for one in files if not one.is_completed]
+    records.remove(storage, [each for path in unfinished for each in (path, crc_path(path))])
+    completed = [one for one in files if one.is_completed]
+    for one in sorted(completed, key=lambda one: comparable(one.time)):
+        path = timeline.path(one)
+        records.remove(storage, [path, crc_path(path)])
+    return written
+
+
+def in_newest_log(table: Table) -> frozenset[tuple[str, str]]:
+    """Time and action of the completed instants in the newest log file of the archived timeline.
+
+    One that is on the timeline, too, was left there by a kill. Nothing of a log that cannot be read, so that its instants are
+    written again.
+    """
+    number = _newest_log(table)
+    if not number:
+        return frozenset()
+    path = _log_path(table, number)
+    try:
+        found = [entry_key(one) for one in read_avro_records(table.storage.read(path), path)]
+    except (TableCorruptError, ObjectNotFoundError):
+        return frozenset()
+    return frozenset(key for key in found if key is not None)
+
+
+def _put_log(context: WriteContext, data: bytes) -> str:
+    """Write a log file under the next free number."""
+    number = _newest_log(context.table)
+    while True:
+        number += 1
+        path = _log_path(context.table, number)
+        if records.settle(context.storage, path, data) == data:
+            context.storage.sync([path])
+            return path
+
+
+def _newest_log(table: Table) -> int:
+    """Number of the newest log file; 0 if there is none."""
+    listed = table.storage.list_folder(_folder(table)).objects
+    found = (_LOG.fullmatch(one.path.rpartition("/")[2]) for one in listed)
+    return max((int(match["number"]) for match in found if match), default=0)
+
+
+def _log_path(table: Table, number: int) -> str:
+    """The newest log file may carry another write token: Hudi's are of one writer, and so are always this one."""
+    return f"{_folder(table)}/.commits_.archive.{number}_1-0-1"
+
+
+def _folder(table: Table) -> str:
+    return f".hoodie/{table.properties.archive_folder}"
+
+
+def _key(instant: Instant) -> tuple[str, str]:
+    return instant.time, names.completed_action(instant.action)

@@ -1,0 +1,49 @@
+"""What every maintenance of a table begins with: the lock, kept alive, and nothing of dead writers left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakeindex.config import WriteConfig
+from lakeindex.table.handle import Table
+from lakeindex.table.heartbeat import Heartbeat
+from lakeindex.table.host import Host, this_host
+from lakeindex.table.lock import TableLock
+from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.table.recovery import recover
+from lakeindex.table.write_context import WriteContext
+
+
+@contextmanager
+def maintaining(
+    table: Table, purpose: str, config: WriteConfig | None = None, *, force: bool = False, host: Host | None = None
+) -> Iterator[tuple[WriteContext, TableLock]]:
+    """Hold the lock of a table that may be written to, after what dead writers left was settled.
+
+    Args:
+        table: the table.
+        purpose: what for; others that wait for the lock see it.
+        config: lease, waiting times, metadata table policy.
+        force: take other writers' pending instants for dead.
+        host: clock and process, for tests.
+
+    Raises:
+        TableUnsupportedError, MetadataTableError: the table must not be written to.
+        PendingInstantError: a living writer of another kind is in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+    """
+    settings = config or WriteConfig()
+    machine = host or this_host()
+    heartbeat = Heartbeat(settings.lock_lease_seconds) if machine.heartbeat else None
+    context = WriteContext(table, machine, settings, heartbeat, force)
+    if heartbeat is not None:
+        heartbeat.start()
+    try:
+        with context.locked(purpose) as lock:
+            check_or_drop_metadata_table(table, settings.metadata_table)
+            recover(context, lock)
+            yield context, lock
+    finally:
+        if heartbeat is not None:
+            heartbeat.stop()

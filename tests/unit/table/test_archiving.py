@@ -1,0 +1,190 @@
+"""Archiving: what leaves the timeline, what holds it back, in which order, and what a kill leaves."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from lakeindex.errors import LakeIndexError
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.storage.memory import Call, Fault
+from lakeindex.table.archiving import Archived, archive_table, plan_archiving
+from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.table.cleaning import clean_table
+from lakeindex.table.handle import Table
+from lakeindex.table.ledger import find_batch
+from lakeindex.table.log_files import read_avro_records
+from tests.model.world import CONFIG, file_id, live_rows
+from tests.unit.table.protocol_support import FIRST, Batch, World
+from tests.unit.table.savepoints import savepoint_bytes
+
+A = file_id(0)
+LOG = ".hoodie/archived/.commits_.archive.{}_1-0-1"
+
+
+def archive(world: World, keep: int, name: str = "archiver", **options: bool) -> Archived:
+    return archive_table(Table.open(world.store), keep, CONFIG, host=world.host(name), **options)
+
+
+def writes(world: World) -> list[str]:
+    return [one.time for one in Table.open(world.store).load_timeline().completed_writes]
+
+
+def in_log(world: World, number: int = 1) -> list[tuple[str, str, str]]:
+    records = read_avro_records(world.store.read(LOG.format(number)), "log")
+    return [(one["commitTime"], one["actionType"], one["actionState"]) for one in records]
+
+
+@pytest.fixture
+def history(world: World) -> list[str]:
+    rows: list[Mapping[str, str]] = [{"a1": "1"}, {"a1": "2"}, {"b1": "3"}, {"a1": "4"}]
+    return [FIRST, *(world.upsert(Batch(f"run {n}", one)) for n, one in enumerate(rows))]
+
+
+def test_the_newest_stay(world: World, history: list[str]) -> None:
+    before = live_rows(world.store)
+    done = archive(world, 2)
+    assert writes(world) == history[3:]
+    assert [one.time for one in done.plan.instants] == history[:3]
+    assert done.logs == (LOG.format(1),)
+    states = ("REQUESTED", "INFLIGHT", "COMPLETED")
+    assert in_log(world) == [(time, "commit", state) for time in history[:3] for state in states]
+    assert not [name for name in world.names() if name.startswith(tuple(history[:3]))]
+    assert live_rows(world.store) == before
+
+
+def test_what_the_log_says_of_a_commit(world: World, history: list[str]) -> None:
+    archive(world, 2)
+    completed = [
+        one for one in read_avro_records(world.store.read(LOG.format(1)), "log") if one["actionState"] == "COMPLETED"
+    ]
+    commit = completed[1]["hoodieCommitMetadata"]
+    assert commit["operationType"] == "UPSERT"
+    (stat,) = commit["partitionToWriteStats"]["p"]
+    assert (stat["fileId"], stat["prevCommit"], stat["numWrites"]) == (A, FIRST, 2)
+    assert commit["extraMetadata"]["lakeindex.batch_id"] == "batch of run 0"
+
+
+def test_again_and_again(world: World, history: list[str]) -> None:
+    archive(world, 2)
+    names = world.names()
+    assert archive(world, 2) == Archived(plan_archiving(Table.open(world.store), 2))
+    assert world.names() == names
+    world.upsert(Batch("more", {"a1": "5"}))
+    assert archive(world, 2).logs == (LOG.format(2),)
+    assert in_log(world, 2)[-1] == (history[3], "commit", "COMPLETED")
+
+
+def test_a_batch_that_was_archived_is_known(world: World, history: list[str]) -> None:
+    archive(world, 1)
+    assert world.upsert(Batch("run 0", {"a1": "1"})) == history[1]
+
+
+def test_cleans_go_but_the_newest(world: World, history: list[str]) -> None:
+    first = clean_table(Table.open(world.store), 3, CONFIG, host=world.host("c")).instant
+    world.upsert(Batch("more", {"a1": "5"}))
+    second = clean_table(Table.open(world.store), 1, CONFIG, host=world.host("c")).instant
+    world.upsert(Batch("even more", {"a1": "6"}))
+    archive(world, 1)
+    assert [name for name in world.names() if name.endswith(".clean")] == [f"{second}.clean"]
+    assert (first, "clean", "COMPLETED") in in_log(world)
+
+
+def test_a_savepoint_stops_it(world: World, history: list[str]) -> None:
+    world.store.write(f".hoodie/{history[1]}.savepoint.inflight", b"")
+    world.store.write(f".hoodie/{history[1]}.savepoint", savepoint_bytes({}))
+    done = archive(world, 1)
+    assert writes(world) == history[1:]
+    assert done.plan.held_by == f"savepoint {history[1]}"
+
+
+def test_a_pending_instant_stops_it(world: World, history: list[str]) -> None:
+    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+
+    time = str(int(history[1]) + 1) if int(history[2]) > int(history[1]) + 1 else f"{history[1]}0"
+    plan = format_requested_replace(RequestedReplace("CLUSTER", (("p", A),)))
+    world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
+    done = archive(world, 1)
+    assert writes(world) == history[2:]
+    assert done.plan.held_by == f"pending replacecommit {time}"
+
+
+def test_a_replacecommit_stays_until_its_files_are_gone(world: World, history: list[str]) -> None:
+    """Without it the replaced group would be live again."""
+    replacing = str(int(history[4]) + 5)
+    metadata = CommitMetadata({}, "CLUSTER", replaced_file_ids={"p": (A,)})
+    for state, data in (("requested", b""), ("inflight", b"")):
+        world.store.write(f".hoodie/{replacing}.replacecommit.{state}", data)
+    world.store.write(f".hoodie/{replacing}.replacecommit", format_commit_metadata(metadata))
+    for n in range(3):
+        world.upsert(Batch(f"after {n}", {"b1": str(n)}))
+    before = live_rows(world.store)
+    assert archive(world, 1).plan.held_by == f"files that replacecommit {replacing} replaced: clean first"
+    assert writes(world)[0] == replacing
+    assert live_rows(world.store) == before
+    clean_table(Table.open(world.store), 1, CONFIG, host=world.host("c"))
+    assert archive(world, 1).plan.held_by is None
+    assert len(writes(world)) == 1
+    assert live_rows(world.store) == before
+    assert (replacing, "replacecommit", "COMPLETED") in in_log(world, 2)
+
+
+def test_strays_are_swept_before_they_could_show(world: World, history: list[str]) -> None:
+    """A file of a time that nothing is known of, between two commits: Hudi would take it for an archived one's."""
+    stray = f"p/{file_id(9)}_0-0-0_{int(history[4]) - 0}.parquet".replace(history[4], f"{FIRST[:8]}235959999")
+    world.store.write(stray, b'{"a1": "stray"}')
+    before = live_rows(world.store)
+    done = archive(world, 1)
+    assert [one.file.path for one in done.strays] == [stray]
+    assert live_rows(world.store) == before
+
+
+def test_a_rollback_of_hudis_is_remembered_when_it_is_archived(world: World) -> None:
+    """The first commit of the table, ours, rolled back by Hudi: its batch is not in the table, for ever."""
+    world.store.restore({path: data for path, data in world.store.snapshot().items() if FIRST not in path})
+    undone = world.upsert(Batch("undone", {"k": "1"}))
+    for name in [name for name in world.names() if name.startswith(undone)]:
+        world.store.delete(f".hoodie/{name}")
+    for one in world.store.list_folder("p").objects:
+        if undone in one.path:
+            world.store.delete(one.path)
+    time = str(int(undone) + 1)
+    for state in ("rollback.requested", "rollback.inflight"):
+        world.store.write(f".hoodie/{time}.{state}", b"")
+    world.store.write(f".hoodie/{time}.rollback", format_rollback_metadata(RollbackMetadata(time, undone, "commit")))
+    world.clock.sleep(10)
+    for n in range(3):
+        world.upsert(Batch(f"later {n}", {"k": str(n)}))
+    archive(world, 1)
+    archive(world, 1)
+    assert not [name for name in world.names() if ".rollback" in name]
+    table = Table.open(world.store)
+    assert find_batch(world.store, table.load_timeline(), "batch of undone") is None
+
+
+@pytest.mark.parametrize("at", range(1, 10))
+def test_readers_see_the_same_at_every_moment(world: World, history: list[str], at: int) -> None:
+    """Also one that lists between two deletions; a kill there is finished by the next run, without a second entry."""
+    before = live_rows(world.store)
+    count = 0
+
+    def hook(call: Call) -> Fault | None:
+        nonlocal count
+        if call.name != "delete" or not call.path.startswith(".hoodie/2"):
+            return None
+        count += 1
+        if count == at:
+            world.store.hook = None
+            assert live_rows(world.store) == before
+            assert Table.open(world.store).load_timeline().pending == ()
+            return Fault.ERROR
+        return None
+
+    world.store.hook = hook
+    with pytest.raises(LakeIndexError):
+        archive(world, 2)
+    world.gone.add("archiver")
+    assert archive(world, 2, "next").logs == ()
+    assert writes(world) == history[3:]
+    assert live_rows(world.store) == before
+    assert len(in_log(world)) == 9
+    assert len(world.store.list_folder(".hoodie/archived").objects) == 1
