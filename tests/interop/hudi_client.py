@@ -146,6 +146,11 @@ class HudiServer:
             options["hoodie.datasource.read.end.instanttime"] = end
         return self.read(path, options)
 
+    def archived(self, path: Path) -> dict[str, int]:
+        """The completed instants of the archived timeline, as Hudi prints them, and the bytes it has of each."""
+        details: dict[str, int] = self.call("archived", path=str(path))["details"]
+        return details
+
     def sql(self, statement: str) -> list[list[str | None]]:
         """Run a SQL statement, a procedure call for example."""
         rows: list[list[str | None]] = self.call("sql", statement=statement)["rows"]

@@ -127,6 +127,20 @@ class Server:
         builder = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder()
         return builder.withPath(request["path"]).withProps(options).build()
 
+    def archived(self, request: Request) -> Request:
+        """The archived timeline as Hudi reads it: instants, and the sizes of what it holds of the completed commits."""
+        jvm = self._session._jvm
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self._session.sparkContext._jsc)
+        tables = jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        timeline = tables.setConf(context.getStorageConf()).setBasePath(request["path"]).build().getArchivedTimeline()
+        timeline.loadCompletedInstantDetailsInMemory()
+        instants = list(timeline.getInstants())
+        details = {one.toString(): timeline.getInstantDetails(one) for one in instants if one.isCompleted()}
+        return {
+            "instants": [one.toString() for one in instants],
+            "details": {name: len(found.get()) if found.isPresent() else 0 for name, found in details.items()},
+        }
+
     def sql(self, request: Request) -> Request:
         """Run one statement; rows as lists of texts (None stays None)."""
         rows = self._session.sql(request["statement"]).collect()

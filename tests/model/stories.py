@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from lakeindex.errors import LakeIndexError
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.archived_entries import entry_key
+from lakeindex.table.archiving import archive_table
 from lakeindex.table.avro_instants import parse_rollback_plan
+from lakeindex.table.cleaning import clean_table
 from lakeindex.table.commit import begin_write
 from lakeindex.table.handle import Table
-from lakeindex.table.host import Process
+from lakeindex.table.host import Host, Process
+from lakeindex.table.log_files import read_avro_records
+from lakeindex.table.rollback import rollback_instant
 from lakeindex.table.sweep import sweep_strays
 from tests.model.buckets import Rescale, bucket_groups, check_buckets, group_id
 from tests.model.buckets import write as write_buckets
@@ -325,3 +331,90 @@ class ChangedTableStory(WriterStory):
             self.changed_before_lock = self.changed
         elif name == "create" and "/verdicts/" in path and self.changed_before_lock:
             raise AssertionError("a commit was decided on a table that must not be written to")
+
+
+def _with_history() -> dict[str, bytes]:
+    """The two file groups after three more commits, of which each rewrote the first group."""
+    store = MemoryStorage()
+    store.restore(initial_objects(GROUPS))
+    for batch in HISTORY:
+        upsert(store, batch, make_host("before", PlainClock(START_MS), lambda _: False))
+    return store.snapshot()
+
+
+HISTORY = tuple(Batch(f"h{number}", {"a1": str(number)}) for number in range(3))
+Service = Callable[[Storage, Host], object]
+
+
+def cleaning(storage: Storage, host: Host) -> object:
+    """A clean that keeps as little as can be."""
+    return clean_table(Table.open(storage), 1, CONFIG, host=host)
+
+
+def archiving(storage: Storage, host: Host) -> object:
+    """Archiving that keeps as little as can be."""
+    return archive_table(Table.open(storage), 1, CONFIG, host=host)
+
+
+class ServiceStory(WriterStory):
+    """Table services at a table with a history, beside each other or beside a writer."""
+
+    def __init__(self, services: Mapping[str, Service], cast: Sequence[Cast] = (), **options: object) -> None:
+        self.services = services
+        super().__init__(GROUPS, cast, objects=_with_history(), **options)  # type: ignore[arg-type]
+
+    def actors(self) -> list[Actor]:
+        return [*super().actors(), *(Actor(name, self._serve(name)) for name in self.services)]
+
+    def recover(self) -> None:
+        super().recover()
+        clock = PlainClock(self._require().now_ms + 3_600_000)
+        for name, service in self.services.items():
+            service(self.store, make_host(f"again-{name}", clock, self._is_gone))
+
+    def check(self) -> None:
+        """Nothing pending, no row lost or doubled; the newest batches count, whatever is archived."""
+        assert not Table.open(self.store).load_timeline().pending
+        rows = {key: value for group in self.groups for key, value in group.items()}
+        for batch in (*HISTORY, *(one.batch for one in self.cast), JANITOR):
+            rows |= batch.rows
+        assert live_rows(self.store) == {key: [value] for key, value in rows.items()}
+        entries = self.in_archive()
+        assert len(entries) == len(set(entries)), f"archived twice: {entries}"
+
+    def in_archive(self) -> list[object]:
+        """Completed instants in the archive."""
+        logs = [path for path in self.store.snapshot() if path.startswith(".hoodie/archived/")]
+        keys = (entry_key(one) for path in logs for one in read_avro_records(self.store.read(path), path))
+        return [key for key in keys if key is not None]
+
+    def _serve(self, name: str) -> Callable[[ActorStorage], object]:
+        def run(storage: ActorStorage) -> object:
+            clock = ModelClock(self._require, lambda: self._actor(name))
+            return self.services[name](storage, make_host(name, clock, self._is_gone))
+
+        return run
+
+
+def rolling_back(storage: Storage, host: Host) -> object:
+    """A person takes the newest commit back, and then the one before it."""
+    table = Table.open(storage)
+    for _ in range(2):
+        rollback_instant(table, table.load_timeline().completed_writes[-1].time, CONFIG, host=host)
+    return None
+
+
+class UndoneStory(ServiceStory):
+    """Somebody takes commits back while the table is cleaned: nothing that comes back to life may be deleted."""
+
+    def recover(self) -> None:
+        clock = PlainClock(self._require().now_ms + 3_600_000)
+        cleaning(self.store, make_host("again", clock, self._is_gone))
+
+    def check(self) -> None:
+        assert not Table.open(self.store).load_timeline().pending
+        rows = live_rows(self.store)
+        assert {key: len(values) for key, values in rows.items()} == dict.fromkeys(("a1", "a2", "b1", "b2"), 1)
+        newest = Table.open(self.store).load_timeline().completed_writes[-1]
+        live = {file.instant_time for file in Table.open(self.store).snapshot().base_files_all()}
+        assert newest.time in live, f"the file of {newest.time} was cleaned away"

@@ -23,8 +23,13 @@ from tests.model.stories import (
     ZOMBIE,
     ChangedTableStory,
     HudiStory,
+    ServiceStory,
+    UndoneStory,
     WriterStory,
+    archiving,
     bucket_story,
+    cleaning,
+    rolling_back,
 )
 
 ONE = {"switch": 1, "stall": 1, "crash": 1, "lost": 1, "total": 1}
@@ -47,6 +52,12 @@ STORIES: dict[str, Callable[[], Story]] = {
     "two rescalings": lambda: bucket_story(TWO_RESCALES),
     "a rescaling and its zombie": lambda: bucket_story(RESCALED_TWICE),
     "hudi beside a rescaling": lambda: HudiStory(BUCKET_GROUPS, RESCALE, write=write_buckets),
+    "cleaned and upserted": lambda: ServiceStory({"cleaner": cleaning}, OVERLAPPING[:1]),
+    "cleaned twice": lambda: ServiceStory({"cleaner": cleaning, "other": cleaning}),
+    "cleaned and archived": lambda: ServiceStory({"cleaner": cleaning, "archiver": archiving}),
+    "archived and upserted": lambda: ServiceStory({"archiver": archiving}, OVERLAPPING[:1]),
+    "archived twice": lambda: ServiceStory({"archiver": archiving, "other": archiving}),
+    "cleaned and rolled back": lambda: UndoneStory({"cleaner": cleaning, "operator": rolling_back}),
     "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "9"),
     "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "files"),
 }
@@ -67,6 +78,12 @@ QUICK = {
     "two rescalings": SWITCH_OR_STALL,
     "a rescaling and its zombie": ONE,
     "hudi beside a rescaling": ONE,
+    "cleaned and upserted": ONE,
+    "cleaned twice": SWITCH_OR_STALL,
+    "cleaned and archived": SWITCH_OR_STALL,
+    "archived and upserted": ONE,
+    "archived twice": SWITCH_OR_STALL,
+    "cleaned and rolled back": ONE,
     "upgraded meanwhile": {"switch": 1},
     "metadata table meanwhile": {"switch": 1},
 }

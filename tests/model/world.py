@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
-from lakeindex.format.instants import CLEAN, COMMIT, REPLACE_COMMIT, ROLLBACK, completed_name, inflight_name, requested_name
+from lakeindex.format.instants import (
+    CLEAN,
+    COMMIT,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    completed_name,
+    inflight_name,
+    requested_name,
+)
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.model import BaseFile, InstantState

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.config import WriteConfig
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
@@ -150,13 +150,14 @@ def _archive(context: WriteContext, instants: Sequence[Instant]) -> list[str]:
     storage, timeline = context.storage, context.table.load_timeline()
     wanted = {_key(one) for one in instants}
     files = [one for one in timeline.files if _key(one) in wanted]
-    known = in_newest_log(context.table)
+    number = _newest_log(context.table)
+    known = _in_log(context.table, number)
     written: list[str] = []
     new = [one for one in files if _key(one) not in known]
     if new:
         modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.folder).objects}
         entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
-        written.append(_put_log(context, format_avro_block(SCHEMA, entries)))
+        written.append(_put_log(context, number + 1, format_avro_block(SCHEMA, entries)))
     unfinished = [timeline.path(one) for one in files if not one.is_completed]
     records.remove(storage, [each for path in unfinished for each in (path, crc_path(path))])
     completed = [one for one in files if one.is_completed]
@@ -172,7 +173,10 @@ def in_newest_log(table: Table) -> frozenset[tuple[str, str]]:
     One that is on the timeline, too, was left there by a kill. Nothing of a log that cannot be read, so that its instants are
     written again.
     """
-    number = _newest_log(table)
+    return _in_log(table, _newest_log(table))
+
+
+def _in_log(table: Table, number: int) -> frozenset[tuple[str, str]]:
     if not number:
         return frozenset()
     path = _log_path(table, number)
@@ -183,15 +187,17 @@ def in_newest_log(table: Table) -> frozenset[tuple[str, str]]:
     return frozenset(key for key in found if key is not None)
 
 
-def _put_log(context: WriteContext, data: bytes) -> str:
-    """Write a log file under the next free number."""
-    number = _newest_log(context.table)
-    while True:
-        number += 1
-        path = _log_path(context.table, number)
-        if records.settle(context.storage, path, data) == data:
-            context.storage.sync([path])
-            return path
+def _put_log(context: WriteContext, number: int, data: bytes) -> str:
+    """Write a log file. Raises: FencedError: somebody has written one of this number, who may have archived the same."""
+    path = _log_path(context.table, number)
+    if records.settle(context.storage, path, data) != data:
+        raise FencedError(
+            f"{path} was written by another writer meanwhile",
+            culprit=path,
+            hint="run again: what is archived already is left alone",
+        )
+    context.storage.sync([path])
+    return path
 
 
 def _newest_log(table: Table) -> int:
