@@ -46,6 +46,7 @@ NOTED_MARK: Final = "<!-- options of Hudi that change nothing -->"
 REFUSED_MARK: Final = "<!-- options of Hudi that are refused -->"
 
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<after>(?:#[^)\s]*)?(?:\s+\"[^\"]*\")?\))")
+_OPTION: Final = re.compile(r"<td><code>(?:hoodie|lakeindex|index)\.[^<]*</code>")
 _LOADED: Final = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
 
 
@@ -80,6 +81,11 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         markdown = with_tables(markdown)
         page.meta["hide"] = ["toc"]  # wide tables: they get its room
     return markdown.replace(NOTED_MARK, noted_table()).replace(REFUSED_MARK, refused_table())
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let names of options break at their dots, for narrow screens."""
+    return _OPTION.sub(lambda match: match[0].replace(".", ".<wbr>"), html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -89,6 +89,13 @@ def test_a_site_that_loads_from_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_docstrings_become_markdown() -> None:
     text = "As :func:`run` and :class:`~a.b.C`: ``x``::\n\n    y\n"
     assert docs_docstrings.as_markdown(text) == "As `run` and `a.b.C`: `x`:\n\n    y\n"
+    assert docs_docstrings.as_markdown("A tree.\n\n::\n\n    y\n") == "A tree.\n\n\n    y\n"
+
+
+def test_names_of_options_may_break_at_their_dots() -> None:
+    html = "<td><code>lakeindex.lock.wait</code></td><td><code>a.b</code></td>"
+    broken = "<td><code>lakeindex.<wbr>lock.<wbr>wait</code></td><td><code>a.b</code></td>"
+    assert docs_site.on_page_content(html) == broken
 
 
 def test_a_dead_link_and_a_dead_anchor_end_the_build(tmp_path: Path) -> None:
