@@ -8,7 +8,7 @@ from typing import Any
 from griffe import Extension, Object
 
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr|data|exc):`~?([^`]+)`")
-_ALONE = re.compile(r"(?m)^\s*::\n")
+_ALONE = re.compile(r"(?m)^ *::\n")
 _LITERAL = re.compile(r"(?m)::$")
 _MARKUP = re.compile(r"``([^`]+)``")
 
