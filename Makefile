@@ -133,6 +133,15 @@ bench-dag: archive ## the whole DAG with Airflow, beside a spark-submit of Hudi
 bench-page: setup ## docs/performance.md and the tables of benchmarks/README.md from the saved results
 	@$(RUN) $(BIN)/python -m benchmarks.page
 
+.PHONY: docs
+docs: setup ## the documentation site, into build/site; ends at a link that leads nowhere
+	@NO_MKDOCS_2_WARNING=1 $(RUN) $(BIN)/mkdocs build --strict --quiet
+	@echo build/site/index.html
+
+.PHONY: docs-serve
+docs-serve: setup ## the site on 127.0.0.1:8000, made again when a page or the library changes
+	@NO_MKDOCS_2_WARNING=1 $(RUN) $(BIN)/mkdocs serve --strict --dev-addr 127.0.0.1:8000
+
 .PHONY: compose-check
 compose-check: setup ## the compose file against the compose schema, and what it mounts against the checkout
 	@$(PYTEST) tests/architecture/test_compose.py

@@ -15,6 +15,7 @@ Every message has an event time (``event_ms``). All is a function of the shipped
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -196,3 +197,16 @@ def _months(first: date, last: date) -> Iterator[tuple[date, date]]:
         following = (first.replace(day=1) + timedelta(days=32)).replace(day=1)
         yield first, min(last, following - timedelta(days=1))
         first = following
+
+
+def main() -> None:
+    """``python -m demo.feed FOLDER`` writes the feed."""
+    parser = argparse.ArgumentParser(prog="python -m demo.feed", description="Write the feed of the flights of 2013.")
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    write_feed(folder)
+    print(f"{len(list(folder.rglob('20*.parquet')))} files in {folder}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""The pictures of docs/how-it-works.md are what the library does now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_pictures_are_those_that_the_library_gives() -> None:
+    words = [sys.executable, "scripts/docs_pictures.py", "--check"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr[-2000:]}: run scripts/docs_pictures.py and look at them"
