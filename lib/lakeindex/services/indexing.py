@@ -71,6 +71,25 @@ class IndexDropped(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
+class IndexCompacted(JsonResult):
+    """An index whose deltas were folded into what was built.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        index_type: which index.
+        deltas: deltas that were folded; 0 if there were none.
+        bytes: its size on storage now.
+    """
+
+    table: str
+    uri: str
+    index_type: str
+    deltas: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus(JsonResult):
     """What there is of an index.
 
@@ -229,6 +248,25 @@ def build_index(
             opened.bytes,
             round(time.perf_counter() - started, 4),
         )
+
+
+def compact_index(
+    uri: str,
+    runner: Runner,
+    checkpoints: str,
+    *,
+    index_type: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> IndexCompacted:
+    """Bring a stored index up to the table, and fold its deltas into what was built. Writers do so every ten deltas.
+
+    Raises:
+        IndexNotBuiltError: there is nothing to compact.
+        IndexDamagedError: it does not hold as many keys as the files it covers.
+    """
+    with opened_index(uri, runner, checkpoints, index_type, options or {}) as opened:
+        deltas = opened.session.compact(opened.snapshot)
+        return IndexCompacted(opened.table.name, opened.table.uri, opened.facts.index_type.value, deltas, opened.bytes)
 
 
 def drop_index(

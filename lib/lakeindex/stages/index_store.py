@@ -187,6 +187,20 @@ class IndexSession:
         store.retire(generation)
         return built
 
+    def compact(self, snapshot: Snapshot) -> int:
+        """Fold all deltas into what was built, after the index was brought up to a snapshot; how many there were.
+
+        Raises:
+            IndexNotBuiltError: there is nothing, or not what was built.
+            IndexDamagedError: it does not hold as many keys as the files it covers.
+        """
+        self.ready(snapshot, snapshot.base_files_all())
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        if state.in_force:
+            self._fold(self._open(completed, state), state)
+        return len(state.in_force)
+
     def drop(self) -> None:
         """Remove the index: what was built, its log and its store."""
         completed = Completed.of(Timeline.load(self._storage))
