@@ -268,6 +268,7 @@ def run(
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.retention import drop_old_runs
     from lakeindex.stages.upserting import run_batch
+    from lakeindex.telemetry.observing import RunObserver
 
     pairs = tuple(sorted((options or {}).items()))
     config = parse_options(pairs)
@@ -284,8 +285,12 @@ def run(
         max_quarantined=max_quarantined,
         force=force,
     )
-    summary = run_batch(_with_inputs(spec, data, chosen), chosen)
-    notes = keep_report(spec, report)
+    with RunObserver(spec) as observer:
+        spec = _with_inputs(spec, data, chosen)
+        observer.begins(spec)
+        summary = run_batch(spec, chosen)
+        notes = observer.ends(summary)
+    notes += keep_report(spec, report)
     drop_old_runs(spec)
     return replace(summary, notes=summary.notes + notes)
 

@@ -124,6 +124,8 @@ class WriteConfig:
     driver_bytes: int = 64 * 2**20
     keep_runs: int = 10
     report: ReportFormat | None = None
+    metrics_textfile: str | None = None
+    openlineage: bool = False
     index_max_deltas: int = 10
     record_min_shards: int = 10
     record_max_shards: int = 10_000
@@ -451,6 +453,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
     Option("lakeindex.report", "report", _one_of(ReportFormat), "html, json or none",
            "What a run leaves of its report in its folder: report.json, and report.html beside it. Default: json in Python, else html."),
+    Option("lakeindex.metrics.textfile", "metrics_textfile", _text, "a local file NAME.prom, or a local folder",
+           "Write the run's metrics there for Prometheus's textfile collector; in a folder, a file a table. Extra `metrics`."),
+    Option("lakeindex.openlineage", "openlineage", _flag, _FLAG,
+           "Emit OpenLineage events of the run, to where OpenLineage's own settings say. Extra `lineage`."),
 )
 
 CREATE_OPTIONS: Final[tuple[Option, ...]] = (
