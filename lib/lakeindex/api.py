@@ -264,11 +264,7 @@ def run(
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    from lakeindex.report.keeping import keep_report
     from lakeindex.stages.context import RunSpec
-    from lakeindex.stages.retention import drop_old_runs
-    from lakeindex.stages.upserting import run_batch
-    from lakeindex.telemetry.observing import RunObserver
 
     pairs = tuple(sorted((options or {}).items()))
     config = parse_options(pairs)
@@ -285,10 +281,20 @@ def run(
         max_quarantined=max_quarantined,
         force=force,
     )
+    return _watched(spec, data, chosen, report)
+
+
+def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportFormat) -> RunSummary:
+    """The run, and what is told and kept of it."""
+    from lakeindex.report.keeping import keep_report
+    from lakeindex.stages.retention import drop_old_runs
+    from lakeindex.stages.upserting import run_batch
+    from lakeindex.telemetry.observing import RunObserver
+
     with RunObserver(spec) as observer:
-        spec = _with_inputs(spec, data, chosen)
+        spec = _with_inputs(spec, data, runner)
         observer.begins(spec)
-        summary = run_batch(spec, chosen)
+        summary = run_batch(spec, runner)
         notes = observer.ends(summary)
     notes += keep_report(spec, report)
     drop_old_runs(spec)

@@ -8,6 +8,7 @@ import click
 
 from lakeindex.cli.advising import advise
 from lakeindex.cli.creating import create, options
+from lakeindex.cli.doctoring import doctor
 from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
 from lakeindex.cli.indexing import index
@@ -32,6 +33,6 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
-    *(rollback, rescale, index, options),
+    *(rollback, rescale, index, options, doctor),
 ):
     main.add_command(_command)
