@@ -8,6 +8,7 @@ import click
 
 from lakeindex.cli.advising import advise
 from lakeindex.cli.creating import create, options
+from lakeindex.cli.dags import dags
 from lakeindex.cli.doctoring import doctor
 from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
@@ -33,6 +34,6 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
-    *(rollback, rescale, index, options, doctor),
+    *(rollback, rescale, index, options, doctor, dags),
 ):
     main.add_command(_command)

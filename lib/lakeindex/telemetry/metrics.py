@@ -21,7 +21,7 @@ import tenacity
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.pipeline import Stage
 from lakeindex.stages.context import RunSpec
-from lakeindex.stages.summary import RunSummary, StageSummary
+from lakeindex.stages.summary import FATES, RunSummary, StageSummary
 from lakeindex.telemetry.ending import Outcome, RunEnding
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 OPTION: Final = "lakeindex.metrics.textfile"
 SUFFIX: Final = ".prom"
 _LOCK_SECONDS: Final = 10.0
-_FATES: Final = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
 
 #: Sample name and labels, sorted.
 _Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -177,7 +176,7 @@ class _Samples:
 
     def _take_summary(self, table: str, run: RunSummary) -> None:
         self._add("lakeindex_records_in", run.rows_in, table=table)
-        for fate in _FATES:
+        for fate in FATES:
             self._add("lakeindex_records", getattr(run, fate), table=table, fate=fate)
             self._set("lakeindex_last_run_records", getattr(run, fate), table=table, fate=fate)
         self._add("lakeindex_rows_copied", run.rows_copied, table=table)
