@@ -90,6 +90,10 @@ test-demo: archive ## the whole demo, as a test
 wheel: setup ## build the wheel, install it with each extra into an environment of its own, and use it there
 	@$(PYTEST) -m wheel --timeout 400 tests/wheel
 
+.PHONY: versions
+versions: setup ## unit and Spark tests with PySpark 3.5, 4.0 and the newest, on Python 3.11 to 3.13, in environments of their own
+	@$(BIN)/python scripts/versions.py
+
 .PHONY: archive
 archive: setup ## a class archive for Spark, made once: a spark-submit starts in half the time
 	@$(RUN) $(BIN)/python scripts/spark_archive.py

@@ -74,7 +74,7 @@ class LakeTable:
         return f"LakeTable({self.uri!r}{settings})"
 
     def _repr_html_(self) -> str:
-        from lakeindex.services.inspection import table_html
+        from lakeindex.services.showing import table_html
 
         return table_html(self.uri)
 
@@ -219,7 +219,9 @@ class LakeTable:
 
         return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
-    def index_migrate(self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]) -> IndexMigrated:
+    def index_migrate(
+        self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]
+    ) -> IndexMigrated:
         """Give the table another index.
 
         Args:

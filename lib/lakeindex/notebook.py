@@ -36,7 +36,7 @@ def rows_html(columns: Sequence[str], rows: Iterable[Sequence[object]], *, more:
 
 
 def _is_said(value: object) -> bool:
-    return value is not None and value != "" and value != ()
+    return value is not None and value not in ("", ())
 
 
 def _text(value: object) -> str:

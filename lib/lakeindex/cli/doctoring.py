@@ -6,13 +6,14 @@ import json
 
 import click
 
+from lakeindex.cli.completing import complete_table
 from lakeindex.cli.group import Failure
 from lakeindex.cli.shared import json_option, out_console
 from lakeindex.errors import UsageError
 
 
 @click.command()
-@click.argument("table", required=False, metavar="[TABLE]")
+@click.argument("table", required=False, metavar="[TABLE]", shell_complete=complete_table)
 @click.option("--spark", is_flag=True, help="Start Spark, and send rows through a Python worker.")
 @click.option("--write", is_flag=True, help="Write, list and delete a probe below TABLE.")
 @json_option
