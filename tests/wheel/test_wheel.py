@@ -73,19 +73,13 @@ def installed(wheel: Path, folder: Path, extra: str) -> Env:
     """A new environment with the wheel and an extra, in the versions of the lock."""
     shutil.rmtree(folder, ignore_errors=True)
     ran([uv(), "venv", "--quiet", "--python", sys.executable, str(folder)])
-    command = [
-        uv(),
-        "pip",
-        "install",
-        "--python",
-        str(folder / "bin" / "python"),
-        "--override",
-        "requirements.override",
-    ]
-    command += ["--constraint", "requirements.lock", f"{wheel}[{extra}]"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return Env(folder, done.stderr)
+    command = [uv(), "pip", "install", "--python", str(folder / "bin" / "python")]
+    command += ["--override", "requirements.override", "--constraint", "requirements.lock", f"{wheel}[{extra}]"]
+    for source in (["--offline"], []):  # what make setup has fetched, PySpark's 500 MB above all, is not fetched again
+        done = subprocess.run([*command, *source], capture_output=True, text=True, check=False, cwd=ROOT)
+        if done.returncode == 0:
+            return Env(folder, done.stderr)
+    raise AssertionError(done.stderr[-4000:])
 
 
 def use(env: Env, *options: str) -> None:
