@@ -35,10 +35,14 @@ EXTRAS: Final = "spark,hbase,metrics,lineage,java"
 TOOLS: Final = (
     *("deltalake", "duckdb", "hypothesis", "jsonschema", "mypy", "polars", "psutil", "pytest", "pytest-cov"),
     *("pytest-examples", "pytest-timeout", "pytest-xdist", "hudi", "moto[server]", "types-PyYAML", "types-jsonschema"),
+    "setuptools",  # which PySpark 3.5 asks for distutils, gone from Python 3.12
 )
 TESTS: Final = ("tests/unit", "tests/contract", "tests/spark")
-#: PySpark 3.5 leaves sockets to the garbage collector; our own warnings are errors in `make test` all the same.
-OTHERS: Final = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
+#: PySpark 3.5 leaves sockets to the garbage collector and asks for distutils; our own warnings are errors in `make test`.
+OTHERS: Final = (
+    *("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    *("-W", "ignore:The distutils package is deprecated:DeprecationWarning"),
+)
 PROBE: Final = "import sys, pyspark; print('.'.join(map(str, sys.version_info[:3])), pyspark.__version__)"
 
 
