@@ -10,7 +10,7 @@ PYTHON = $(shell sh scripts/find_python.sh)
 BIN := .venv/bin
 WORKERS ?= 2
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or hbase or kill or model or dag_spark or demo
+APART := interop or s3 or hbase or kill or model or dag_spark or demo or wheel
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -85,6 +85,14 @@ test-dag: archive ## the whole DAG through spark-submit
 .PHONY: test-demo
 test-demo: archive ## the whole demo, as a test
 	@$(PYTEST) -m demo --timeout 1800
+
+.PHONY: wheel
+wheel: setup ## build the wheel, install it with each extra into an environment of its own, and use it there
+	@$(PYTEST) -m wheel --timeout 400 tests/wheel
+
+.PHONY: versions
+versions: setup ## unit and Spark tests with PySpark 3.5, 4.0 and the newest, on Python 3.11 to 3.13, in environments of their own
+	@$(BIN)/python scripts/versions.py
 
 .PHONY: archive
 archive: setup ## a class archive for Spark, made once: a spark-submit starts in half the time

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from lakeindex.batch_data import BatchData, absolute, arrow_table, with_inputs
 from lakeindex.config import ReportFormat, parse_options
-from lakeindex.errors import InputError, OptionError, UsageError
+from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from lakeindex.services.check_report import CheckReport
     from lakeindex.services.getting import GetResult
     from lakeindex.services.getting_keys import KeySet
-    from lakeindex.services.history import HistoryEntry
+    from lakeindex.services.history import History
     from lakeindex.services.indexing import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.services.indexing_verify import IndexVerified
     from lakeindex.services.migrating import IndexMigrated
@@ -31,13 +30,33 @@ if TYPE_CHECKING:
     from lakeindex.stages.scheduling import Runner
     from lakeindex.stages.summary import RunSummary
 
-_IN_MEMORY_BYTES = 64 * 1024 * 1024
 
-BatchData: TypeAlias = Any
-"""An Arrow table or record batches, a pandas or Polars frame, a Spark DataFrame, or a path or paths of files."""
+class RunArguments(TypedDict, total=False):
+    """Arguments of :func:`run` that :meth:`LakeTable.upsert` and :meth:`LakeTable.delete` take."""
+
+    options: Mapping[str, str] | None
+    batch_id: str | None
+    run_id: str | None
+    checkpoints: str | None
+    max_quarantined: int
+    force: bool
+    runner: Runner | str
+    master: str | None
+    progress: Progress | None
+    report: ReportFormat
 
 
-@dataclass(frozen=True)
+class IndexArguments(TypedDict, total=False):
+    """Arguments of the methods that concern a stored index, as of :func:`run`."""
+
+    options: Mapping[str, str] | None
+    checkpoints: str | None
+    runner: Runner | str
+    master: str | None
+    progress: Progress | None
+
+
+@dataclass(frozen=True, repr=False)
 class LakeTable:
     """A Hudi copy-on-write table that can be upserted into.
 
@@ -50,8 +69,25 @@ class LakeTable:
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
-    def upsert(self, data: BatchData, **arguments: Any) -> RunSummary:
+    def __repr__(self) -> str:
+        settings = f", {dict(self.storage_options)!r}" if self.storage_options else ""
+        return f"LakeTable({self.uri!r}{settings})"
+
+    def _repr_html_(self) -> str:
+        from lakeindex.services.showing import table_html
+
+        return table_html(self.uri)
+
+    def upsert(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
+
+        >>> import pyarrow as pa
+        >>> batch = pa.table({"id": ["a", "b"], "region": ["eu", "us"], "ts": [1, 1], "amount": [3.5, 4.0]})
+        >>> run = orders.upsert(batch, batch_id="2026-11-21")
+        >>> run.inserts, run.updates
+        (2, 0)
+        >>> orders.upsert(batch, batch_id="2026-11-21").noop
+        True
 
         Args:
             data: an Arrow table, a pandas or Polars frame, a Spark DataFrame, paths of files, or ``table:NAME``.
@@ -62,12 +98,20 @@ class LakeTable:
         """
         return run(self.uri, data, Operation.UPSERT, **arguments)
 
-    def delete(self, data: BatchData, **arguments: Any) -> RunSummary:
-        """Delete the keys of ``data`` (key and partition columns); keys that are not there are counted as ignored."""
+    def delete(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
+        """Delete the keys of ``data`` (key and partition columns); keys that are not there are counted as ignored.
+
+        >>> import pyarrow as pa
+        >>> orders.delete(pa.table({"id": ["b", "x"], "region": ["us", "us"]})).fates
+        {'deletes': 1, 'ignored': 1}
+        """
         return run(self.uri, data, Operation.DELETE, **arguments)
 
     def read(self, *, as_of: str | None = None, since: str | None = None) -> pa.Table:
         """The table's rows, meta columns first.
+
+        >>> orders.read().column("id").to_pylist()
+        ['a']
 
         Args:
             as_of: an instant or ISO time, inclusive: rows as they were then.
@@ -91,6 +135,10 @@ class LakeTable:
     ) -> GetResult:
         """The rows of some record keys: the index says which files to look into, and only what is needed of them is read.
 
+        >>> found = orders.get(["a", "x"], columns=["amount"])
+        >>> found.rows.to_pylist(), found.missing
+        ([{'amount': 3.5}], ('x',))
+
         Args:
             keys: record keys as they are stored: texts, an Arrow column or table of them, or a ``pathlib.Path`` of a file
                 with one key a line, or of a Parquet file. Of a table with a complex key: ``a:1,b:2``.
@@ -109,7 +157,7 @@ class LakeTable:
 
         chosen = _runner(runner, parse_options(options or {}).parallelism, master, progress)
         return get_rows(
-            _absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=as_of, options=options
+            absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=as_of, options=options
         )
 
     def advise(
@@ -127,18 +175,22 @@ class LakeTable:
         if isinstance(data, (str, os.PathLike)):
             data = [data]
         if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-            batch: Any = [_absolute(os.fspath(d)) for d in data]
+            batch: Any = [absolute(os.fspath(d)) for d in data]
         else:
-            batch = _arrow_table(data)
-        return advise(_absolute(self.uri), batch, options=options, checkpoints=checkpoints)
+            batch = arrow_table(data)
+        return advise(absolute(self.uri), batch, options=options, checkpoints=checkpoints)
 
-    def history(self) -> tuple[HistoryEntry, ...]:
-        """All instants of the active timeline, newest first."""
+    def history(self) -> History:
+        """All instants of the active timeline, newest first.
+
+        >>> [(one.operation, one.inserts, one.deletes) for one in orders.history()]
+        [('DELETE', 0, 1), ('UPSERT', 2, 0)]
+        """
         from lakeindex.services.history import table_history
 
         return table_history(self.uri)
 
-    def index_build(self, index_type: str | None = None, **arguments: Any) -> IndexBuilt:
+    def index_build(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexBuilt:
         """Build a stored index anew from the key columns of all live files.
 
         Args:
@@ -149,25 +201,27 @@ class LakeTable:
 
         return build_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
-    def index_drop(self, index_type: str | None = None, **arguments: Any) -> IndexDropped:
+    def index_drop(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexDropped:
         """Remove a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing import drop_index
 
         return drop_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
-    def index_verify(self, index_type: str | None = None, **arguments: Any) -> IndexVerified:
+    def index_verify(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexVerified:
         """Compare every entry of a stored index with the keys in the live files; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing_verify import verify_index
 
         return verify_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
-    def index_status(self, index_type: str | None = None, **arguments: Any) -> IndexStatus:
+    def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
         """What there is of a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing import index_status
 
         return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
-    def index_migrate(self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Any) -> IndexMigrated:
+    def index_migrate(
+        self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]
+    ) -> IndexMigrated:
         """Give the table another index.
 
         Args:
@@ -201,7 +255,11 @@ class LakeTable:
         }
 
     def check(self) -> CheckReport:
-        """Check every invariant of the table."""
+        """Check every invariant of the table.
+
+        >>> orders.check().ok
+        True
+        """
         from lakeindex.services.checking import check_table
 
         return check_table(self.uri)
@@ -209,6 +267,9 @@ class LakeTable:
 
 def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> LakeTable:
     """Open a table.
+
+    >>> open_table("lake/orders")
+    LakeTable('lake/orders')
 
     Args:
         uri: a path, or a URL such as ``s3://bucket/table``.
@@ -264,18 +325,15 @@ def run(
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    from lakeindex.report.keeping import keep_report
     from lakeindex.stages.context import RunSpec
-    from lakeindex.stages.retention import drop_old_runs
-    from lakeindex.stages.upserting import run_batch
 
     pairs = tuple(sorted((options or {}).items()))
     config = parse_options(pairs)
     run_id = run_id or run_id_of(batch_id)
     chosen = _runner(runner, config.parallelism, master, progress)
     spec = RunSpec(
-        table_uri=_absolute(uri),
-        checkpoints_uri=_absolute(checkpoints or default_checkpoints(uri)),
+        table_uri=absolute(uri),
+        checkpoints_uri=absolute(checkpoints or default_checkpoints(uri)),
         run_id=run_id,
         batch_id=batch_id or run_id,
         operation=operation,
@@ -284,8 +342,22 @@ def run(
         max_quarantined=max_quarantined,
         force=force,
     )
-    summary = run_batch(_with_inputs(spec, data, chosen), chosen)
-    notes = keep_report(spec, report)
+    return _watched(spec, data, chosen, report)
+
+
+def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportFormat) -> RunSummary:
+    """The run, and what is told and kept of it."""
+    from lakeindex.report.keeping import keep_report
+    from lakeindex.stages.retention import drop_old_runs
+    from lakeindex.stages.upserting import run_batch
+    from lakeindex.telemetry.observing import RunObserver
+
+    with RunObserver(spec) as observer:
+        spec = with_inputs(spec, data, runner)
+        observer.begins(spec)
+        summary = run_batch(spec, runner)
+        notes = observer.ends(summary)
+    notes += keep_report(spec, report)
     drop_old_runs(spec)
     return replace(summary, notes=summary.notes + notes)
 
@@ -304,10 +376,6 @@ def default_checkpoints(uri: str) -> str:
     return f"{uri.rstrip('/')}.lakeindex"
 
 
-def _absolute(uri: str) -> str:
-    return uri if "://" in uri else str(Path(uri).resolve())
-
-
 def _runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:
     if not isinstance(runner, str):
         return runner
@@ -321,75 +389,3 @@ def _runner(runner: Runner | str, slots: int, master: str | None, progress: Prog
 
         return SparkRunner(spark_session(master), slots, progress)
     raise OptionError(f"no runner {runner!r}", culprit=runner, hint="valid: local | spark")
-
-
-def _with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
-    """The run with its inputs named; data in memory is written to the run folder first, in pieces."""
-    from dataclasses import replace
-
-    if isinstance(data, (str, os.PathLike)):
-        data = [data]
-    if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-        return _with_paths(spec, [os.fspath(d) for d in data], runner)
-    folder = f"{spec.run_id}/input/{uuid.uuid4().hex[:12]}"
-    if type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow"):
-        from lakeindex.runners.spark import SparkRunner, write_pieces
-
-        if not isinstance(runner, SparkRunner):
-            raise UsageError("a Spark DataFrame needs the Spark runner", hint="pass runner='spark'")
-        paths = write_pieces(data, spec.checkpoints_uri, folder)
-        return replace(spec, inputs=tuple(posixpath.join(spec.checkpoints_uri, p) for p in paths))
-    return replace(spec, inputs=_write_in_memory(spec, _arrow_table(data), folder))
-
-
-def _with_paths(spec: RunSpec, paths: Sequence[str], runner: Runner) -> RunSpec:
-    """Paths made absolute; ``table:NAME`` is a table of the Spark session."""
-    from dataclasses import replace
-
-    if not any(p.startswith("table:") for p in paths):
-        return replace(spec, inputs=tuple(_absolute(p) for p in paths))
-    from lakeindex.runners.spark import SparkRunner, with_tables_written
-
-    if not isinstance(runner, SparkRunner):
-        raise UsageError(f"{paths[0]!r} is a Spark table, which needs the Spark runner", hint="--runner spark")
-    inputs = tuple(p if p.startswith("table:") else _absolute(p) for p in paths)
-    return with_tables_written(replace(spec, inputs=inputs), runner)
-
-
-def _arrow_table(data: BatchData) -> pa.Table:
-    import pyarrow as pa
-
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, (pa.RecordBatchReader,)):
-        return data.read_all()
-    if type(data).__module__.startswith("pandas."):
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    raise InputError(
-        f"a batch cannot be a {type(data).__name__}",
-        culprit=type(data).__name__,
-        hint="give an Arrow table, a pandas, Polars or Spark frame, or paths of files",
-    )
-
-
-def _write_in_memory(spec: RunSpec, table: pa.Table, folder: str) -> tuple[str, ...]:
-    """Write rows as Arrow files of a fixed size: the batch's digest must not depend on options."""
-    import pyarrow as pa
-
-    from lakeindex.storage import open_storage
-
-    store = open_storage(spec.checkpoints_uri)
-    rows = max(-(-table.num_rows // max(-(-table.nbytes // _IN_MEMORY_BYTES), 1)), 1)
-    paths = []
-    for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table.slice(start, rows))
-        path = f"{folder}/{number:05d}.arrow"
-        store.write(path, sink.getvalue().to_pybytes())
-        paths.append(posixpath.join(spec.checkpoints_uri, path))
-    return tuple(paths)

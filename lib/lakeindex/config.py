@@ -126,6 +126,8 @@ class WriteConfig:
     cleaner_commits: int = 10
     archive_commits: int = 20
     report: ReportFormat | None = None
+    metrics_textfile: str | None = None
+    openlineage: bool = False
     index_max_deltas: int = 10
     record_min_shards: int = 10
     record_max_shards: int = 10_000
@@ -457,6 +459,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "`archive`: commits that stay on the timeline; not fewer than cleaning keeps."),
     Option("lakeindex.report", "report", _one_of(ReportFormat), "html, json or none",
            "What a run leaves of its report in its folder: report.json, and report.html beside it. Default: json in Python, else html."),
+    Option("lakeindex.metrics.textfile", "metrics_textfile", _text, "a local file NAME.prom, or a local folder",
+           "Write the run's metrics there for Prometheus's textfile collector; in a folder, a file a table. Extra `metrics`."),
+    Option("lakeindex.openlineage", "openlineage", _flag, _FLAG,
+           "Emit OpenLineage events of the run, to where OpenLineage's own settings say. Extra `lineage`."),
 )
 
 CREATE_OPTIONS: Final[tuple[Option, ...]] = (

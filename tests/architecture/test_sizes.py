@@ -12,7 +12,7 @@ MODULES = sorted((ROOT / "lib/lakeindex").rglob("*.py"))
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 60
 LONGEST_KERNEL = 100
-LONGER = {"config.py": 600}  # the list of options is a table, a line a cell
+LONGER = {"config.py": 605}  # the list of options is a table, a line a cell
 
 
 def lines(path: Path) -> int:

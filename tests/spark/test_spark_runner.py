@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import GroupedData, SparkSession
 
-from lakeindex.errors import OptionError, QuarantineExceededError
+from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
+from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.spark import SparkRunner
 from lakeindex.runners.spark_session import spark_session
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
@@ -65,3 +66,11 @@ def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tm
 def test_runner_that_does_not_exist_is_an_option_error(tmp_path: Path):
     with pytest.raises(OptionError, match="local"):
         make_table(tmp_path / "t").upsert(batch_of([]), runner="flink")
+
+
+def test_state_needs_a_pyspark_with_keyed_state(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(GroupedData, "transformWithState", raising=False)  # as PySpark 3.5 is
+    settings = StateSettings(partitions=1)
+    with pytest.raises(UsageError, match="the STATE index needs a PySpark with") as caught:
+        SparkRunner(session).keyed_state(str(tmp_path), settings)
+    assert "RECORD_INDEX" in (caught.value.hint or "")

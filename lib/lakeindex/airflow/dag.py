@@ -21,6 +21,7 @@ from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.airflow.operator import PLAN_TASK, StageOperator
 from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, make_plan
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
+from lakeindex.doors import jobs_folder
 from lakeindex.errors import UsageError
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
@@ -183,7 +184,7 @@ def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOpera
     spark = table.spark if table else None
     return StageOperator(
         stage=stage,
-        application=str(root / "jobs" / f"{stage}.py"),
+        application=str(jobs_folder(root) / f"{stage}.py"),
         conf={**_SPARK_CONF, **(spark.conf if spark else {})},
         driver_memory=(spark.driver_memory if spark else None) or "1g",
         trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if follows_optional else TriggerRule.ALL_SUCCESS,

@@ -8,6 +8,8 @@ import click
 
 from lakeindex.cli.advising import advise
 from lakeindex.cli.creating import create, options
+from lakeindex.cli.dags import dags
+from lakeindex.cli.doctoring import doctor
 from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
 from lakeindex.cli.indexing import index
@@ -33,6 +35,6 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
-    *(rollback, clean, archive, rescale, index, options),
+    *(rollback, clean, archive, rescale, index, options, doctor, dags),
 ):
     main.add_command(_command)

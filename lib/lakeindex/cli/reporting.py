@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from lakeindex.cli.completing import complete_run
 from lakeindex.cli.shared import json_option, say
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -35,8 +36,8 @@ def report(run: str, html: Path | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="RUN")
+@click.argument("first", metavar="RUN", shell_complete=complete_run)
+@click.argument("second", metavar="RUN", shell_complete=complete_run)
 @json_option
 def compare(first: str, second: str, as_json: bool) -> None:
     """Show two runs side by side: rows, files, bytes and seconds by stage."""

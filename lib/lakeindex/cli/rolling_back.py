@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
+from lakeindex.cli.completing import complete_instant
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, table_argument
 from lakeindex.config import parse_options
 
 
 @click.command()
 @table_argument
-@click.argument("instant", metavar="INSTANT")
+@click.argument("instant", metavar="INSTANT", shell_complete=complete_instant)
 @click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
 @pairs_option
 @json_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
+from lakeindex.cli.completing import complete_pair, complete_table
 from lakeindex.errors import OptionError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Printable(Protocol):
 
 def table_argument(function: _F) -> _F:
     """TABLE, a path or URL."""
-    return click.argument("table", metavar="TABLE")(function)
+    return click.argument("table", metavar="TABLE", shell_complete=complete_table)(function)
 
 
 def json_option(function: _F) -> _F:
@@ -45,6 +46,7 @@ def pairs_option(function: _F) -> _F:
         multiple=True,
         metavar="KEY=VALUE",
         help="An option; `lakeindex options` lists them.",
+        shell_complete=complete_pair,
     )(function)
 
 

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
-from lakeindex.pipeline import Stage
 from lakeindex.report.finding import find_report
 from lakeindex.report.page import render_page, template
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.context import storage_at
-from lakeindex.stages.driving import summary_of
+from lakeindex.stages.driving import finished_stages
 from lakeindex.stages.upserting import SUMMARY_FILE
 from lakeindex.storage.protocol import Storage
 
@@ -45,7 +44,12 @@ def run_page(checkpoints_uri: str | None, run_id: str, table: str) -> str:
     errors = [_error(store, path) for path in sorted(listed) if path.endswith(_ERROR_SUFFIX)]
     rows = next((rows for error in errors if (rows := _set_aside(checkpoints_uri, error)) is not None), _NO_ROWS)
     return _progress(
-        "The run failed" if errors else title, table, run_id, errors, _finished(RunFolder(store, run_id)), rows
+        "The run failed" if errors else title,
+        table,
+        run_id,
+        errors,
+        list(finished_stages(RunFolder(store, run_id))),
+        rows,
     )
 
 
@@ -98,16 +102,3 @@ def _set_aside(checkpoints_uri: str, error: dict[str, Any]) -> _Rows | None:
     shown = found.slice(0, _SHOWN_ROWS).to_pylist()
     rows = tuple(tuple("" if value is None else str(value) for value in row.values()) for row in shown)
     return _Rows(tuple(found.column_names), rows, place, found.num_rows - len(rows))
-
-
-def _finished(folder: RunFolder) -> list[Any]:
-    """Lines of the stages that left a checkpoint."""
-    lines = []
-    for stage in Stage:
-        try:
-            manifest = folder.read_manifest(stage)
-        except LakeIndexError:
-            continue
-        if manifest is not None and manifest.costs:
-            lines.append(summary_of(manifest, reused=False))
-    return lines

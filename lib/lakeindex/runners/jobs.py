@@ -8,6 +8,7 @@ import traceback
 from dataclasses import asdict
 
 import click
+from pyspark.sql import SparkSession
 
 from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, StorageError
@@ -19,6 +20,7 @@ from lakeindex.stages.context import RunSpec, storage_at
 from lakeindex.stages.retention import drop_old_runs
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.upserting import run_batch, run_stage
+from lakeindex.telemetry.observing import RunObserver
 
 _TRANSIENT = (ConflictError, StorageError)
 
@@ -38,7 +40,8 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     session = spark_session()
     try:
         runner = SparkRunner(session, spec.config.parallelism)
-        result = _run(stage, spec, runner)
+        with RunObserver(spec, stage, parent_of(session)) as observer:
+            result = _run(stage, spec, runner, observer)
     except LakeIndexError as error:
         _say(_described(error), spec, stage)
         return error.exit_code
@@ -52,12 +55,21 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     return 0
 
 
-def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner) -> RunSummary | StageSummary:
+def parent_of(session: SparkSession) -> str | None:
+    """``NAMESPACE/JOB/RUN ID`` of the OpenLineage run that submitted this job, where Airflow's provider put it into Spark's settings."""
+    conf = session.sparkContext.getConf()
+    parts = [conf.get(f"spark.openlineage.parent{name}") for name in ("JobNamespace", "JobName", "RunId")]
+    return "/".join(str(part) for part in parts) if all(parts) else None
+
+
+def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunObserver) -> RunSummary | StageSummary:
     if stage in {None, Stage.STAGE_INPUT}:
         spec = with_tables_written(spec, runner)
+    observer.begins(spec)
     result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
+    notes = observer.ends(result)
     if isinstance(result, RunSummary):
-        for note in keep_report(spec, ReportFormat.HTML):
+        for note in notes + keep_report(spec, ReportFormat.HTML):
             click.echo(note, err=True)
         drop_old_runs(spec)
     return result

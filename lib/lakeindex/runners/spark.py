@@ -14,18 +14,20 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.index.keyed import StateSettings
-from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.local import LocalRunner
 from lakeindex.runners.progress import NoProgress, Progress
 from lakeindex.stages.context import RunSpec
 from lakeindex.storage import open_storage
+
+if TYPE_CHECKING:
+    from lakeindex.runners.keyed_state import KeyedState
 
 TABLE_PREFIX = "table:"
 _PIECES = pa.schema([pa.field("path", pa.string()), pa.field("rows", pa.int64())])
@@ -56,7 +58,19 @@ class SparkRunner:
         return self._slots
 
     def keyed_state(self, folder: str, settings: StateSettings) -> KeyedState:
-        """State on Spark's state store, for an index that is kept there."""
+        """State on Spark's state store, for an index that is kept there.
+
+        Raises:
+            UsageError: this PySpark has no keyed state of rows.
+        """
+        if not hasattr(GroupedData, "transformWithState"):
+            raise UsageError(
+                f"the STATE index needs a PySpark with GroupedData.transformWithState, {self._session.version} has none",
+                culprit="hoodie.index.type",
+                hint="install a newer PySpark, or give the table another index: `lakeindex index migrate TABLE --to RECORD_INDEX`",
+            )
+        from lakeindex.runners.keyed_state import KeyedState
+
         return KeyedState(self._session, folder, settings)
 
     def nearby(self) -> LocalRunner:

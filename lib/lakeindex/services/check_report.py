@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.notebook import facts_html, rows_html
 from lakeindex.services.results import JsonResult
+
+_SHOWN_IN_HTML = 100
 
 
 class Broken(StrEnum):
@@ -117,6 +120,12 @@ class CheckReport(JsonResult):
     def __str__(self) -> str:
         found = "every invariant holds" if self.ok else f"{len(self.violations)} invariants broken"
         return f"{self.table}: {found}; {self.checked.files} files, {self.checked.rows} rows checked"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.kind, one.culprit, one.message, one.hint) for one in self.violations[:_SHOWN_IN_HTML]]
+        more = len(self.violations) - len(rows)
+        table = rows_html(("kind", "culprit", "what is wrong", "what to do"), rows, more=more) if rows else ""
+        return facts_html(str(self), {"notes": self.notes, "seconds": self.seconds}) + table
 
 
 @dataclass(frozen=True, slots=True)

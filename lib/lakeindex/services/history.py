@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant
+from lakeindex.notebook import rows_html
 from lakeindex.services.opening import in_parallel, open_at
 from lakeindex.services.results import JsonResult
 from lakeindex.table.avro_instants import (
@@ -21,6 +23,13 @@ from lakeindex.table.avro_instants import (
 from lakeindex.table.commit import BATCH_KEY, RUN_KEY
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
+
+_SHOWN_IN_TEXT: Final = 3
+_SHOWN_IN_HTML: Final = 100
+_SHOWN: Final = (
+    *("instant", "time", "action", "state", "operation", "inserts", "updates", "deletes"),
+    *("files_created", "files_rewritten", "bytes_written", "batch_id", "problem"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +93,28 @@ class TableHistory(JsonResult):
     instants: tuple[HistoryEntry, ...]
 
 
-def table_history(uri: str) -> tuple[HistoryEntry, ...]:
+class History(tuple[HistoryEntry, ...]):
+    """Instants, newest first: a tuple that shows itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = [f"{e.instant} {e.operation or e.action} {e.state}" for e in self[:_SHOWN_IN_TEXT]]
+        more = [f"and {len(self) - len(shown):,} more"] if len(self) > len(shown) else []
+        return f"<{len(self):,} instants: {'; '.join(shown + more)}>" if shown else "<no instants>"
+
+    def _repr_html_(self) -> str:
+        rows = [[getattr(entry, name) for name in _SHOWN] for entry in self[:_SHOWN_IN_HTML]]
+        return rows_html([name.replace("_", " ") for name in _SHOWN], rows, more=max(len(self) - len(rows), 0))
+
+
+def table_history(uri: str) -> History:
     """All instants of the active timeline, newest first. An instant whose file is damaged says so in ``problem``.
 
     Raises:
         TableError: no table, or one that is not read.
     """
-    return history_of(open_at(uri)).instants
+    return History(history_of(open_at(uri)).instants)
 
 
 def history_of(table: Table) -> TableHistory:

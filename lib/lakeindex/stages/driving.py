@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from lakeindex.errors import LakeIndexError
 from lakeindex.pipeline import Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
-from lakeindex.stages.checkpoints import Manifest
+from lakeindex.stages.checkpoints import Manifest, RunFolder
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.scheduling import Runner, do_task
@@ -49,6 +50,19 @@ def drive(spec: RunSpec, stage: Callable[[], Manifest]) -> Driven:
 def summary_of(manifest: Manifest, *, reused: bool) -> StageSummary:
     """A finished stage's line: what it cost when it was made."""
     return stage_summary(manifest.stage, manifest.costs, manifest.counters, reused=reused)
+
+
+def finished_stages(folder: RunFolder) -> tuple[StageSummary, ...]:
+    """Lines of the stages that left a checkpoint in a run's folder, whatever became of the run."""
+    lines = []
+    for stage in Stage:
+        try:
+            manifest = folder.read_manifest(stage)
+        except LakeIndexError:
+            continue
+        if manifest is not None and manifest.costs:
+            lines.append(summary_of(manifest, reused=False))
+    return tuple(lines)
 
 
 def drive_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Driven:

@@ -9,9 +9,12 @@ from statistics import median
 from typing import Any
 
 from lakeindex.errors import InvariantError
+from lakeindex.notebook import facts_html, rows_html
 from lakeindex.stages.metering import StageCost
 
 SCHEMA_VERSION = 1
+FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
+"""What happens to a row of the input: exactly one of these, fields of :class:`RunSummary`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Estimate:
     actual_bytes_read: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunSummary:
     """What one upsert or delete did; counts are rows unless they say files or bytes.
 
@@ -131,6 +134,34 @@ class RunSummary:
         if self.instant and not self.noop:
             return f"committed {self.instant}"
         return f"done before, in {self.instant}" if self.instant else "nothing committed"
+
+    @property
+    def fates(self) -> dict[str, int]:
+        """Rows by what happened to them, without those that are 0."""
+        return {name: count for name in FATES if (count := getattr(self, name))}
+
+    def __repr__(self) -> str:
+        counts = "".join(f", {count:,} {name}" for name, count in self.fates.items())
+        return f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}; {self.seconds:.2f} s>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "batch": self.batch_id,
+            "run": self.run_id,
+            "rows in": self.rows_in,
+            **self.fates,
+            "files created": self.files_created,
+            "files rewritten": self.files_rewritten,
+            "bytes written": self.bytes_written,
+            "seconds": self.seconds,
+            "notes": self.notes,
+        }
+        columns = ("stage", "rows in", "rows out", "pairs in", "pairs out", "seconds", "bytes read", "requests")
+        stages = [
+            (s.name, s.rows_in, s.rows_out, s.pairs_in, s.pairs_out, s.seconds, s.bytes_read, s.requests)
+            for s in self.stages
+        ]
+        return facts_html(f"{self.operation.lower()}: {self.outcome}", facts) + rows_html(columns, stages)
 
     def check_identity(self) -> None:
         """Every row of the input has exactly one fate.

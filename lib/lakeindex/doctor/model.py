@@ -1,0 +1,81 @@
+"""What an examination finds; ``docs/schemas/doctor.json`` describes its JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Final
+
+from lakeindex.errors import LakeIndexError
+
+SCHEMA_VERSION: Final = 1
+
+
+class Verdict(StrEnum):
+    """How a check ended: fine, may become a problem, a run that needs this cannot work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: what was looked at.
+        verdict: how it is.
+        found: what was found.
+        cure: what to do; None where nothing has to be done.
+        error: class of the error that a run would end with; None unless it fails.
+        exit_code: that error's exit code; 0 unless it fails.
+    """
+
+    name: str
+    verdict: Verdict
+    found: str
+    cure: str | None = None
+    error: str | None = None
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All checks, in the order they were made."""
+
+    checks: tuple[Check, ...]
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.verdict is Verdict.FAIL)
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self))
+
+
+def ok(name: str, found: str) -> Check:
+    """Nothing to do."""
+    return Check(name, Verdict.OK, found)
+
+
+def warn(name: str, found: str, cure: str) -> Check:
+    """It works, or may not matter."""
+    return Check(name, Verdict.WARN, found, cure)
+
+
+def fail(name: str, found: str, cure: str, error: str = "UsageError", exit_code: int = 2) -> Check:
+    """It does not work."""
+    return Check(name, Verdict.FAIL, found, cure, error, exit_code)
+
+
+def failed_with(name: str, error: Exception) -> Check:
+    """A check that ended with an exception: a run would, too."""
+    kind = type(error).__name__
+    if isinstance(error, LakeIndexError):
+        return fail(name, error.message, error.hint or "see the message", kind, error.exit_code)
+    return fail(name, f"{kind}: {error}", "see the message", kind, 1)

@@ -1,0 +1,31 @@
+"""Where the files are that others start: the jobs that spark-submit runs, the DAG file that Airflow parses.
+
+In a checkout they are the folders ``jobs`` and ``dags``; a wheel carries the same files inside the package. Standard
+library only: a DAG file imports this.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_PACKAGE: Final = Path(__file__).resolve().parent
+_CHECKOUT: Final = _PACKAGE.parents[1]
+_PROBE: Final = "upsert.py"
+DAG_FILE: Final = "upsert_table.py"
+
+
+def jobs_folder(root: Path | None = None) -> Path:
+    """The folder with the jobs.
+
+    Args:
+        root: a project's folder, whose own ``jobs`` go first if it has them.
+    """
+    own = [root / "jobs"] if root is not None else []
+    return next((folder for folder in (*own, _PACKAGE / "jobs") if (folder / _PROBE).is_file()), _CHECKOUT / "jobs")
+
+
+def dag_text() -> str:
+    """The text of the DAG file."""
+    packaged = _PACKAGE / "dags" / DAG_FILE
+    return (packaged if packaged.is_file() else _CHECKOUT / "dags" / DAG_FILE).read_text(encoding="utf-8")

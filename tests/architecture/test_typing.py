@@ -1,0 +1,50 @@
+"""The public API is typed for whoever uses it: mypy --strict on a sample, right and wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RIGHT = """\
+from typing import assert_type
+import lakeindex
+from lakeindex.services.history import History
+from lakeindex.stages.summary import RunSummary
+
+table = lakeindex.open_table("lake/orders")
+assert_type(table, lakeindex.LakeTable)
+run = table.upsert(["a.parquet"], batch_id="b", options={"lakeindex.report": "none"}, max_quarantined=3)
+assert_type(run, RunSummary)
+assert_type(run.inserts, int)
+assert_type(run.instant, str | None)
+assert_type(table.history(), History)
+assert_type(table.history()[0].rows, int | None)
+assert_type(table.check().ok, bool)
+assert_type(table.get(["k"]).missing, tuple[str, ...])
+table.index_build("RECORD_INDEX", runner="local")
+"""
+WRONG = """\
+import lakeindex
+
+table = lakeindex.open_table("lake/orders")
+table.upsert(["a.parquet"], batch=1)
+table.upsert(["a.parquet"], max_quarantined="3")
+table.index_build(force=True)
+lakeindex.open_table(3)
+"""
+
+
+def checked(path: Path, text: str) -> list[str]:
+    path.write_text(text)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "pyproject.toml", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return [line for line in done.stdout.splitlines() if str(path.name) in line and ": error:" in line]
+
+
+def test_a_sample(tmp_path: Path):
+    assert (ROOT / "lib" / "lakeindex" / "py.typed").is_file()
+    assert checked(tmp_path / "right.py", RIGHT) == []
+    wrong = checked(tmp_path / "wrong.py", WRONG)
+    assert sorted({int(line.split(":")[1]) for line in wrong}) == [4, 5, 6, 7]

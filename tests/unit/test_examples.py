@@ -1,0 +1,66 @@
+"""The examples of the docs and docstrings, run as they stand, on the tables they speak of."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pytest_examples import CodeExample, EvalExample, find_examples
+
+import lakeindex
+from tests.cli_support import lakeindex as command
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Examples that only show a form, by the words they have; each says why it is not run.
+NOT_RUN = {
+    "TOY = ": "two lines out of a module to be written",
+    "def make_index(": "a signature",
+    'format("statestore")': "needs a Spark session and a state; tests/spark/test_state_index.py reads one so",
+    'runner="spark"': "needs Spark; tests/spark/test_spark_get.py does the same",
+}
+EXAMPLES = [
+    example
+    for example in find_examples(ROOT / "README.md", ROOT / "docs")
+    if (example.prefix or "").strip() in {"py", "python"} and not any(words in example.source for words in NOT_RUN)
+]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
+    """The table ``lake/orders`` that examples speak of, in the working folder; gives a batch for it."""
+    rows = pa.table({"id": ["a"], "region": ["eu"], "ts": [1], "amount": [3.5]})
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(rows.slice(0, 0), "like.parquet")
+    made = command(
+        "create", "lake/orders", "--like", "like.parquet", "--key", "id", "--partition", "region", "--ordering", "ts"
+    )
+    assert made.exit_code == 0, made.stderr
+    return rows
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_documented_example(example: CodeExample, eval_example: EvalExample, lake: pa.Table):
+    eval_example.run(example, module_globals={"frame": lake})
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("name", ["lakeindex.api", "lakeindex.notebook"])
+def test_docstrings(name: str, lake: pa.Table):
+    """The examples of a module follow each other, on one table."""
+    module = importlib.import_module(name)
+    names = {**vars(module), "orders": lakeindex.LakeTable("lake/orders")}
+    found = [one for one in doctest.DocTestFinder().find(module, name) if one.examples]
+    assert found
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    text: list[str] = []
+    for one in sorted(found, key=lambda test: test.lineno or 0):
+        one.globs = dict(names)
+        runner.run(one, out=text.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(text)

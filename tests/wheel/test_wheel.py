@@ -1,0 +1,156 @@
+"""What a stranger gets: the wheel in an environment of its own, with each extra, without this checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.wheel
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE_YAML = "title: Orders\nuri: lake/orders\nschedule: '@daily'\nstart_date: 2026-01-01\ninput: in/{{ ds }}.parquet\n"
+
+
+@dataclass(frozen=True)
+class Env:
+    """An environment with the wheel in it; its commands know nothing of the checkout."""
+
+    folder: Path
+    said: str
+
+    def run(self, *command: str, more: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
+        """Standard output of one of its commands."""
+        env = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "LAKEINDEX_HOME", "PYSPARK_PYTHON"}}
+        env["NUMBA_CACHE_DIR"] = str(self.folder.with_name("numba"))
+        env |= {"PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}", **(more or {})}
+        found = [str(self.folder / "bin" / command[0]), *command[1:]]
+        return ran(found, env, cwd or self.folder)
+
+    def python(self, code: str, more: Mapping[str, str] | None = None) -> str:
+        """What a piece of Python prints."""
+        return self.run("python", "-c", code, more=more).strip()
+
+
+def ran(command: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path = ROOT) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def uv() -> str:
+    found = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    assert Path(found).exists(), "no uv on PATH or in .uv: make setup puts it there"
+    return found
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built by way of the source distribution, so that has to be whole too."""
+    out = tmp_path_factory.mktemp("dist")
+    ran([uv(), "build", "--quiet", "--out-dir", str(out)])
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All environments are made here, one after the other: numba's cache goes by path, and compiling takes longest."""
+    return tmp_path_factory.mktemp("place") / "env"
+
+
+def installed(wheel: Path, folder: Path, extra: str) -> Env:
+    """A new environment with the wheel and an extra, in the versions of the lock."""
+    shutil.rmtree(folder, ignore_errors=True)
+    ran([uv(), "venv", "--quiet", "--python", sys.executable, str(folder)])
+    command = [uv(), "pip", "install", "--python", str(folder / "bin" / "python")]
+    command += ["--override", "requirements.override", "--constraint", "requirements.lock", f"{wheel}[{extra}]"]
+    for source in (["--offline"], []):  # what make setup has fetched, PySpark's 500 MB above all, is not fetched again
+        done = subprocess.run([*command, *source], capture_output=True, text=True, check=False, cwd=ROOT)
+        if done.returncode == 0:
+            return Env(folder, done.stderr)
+    raise AssertionError(done.stderr[-4000:])
+
+
+def use(env: Env, *options: str) -> None:
+    """Import, help, and a small upsert."""
+    where = env.python("import lakeindex; print(lakeindex.__file__)")
+    assert Path(where).is_relative_to(env.folder)
+    assert "upsert" in env.run("lakeindex", "--help")
+    table, rows = env.folder / "t", env.folder / "rows.parquet"
+    pq.write_table(pa.table({"id": ["a", "b"], "ts": [1, 2]}), rows)
+    env.run("lakeindex", "create", str(table), "--like", str(rows), "--key", "id", "--ordering", "ts")
+    summary = json.loads(env.run("lakeindex", "upsert", str(table), str(rows), "--json", *options))
+    assert (summary["inserts"], summary["noop"]) == (2, False)
+
+
+def test_the_wheel_has_what_it_needs_and_nothing_of_the_checkout(wheel: Path):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {f"lakeindex/jobs/{path.name}" for path in (ROOT / "jobs").glob("*.py")} | {
+        "lakeindex/dags/upsert_table.py"
+    }
+    assert wanted | {"lakeindex/py.typed", "lakeindex/report/page.html.jinja"} <= names
+    assert {name.split("/")[0] for name in names} == {"lakeindex", "lakeindex-0.1.0.dist-info"}
+
+
+def test_s3_is_a_name_for_what_the_core_has(wheel: Path, place: Path):
+    env = installed(wheel, place, "s3")
+    assert "does not have an extra" not in env.said
+    use(env)
+    where = "from lakeindex.storage import open_storage; print(open_storage('s3://bucket/t').uri)"
+    assert env.python(where, {"AWS_REGION": "eu-west-1", "AWS_SKIP_SIGNATURE": "true"}) == "s3://bucket/t"
+    needs = "import importlib.util as u; print([n for n in ('pyspark', 'airflow', 'pandas', 'happybase') if u.find_spec(n)])"
+    assert env.python(needs) == "[]"
+
+
+def test_hbase(wheel: Path, place: Path):
+    env = installed(wheel, place, "hbase")
+    use(env)
+    assert env.python("import lakeindex.backends.hbase_client, happybase; print('there')") == "there"
+
+
+def test_spark(wheel: Path, place: Path):
+    env = installed(wheel, place, "spark")
+    use(env, "--runner", "spark", "--master", "local[1]")
+
+
+def test_airflow(wheel: Path, place: Path, tmp_path: Path):
+    """The DAG file, its tables and the jobs, all found from the installed library."""
+    env = installed(wheel, place, "airflow,spark")
+    use(env)
+    connection = {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}'}
+    assert json.loads(env.run("lakeindex", "doctor", "--json", more=connection))["error"] is None
+    home = tmp_path / "airflow"
+    (home / "conf" / "tables").mkdir(parents=True)
+    (home / "conf" / "tables" / "orders.yaml").write_text(TABLE_YAML)
+    said = json.loads(env.run("lakeindex", "dags", str(home / "dags"), "--json"))
+    assert said["written"] is True
+    airflow = {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+    }
+    code = (
+        "import json, os\nfrom airflow.dag_processing.dagbag import DagBag\n"
+        "bag = DagBag(os.environ['AIRFLOW__CORE__DAGS_FOLDER'])\n"
+        "jobs = sorted({t.application for d in bag.dags.values() for t in d.tasks if hasattr(t, 'application')})\n"
+        "print(json.dumps([sorted(bag.dags), bag.import_errors, jobs]))"
+    )
+    dags, errors, jobs = json.loads(env.python(code, airflow).splitlines()[-1])
+    assert errors == {}
+    assert dags == ["upsert_orders", "upsert_table"]
+    assert len(jobs) == 5
+    assert all(Path(job).is_file() and Path(job).parent == Path(said["jobs"]) for job in jobs)
+    assert Path(said["jobs"]).is_relative_to(env.folder)
+    help_text = env.run("python", f"{said['jobs']}/upsert.py", "--help")
+    assert "--batch-id" in help_text
