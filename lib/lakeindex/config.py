@@ -9,161 +9,67 @@ are made from them.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from enum import StrEnum
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 from lakeindex.errors import OptionError
 from lakeindex.foreign_options import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
 from lakeindex.model import GLOBAL_OPTION, INDEX_ALIASES, IndexSpec, IndexType, KeyGeneratorType, MergeMode
+from lakeindex.option_types import (
+    Codec,
+    CreateConfig,
+    FilterSizing,
+    FilterType,
+    InputFormat,
+    MetadataTablePolicy,
+    ReportFormat,
+    WriteConfig,
+)
+from lakeindex.option_values import (
+    FLAG,
+    KEY_GENERATOR_CLASSES,
+    MEMORY_OPTION,
+    TIME_UNITS,
+    TIMESTAMP_TYPES,
+    choice_of,
+    days,
+    flag,
+    generator_class,
+    growth,
+    index_type_named,
+    key_rule,
+    memory,
+    names_of,
+    one_of,
+    probability,
+    share,
+    some_text,
+    whole,
+)
 
-
-class FilterSizing(StrEnum):
-    """How a filter's bits are chosen: from each file's row count, or Hudi's fixed number of entries."""
-
-    EXACT = "exact"
-    FIXED = "fixed"
-
-
-class FilterType(StrEnum):
-    """Filter types of ``hoodie.bloom.index.filter.type``."""
-
-    SIMPLE = "SIMPLE"
-    DYNAMIC_V0 = "DYNAMIC_V0"
-
-
-class MetadataTablePolicy(StrEnum):
-    """What to do with a table that has a metadata table, which our commits would leave stale."""
-
-    REFUSE = "refuse"
-    DROP = "drop"
-
-
-class InputFormat(StrEnum):
-    """Format of the input files; ``auto`` goes by the file's suffix."""
-
-    AUTO = "auto"
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
-
-
-class ReportFormat(StrEnum):
-    """What a run leaves of its report: a page and JSON, JSON alone, nothing."""
-
-    HTML = "html"
-    JSON = "json"
-    NONE = "none"
-
-
-class Codec(StrEnum):
-    """Parquet compression codecs we write and every reader of Hudi tables knows."""
-
-    ZSTD = "zstd"
-    SNAPPY = "snappy"
-    GZIP = "gzip"
-    UNCOMPRESSED = "uncompressed"
-
-
-@dataclass(frozen=True, slots=True)
-class WriteConfig:
-    """Everything a write may be told, typed. ``None`` means: from the table, or worked out from the data."""
-
-    index_type: IndexType | None = None
-    merge_mode: MergeMode | None = None
-    buckets: int | None = None
-    bucket_fields: str | None = None
-    bucket_rules: str | None = None
-    bucket_key_rule: str | None = None
-    state_is_global: bool | None = None
-    state_ttl_days: float | None = None
-    state_folder: str | None = None
-    state_partitions: int = 8
-    hbase_table: str | None = None
-    hbase_host: str = "127.0.0.1"
-    hbase_port: int = 9090
-    hbase_get_batch: int = 1_000
-    hbase_put_batch: int = 1_000
-    hbase_max_qps: int = 0
-    hbase_qps_fraction: float = 0.5
-    hbase_rollback_sync: bool = True
-    hbase_verify_puts: bool = True
-    hbase_create_table: bool = False
-    hbase_connect_seconds: int = 10
-    hbase_retry_seconds: int = 60
-    prune_by_ranges: bool = True
-    treebased_filter: bool | None = None
-    bloom_moves_rows: bool = True
-    simple_moves_rows: bool = True
-    record_moves_rows: bool = False
-    hbase_moves_rows: bool = False
-    filters_from_cache_only: bool = False
-    footer_cache: bool = True
-    filter_type: FilterType = FilterType.DYNAMIC_V0
-    filter_sizing: FilterSizing = FilterSizing.EXACT
-    filter_entries: int = 60_000
-    filter_fpp: float | None = None
-    filter_max_entries: int = 100_000
-    max_file_bytes: int = 125_829_120
-    small_file_bytes: int = 104_857_600
-    record_bytes_estimate: int | None = None
-    codec: Codec = Codec.ZSTD
-    row_group_rows: int = 25_000
-    chunk_rows: int = 250_000
-    input_format: InputFormat = InputFormat.AUTO
-    metadata_table: MetadataTablePolicy = MetadataTablePolicy.REFUSE
-    complex_key_new_encoding: bool | None = None
-    pending_foreign_max_age_seconds: int = 7_200
-    lock_lease_seconds: int = 60
-    lock_wait_seconds: int = 300
-    conflict_retries: int = 5
-    parallelism: int = 0
-    memory: int | None = None
-    driver_bytes: int = 64 * 2**20
-    keep_runs: int = 10
-    cleaner_commits: int = 10
-    archive_commits: int = 20
-    report: ReportFormat | None = None
-    metrics_textfile: str | None = None
-    openlineage: bool = False
-    index_max_deltas: int = 10
-    record_min_shards: int = 10
-    record_max_shards: int = 10_000
-    record_shard_bytes: int = 1_073_741_824
-    record_growth: float = 2.0
-    notes: tuple[str, ...] = ()
-
-    def moves_rows(self, index_type: IndexType) -> bool:
-        """Whether a row of a global index moves to the partition it arrives with, rather than being updated where it is."""
-        return {
-            IndexType.GLOBAL_SIMPLE: self.simple_moves_rows,
-            IndexType.RECORD_INDEX: self.record_moves_rows,
-            IndexType.HBASE: self.hbase_moves_rows,
-            IndexType.STATE: True,
-        }.get(index_type, self.bloom_moves_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class CreateConfig:
-    """Everything the making of a table may be told, typed. ``None`` means: worked out from the other choices."""
-
-    index_type: IndexType | None = None
-    merge_mode: MergeMode | None = None
-    buckets: int | None = None
-    bucket_fields: str | None = None
-    bucket_rules: str | None = None
-    bucket_key_rule: str | None = None
-    state_is_global: bool | None = None
-    state_ttl_days: float | None = None
-    hbase_table: str | None = None
-    complex_key_new_encoding: bool | None = None
-    key_generator: KeyGeneratorType | None = None
-    hive_style: bool = False
-    url_encode: bool = False
-    database: str = ""
-    timebased: Mapping[str, str] = field(default_factory=dict)
+__all__ = [
+    "BY_KEY",
+    "CREATE_BY_KEY",
+    "CREATE_OPTIONS",
+    "KEY_GENERATOR_CLASSES",
+    "MEMORY_OPTION",
+    "OPTIONS",
+    "TIMEBASED_PREFIX",
+    "Codec",
+    "CreateConfig",
+    "FilterSizing",
+    "FilterType",
+    "InputFormat",
+    "MetadataTablePolicy",
+    "Option",
+    "ReportFormat",
+    "WriteConfig",
+    "index_spec",
+    "options_table",
+    "parse_create_options",
+    "parse_options",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,302 +100,176 @@ class Option:
 _DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for kind in (CreateConfig, WriteConfig) for f in fields(kind)}
 _TIMEBASED: Final = "timebased"
 
-KEY_GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
-    "org.apache.hudi.keygen.SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
-    "org.apache.hudi.keygen.ComplexKeyGenerator": KeyGeneratorType.COMPLEX,
-    "org.apache.hudi.keygen.NonpartitionedKeyGenerator": KeyGeneratorType.NON_PARTITION,
-    "org.apache.hudi.keygen.TimestampBasedKeyGenerator": KeyGeneratorType.TIMESTAMP,
-    "org.apache.hudi.keygen.CustomKeyGenerator": KeyGeneratorType.CUSTOM,
-}
-"""Key generators by the Java class that Hudi 0.15 names in a table's properties."""
-
 TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
 """Options of the timestamp-based key generator; the table's properties keep them under the same names."""
-
-
-_E = TypeVar("_E", bound=StrEnum)
-_FLAG: Final = "true | false"
-
-
-def _flag(text: str) -> bool:
-    lowered = text.strip().lower()
-    if lowered not in ("true", "false"):
-        raise ValueError(text)
-    return lowered == "true"
-
-
-def _whole(low: int, high: int = 2**62) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError(text)
-        return value
-
-    return parse
-
-
-_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_LEAST_MEMORY: Final = 64 * 2**20
-MEMORY_OPTION: Final = "lakeindex.memory"
-
-
-def _memory(text: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,15})([kmg]?)", text.strip().lower())
-    if found is None:
-        raise ValueError(text)
-    value = int(found[1]) * _UNITS[found[2]]
-    if value < _LEAST_MEMORY:
-        raise ValueError(text)
-    return value
-
-
-def _days(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value < 1e6:
-        raise ValueError(text)
-    return value
-
-
-def _growth(text: str) -> float:
-    value = float(text)
-    if not 1.0 <= value < 1e6:
-        raise ValueError(text)
-    return value
-
-
-def _probability(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value < 1.0:
-        raise ValueError(text)
-    return value
-
-
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0.0 < value <= 1.0:
-        raise ValueError(text)
-    return value
-
-
-def _one_of(kind: type[_E]) -> Callable[[str], _E]:
-    by_name = {member.value.lower(): member for member in kind}
-
-    def parse(text: str) -> _E:
-        try:
-            return by_name[text.strip().lower()]
-        except KeyError:
-            raise ValueError(text) from None
-
-    return parse
-
-
-def _index_type(text: str) -> IndexType:
-    upper = text.strip().upper()
-    return INDEX_ALIASES.get(upper) or _one_of(IndexType)(upper)
-
-
-def _key_rule(text: str) -> str:
-    if text.strip() not in ("1.x", "0.15"):
-        raise ValueError
-    return text.strip()
-
-
-def _generator_class(text: str) -> KeyGeneratorType:
-    try:
-        return KEY_GENERATOR_CLASSES[text.strip()]
-    except KeyError:
-        raise ValueError(text) from None
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError(text)
-    return text
-
-
-def _choice(*values: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.strip().upper() not in values:
-            raise ValueError(text)
-        return text.strip().upper()
-
-    return parse
-
-
-def _names(kind: type[StrEnum]) -> str:
-    return " | ".join(member.value for member in kind)
-
-
-_TIMESTAMP_TYPES: Final = ("EPOCHMILLISECONDS", "UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "SCALAR")
-_TIME_UNITS: Final = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
 
 _BUCKET: Final = (IndexType.BUCKET,)
 
 # Tables of options, not code: the formatter would give each argument a line.
 # fmt: off
 OPTIONS: Final[tuple[Option, ...]] = (
-    Option("hoodie.index.type", "index_type", _index_type, " | ".join((*IndexType, *INDEX_ALIASES)),
+    Option("hoodie.index.type", "index_type", index_type_named, " | ".join((*IndexType, *INDEX_ALIASES)),
            "Index that finds where a key lives. Bound when the table is created; default BLOOM. INMEMORY is a hash map "
            "of one process, for tests and small tables.", True),
-    Option("hoodie.bucket.index.num.buckets", "buckets", _whole(1, 99_999_999), "1 .. 99999999",
+    Option("hoodie.bucket.index.num.buckets", "buckets", whole(1, 99_999_999), "1 .. 99999999",
            "BUCKET: file groups of a partition. Bound; `lakeindex rescale` changes it.", True, _BUCKET, "256"),
-    Option("hoodie.bucket.index.hash.field", "bucket_fields", _text, "key fields, comma-separated",
+    Option("hoodie.bucket.index.hash.field", "bucket_fields", some_text, "key fields, comma-separated",
            "BUCKET: record key fields that are hashed; default all. Bound.", True, _BUCKET),
-    Option("hoodie.bucket.index.partition.expressions", "bucket_rules", _text, "`regex,count;regex,count;...`",
+    Option("hoodie.bucket.index.partition.expressions", "bucket_rules", some_text, "`regex,count;regex,count;...`",
            "BUCKET: counts of partitions whose path matches; the first rule that matches counts. Bound.", True, _BUCKET),
-    Option("lakeindex.bucket.key.rule", "bucket_key_rule", _key_rule, "1.x | 0.15",
+    Option("lakeindex.bucket.key.rule", "bucket_key_rule", key_rule, "1.x | 0.15",
            "BUCKET: Hudi release whose way of hashing keys with `:` is followed. Bound; unset: as stored keys show, "
            "else 1.x.", True, _BUCKET),
-    Option(GLOBAL_OPTION, "state_is_global", _flag, _FLAG,
+    Option(GLOBAL_OPTION, "state_is_global", flag, FLAG,
            "STATE: a key is unique in the whole table (`true`) or in its partition. Bound.", True,
            (IndexType.STATE,), "true"),
-    Option("index.state.ttl", "state_ttl_days", _days, "days, 0 or more (0: for ever)",
+    Option("index.state.ttl", "state_ttl_days", days, "days, 0 or more (0: for ever)",
            "STATE: keys not written for so long are forgotten, and then looked for in the files. Bound.", True,
            (IndexType.STATE,), "0.0"),
-    Option("hoodie.index.hbase.table", "hbase_table", _text, "a table of HBase",
+    Option("hoodie.index.hbase.table", "hbase_table", some_text, "a table of HBase",
            "HBASE: where the index is kept; it must have a family `_s`. Bound; unset: the table's own name.", True,
            (IndexType.HBASE,)),
-    Option("hoodie.write.record.merge.mode", "merge_mode", _one_of(MergeMode), _names(MergeMode),
+    Option("hoodie.write.record.merge.mode", "merge_mode", one_of(MergeMode), names_of(MergeMode),
            "Which version of a record wins. Bound when the table is created; default: event time where the table "
            "has an ordering field, else commit time. A table of Hudi's that does not say needs it once.", True),
-    Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", _flag, _FLAG,
+    Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", flag, FLAG,
            "Complex key generator with one key field: `true` stores the bare `value`, `false` stores `field:value`. "
            "Bound when the table is created (default false); detected from the stored keys of other tables.", True),
-    Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", _flag, _FLAG,
+    Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", flag, FLAG,
            "Drop files whose key range cannot hold a key before their filter is read."),
-    Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", _flag, _FLAG,
+    Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", flag, FLAG,
            "Range pruning by interval tree (`true`) or by list (`false`); unset: by sorted slices. All three give the "
            "same answer."),
-    Option("hoodie.bloom.index.update.partition.path", "bloom_moves_rows", _flag, _FLAG,
+    Option("hoodie.bloom.index.update.partition.path", "bloom_moves_rows", flag, FLAG,
            "GLOBAL_BLOOM, key arrives with another partition: `true` moves the row, `false` updates it where it is."),
-    Option("hoodie.simple.index.update.partition.path", "simple_moves_rows", _flag, _FLAG,
+    Option("hoodie.simple.index.update.partition.path", "simple_moves_rows", flag, FLAG,
            "The same for GLOBAL_SIMPLE."),
-    Option("hoodie.record.index.update.partition.path", "record_moves_rows", _flag, _FLAG,
+    Option("hoodie.record.index.update.partition.path", "record_moves_rows", flag, FLAG,
            "The same for RECORD_INDEX."),
-    Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", _flag, _FLAG, "The same for HBASE."),
-    Option("lakeindex.hbase.thrift.host", "hbase_host", _text, "a host", "HBASE: host of HBase's Thrift server."),
-    Option("lakeindex.hbase.thrift.port", "hbase_port", _whole(1, 65_535), "1 .. 65535", "HBASE: its port."),
-    Option("lakeindex.hbase.create.table", "hbase_create_table", _flag, _FLAG,
+    Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", flag, FLAG, "The same for HBASE."),
+    Option("lakeindex.hbase.thrift.host", "hbase_host", some_text, "a host", "HBASE: host of HBase's Thrift server."),
+    Option("lakeindex.hbase.thrift.port", "hbase_port", whole(1, 65_535), "1 .. 65535", "HBASE: its port."),
+    Option("lakeindex.hbase.create.table", "hbase_create_table", flag, FLAG,
            "HBASE: make the table in HBase if it is not there (Hudi never does)."),
-    Option("lakeindex.hbase.connect.timeout", "hbase_connect_seconds", _whole(1, 3_600), "seconds, 1 .. 3600",
+    Option("lakeindex.hbase.connect.timeout", "hbase_connect_seconds", whole(1, 3_600), "seconds, 1 .. 3600",
            "HBASE: longest wait for a connection."),
-    Option("lakeindex.hbase.retry.timeout", "hbase_retry_seconds", _whole(0, 86_400), "seconds, 0 .. 86400",
+    Option("lakeindex.hbase.retry.timeout", "hbase_retry_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
            "HBASE: how long a failing call is repeated, over a new connection, in the middle of a run."),
-    Option("lakeindex.hbase.verify.puts", "hbase_verify_puts", _flag, _FLAG,
+    Option("lakeindex.hbase.verify.puts", "hbase_verify_puts", flag, FLAG,
            "HBASE: read back what was put, and put again what is not there."),
-    Option("hoodie.index.hbase.get.batch.size", "hbase_get_batch", _whole(1, 100_000), "rows, 1 .. 100000",
+    Option("hoodie.index.hbase.get.batch.size", "hbase_get_batch", whole(1, 100_000), "rows, 1 .. 100000",
            "HBASE: rows of one get (Hudi: 100)."),
-    Option("hoodie.index.hbase.put.batch.size", "hbase_put_batch", _whole(1, 100_000), "rows, 1 .. 100000",
+    Option("hoodie.index.hbase.put.batch.size", "hbase_put_batch", whole(1, 100_000), "rows, 1 .. 100000",
            "HBASE: rows of one put (Hudi: 100)."),
-    Option("hoodie.index.hbase.max.qps.per.region.server", "hbase_max_qps", _whole(0, 100_000_000),
+    Option("hoodie.index.hbase.max.qps.per.region.server", "hbase_max_qps", whole(0, 100_000_000),
            "rows a second, 0 or more (0: no bound)",
            "HBASE: times `qps.fraction`, the most rows a second that one process reads or writes (Hudi: 1000)."),
-    Option("hoodie.index.hbase.qps.fraction", "hbase_qps_fraction", _share, "above 0, up to 1",
+    Option("hoodie.index.hbase.qps.fraction", "hbase_qps_fraction", share, "above 0, up to 1",
            "HBASE: the part of `max.qps.per.region.server` that is for this process."),
-    Option("hoodie.index.hbase.rollback.sync", "hbase_rollback_sync", _flag, _FLAG,
+    Option("hoodie.index.hbase.rollback.sync", "hbase_rollback_sync", flag, FLAG,
            "HBASE: remove the rows that a failed commit put (Hudi: false; they do not count in either case)."),
-    Option("lakeindex.footer.cache", "footer_cache", _flag, _FLAG,
+    Option("lakeindex.footer.cache", "footer_cache", flag, FLAG,
            "Keep key ranges, row counts and filters of base files in side files of the table."),
-    Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", _flag, _FLAG,
+    Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", flag, FLAG,
            "BLOOM, GLOBAL_BLOOM: look up from the footer cache alone, which is completed first (`footers_read` in the "
            "summary says by how many files) and must be writable. There is no metadata table."),
-    Option("hoodie.bloom.index.filter.type", "filter_type", _one_of(FilterType), _names(FilterType),
+    Option("hoodie.bloom.index.filter.type", "filter_type", one_of(FilterType), names_of(FilterType),
            "Filter type written to footers."),
-    Option("lakeindex.bloom.sizing", "filter_sizing", _one_of(FilterSizing), _names(FilterSizing),
+    Option("lakeindex.bloom.sizing", "filter_sizing", one_of(FilterSizing), names_of(FilterSizing),
            "`exact` sizes each filter for 1.25 x the rows of its file; `fixed` is Hudi's sizing by num_entries."),
-    Option("hoodie.index.bloom.num_entries", "filter_entries", _whole(1, 2**31 - 1), "1 .. 2147483647",
+    Option("hoodie.index.bloom.num_entries", "filter_entries", whole(1, 2**31 - 1), "1 .. 2147483647",
            "Entries of a filter row with `fixed` sizing."),
-    Option("hoodie.index.bloom.fpp", "filter_fpp", _probability, "between 0 and 1, exclusive",
+    Option("hoodie.index.bloom.fpp", "filter_fpp", probability, "between 0 and 1, exclusive",
            "False-positive probability of a filter; default 1e-6 with `exact` sizing, 1e-9 with `fixed`."),
-    Option("hoodie.bloom.index.filter.dynamic.max.entries", "filter_max_entries", _whole(1, 2**31 - 1),
+    Option("hoodie.bloom.index.filter.dynamic.max.entries", "filter_max_entries", whole(1, 2**31 - 1),
            "1 .. 2147483647", "Bound of a DYNAMIC_V0 filter's growth with `fixed` sizing, in entries."),
-    Option("hoodie.parquet.max.file.size", "max_file_bytes", _whole(1), "bytes, 1 or more",
+    Option("hoodie.parquet.max.file.size", "max_file_bytes", whole(1), "bytes, 1 or more",
            "Target size of a base file; new rows roll over to another file group beyond it."),
-    Option("hoodie.parquet.small.file.limit", "small_file_bytes", _whole(0), "bytes, 0 or more (0: never fill)",
+    Option("hoodie.parquet.small.file.limit", "small_file_bytes", whole(0), "bytes, 0 or more (0: never fill)",
            "Base files smaller than this are filled with new rows first."),
-    Option("hoodie.copyonwrite.record.size.estimate", "record_bytes_estimate", _whole(1), "bytes, 1 or more",
+    Option("hoodie.copyonwrite.record.size.estimate", "record_bytes_estimate", whole(1), "bytes, 1 or more",
            "Size of a record on disk; unset: estimated by encoding a sample of the batch."),
-    Option("hoodie.parquet.compression.codec", "codec", _one_of(Codec), _names(Codec), "Compression of base files."),
-    Option("lakeindex.parquet.row.group.rows", "row_group_rows", _whole(1, 2**31 - 1), "rows, 1 or more",
+    Option("hoodie.parquet.compression.codec", "codec", one_of(Codec), names_of(Codec), "Compression of base files."),
+    Option("lakeindex.parquet.row.group.rows", "row_group_rows", whole(1, 2**31 - 1), "rows, 1 or more",
            "Rows of a row group in a base file; rows are sorted by key within one."),
-    Option("lakeindex.chunk.rows", "chunk_rows", _whole(1, 2**31 - 1), "rows, 1 or more",
+    Option("lakeindex.chunk.rows", "chunk_rows", whole(1, 2**31 - 1), "rows, 1 or more",
            "Most rows of one chunk (a row group of the staged batch), the unit of look-up work."),
-    Option("lakeindex.input.format", "input_format", _one_of(InputFormat), _names(InputFormat),
+    Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
            "Format of the input files; `auto` goes by the suffix (.parquet, .csv, .csv.gz, .json, .jsonl, .ndjson)."),
-    Option("lakeindex.metadata.table", "metadata_table", _one_of(MetadataTablePolicy), _names(MetadataTablePolicy),
+    Option("lakeindex.metadata.table", "metadata_table", one_of(MetadataTablePolicy), names_of(MetadataTablePolicy),
            "A table with a metadata table is refused, or its metadata table is dropped before the first data file."),
-    Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", _whole(0), "seconds, 0 or more",
+    Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", whole(0), "seconds, 0 or more",
            "Age from which another writer's unfinished instant counts as dead and is rolled back."),
-    Option("lakeindex.lock.lease", "lock_lease_seconds", _whole(2, 86_400), "seconds, 2 .. 86400",
+    Option("lakeindex.lock.lease", "lock_lease_seconds", whole(2, 86_400), "seconds, 2 .. 86400",
            "Lease of the table's lock and of a run; a holder that does not renew it in time is taken over."),
-    Option("lakeindex.lock.wait", "lock_wait_seconds", _whole(0, 86_400), "seconds, 0 .. 86400",
+    Option("lakeindex.lock.wait", "lock_wait_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
            "How long to wait for the table's lock before giving up with exit code 5."),
-    Option("lakeindex.conflict.retries", "conflict_retries", _whole(0, 100), "0 .. 100",
+    Option("lakeindex.conflict.retries", "conflict_retries", whole(0, 100), "0 .. 100",
            "How often a run looks up and plans anew because another writer changed the same file groups."),
-    Option("lakeindex.parallelism", "parallelism", _whole(0, 10_000), "tasks at once, 0 .. 10000",
+    Option("lakeindex.parallelism", "parallelism", whole(0, 10_000), "tasks at once, 0 .. 10000",
            "Tasks that run at once; 0: one per core (local) or Spark's default parallelism."),
-    Option(MEMORY_OPTION, "memory", _memory, "bytes, or a number with k, m or g; 64m or more",
+    Option(MEMORY_OPTION, "memory", memory, "bytes, or a number with k, m or g; 64m or more",
            "Memory that the tasks of one process hold together; a batch that needs more is spilled into the run folder. "
            "Default: half of the machine's (or the cgroup's), 512m at least. On Spark, of all tasks that run at once."),
-    Option("lakeindex.spark.driver.bytes", "driver_bytes", _whole(0), "bytes, 0 or more",
+    Option("lakeindex.spark.driver.bytes", "driver_bytes", whole(0), "bytes, 0 or more",
            "Spark runner: a step of stages 1 to 4 that reads at most this much runs on the driver's cores, without a job; 0: none."),
-    Option("lakeindex.state.folder", "state_folder", _text, "a path or URL Spark can write to",
+    Option("lakeindex.state.folder", "state_folder", some_text, "a path or URL Spark can write to",
            "STATE: where a new state is kept; default: in the table, if that lies on a local file system."),
-    Option("lakeindex.state.partitions", "state_partitions", _whole(1, 10_000), "1 .. 10000",
+    Option("lakeindex.state.partitions", "state_partitions", whole(1, 10_000), "1 .. 10000",
            "STATE: partitions of a new state; a state keeps those it was made with."),
-    Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", _whole(1, 10_000), "deltas, 1 .. 10000",
+    Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", whole(1, 10_000), "deltas, 1 .. 10000",
            "Stored index: deltas after which they are folded into what was built."),
-    Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", _whole(1, 100_000), "1 .. 100000",
+    Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", whole(1, 100_000), "1 .. 100000",
            "RECORD: least number of shards; with an equal maximum, the number."),
-    Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", _whole(1, 100_000), "1 .. 100000",
+    Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", whole(1, 100_000), "1 .. 100000",
            "RECORD: greatest number of shards."),
-    Option("hoodie.metadata.record.index.max.filegroup.size", "record_shard_bytes", _whole(48), "bytes, 48 or more",
+    Option("hoodie.metadata.record.index.max.filegroup.size", "record_shard_bytes", whole(48), "bytes, 48 or more",
            "RECORD: size of a shard, at 48 bytes a key, that a build and a compaction aim at."),
-    Option("hoodie.metadata.record.index.growth.factor", "record_growth", _growth, "1 or more",
+    Option("hoodie.metadata.record.index.growth.factor", "record_growth", growth, "1 or more",
            "RECORD: growth of the table that shards are made for."),
-    Option("hoodie.metadata.global.record.level.index.min.filegroup.count", "record_min_shards", _whole(1, 100_000),
+    Option("hoodie.metadata.global.record.level.index.min.filegroup.count", "record_min_shards", whole(1, 100_000),
            "1 .. 100000", "The same as of Hudi 1.1."),
-    Option("hoodie.metadata.global.record.level.index.max.filegroup.count", "record_max_shards", _whole(1, 100_000),
+    Option("hoodie.metadata.global.record.level.index.max.filegroup.count", "record_max_shards", whole(1, 100_000),
            "1 .. 100000", "The same as of Hudi 1.1."),
-    Option("lakeindex.checkpoint.keep.runs", "keep_runs", _whole(0, 1_000_000), "runs, 0 or more",
+    Option("lakeindex.checkpoint.keep.runs", "keep_runs", whole(0, 1_000_000), "runs, 0 or more",
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
-    Option("hoodie.cleaner.commits.retained", "cleaner_commits", _whole(1), "commits, 1 or more",
+    Option("hoodie.cleaner.commits.retained", "cleaner_commits", whole(1), "commits, 1 or more",
            "`clean`: commits whose base files stay readable."),
-    Option("hoodie.keep.min.commits", "archive_commits", _whole(1), "commits, 1 or more",
+    Option("hoodie.keep.min.commits", "archive_commits", whole(1), "commits, 1 or more",
            "`archive`: commits that stay on the timeline; not fewer than cleaning keeps."),
-    Option("lakeindex.report", "report", _one_of(ReportFormat), "html, json or none",
+    Option("lakeindex.report", "report", one_of(ReportFormat), "html, json or none",
            "What a run leaves of its report in its folder: report.json, and report.html beside it. Default: json in Python, else html."),
-    Option("lakeindex.metrics.textfile", "metrics_textfile", _text, "a local file NAME.prom, or a local folder",
+    Option("lakeindex.metrics.textfile", "metrics_textfile", some_text, "a local file NAME.prom, or a local folder",
            "Write the run's metrics there for Prometheus's textfile collector; in a folder, a file a table. Extra `metrics`."),
-    Option("lakeindex.openlineage", "openlineage", _flag, _FLAG,
+    Option("lakeindex.openlineage", "openlineage", flag, FLAG,
            "Emit OpenLineage events of the run, to where OpenLineage's own settings say. Extra `lineage`."),
 )
 
 CREATE_OPTIONS: Final[tuple[Option, ...]] = (
     *(option for option in OPTIONS if option.bound_at_creation),
-    Option("hoodie.table.keygenerator.type", "key_generator", _one_of(KeyGeneratorType), _names(KeyGeneratorType),
+    Option("hoodie.table.keygenerator.type", "key_generator", one_of(KeyGeneratorType), names_of(KeyGeneratorType),
            "Key generator; default NON_PARTITION without partition fields, SIMPLE with one key and one partition "
            "field, else COMPLEX. CUSTOM takes partition fields as `field:SIMPLE` or `field:TIMESTAMP`."),
-    Option("hoodie.table.keygenerator.class", "key_generator", _generator_class, " | ".join(KEY_GENERATOR_CLASSES),
+    Option("hoodie.table.keygenerator.class", "key_generator", generator_class, " | ".join(KEY_GENERATOR_CLASSES),
            "The same by its Java class."),
-    Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", _flag, _FLAG,
+    Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", flag, FLAG,
            "Partition folders are named `field=value`."),
-    Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", _flag, _FLAG,
+    Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", flag, FLAG,
            "Partition values are escaped, so that a `/` in a value makes no deeper folder."),
-    Option("hoodie.database.name", "database", _text, "a name", "Database the table belongs to."),
-    Option(TIMEBASED_PREFIX + "timestamp.type", _TIMEBASED, _choice(*_TIMESTAMP_TYPES), " | ".join(_TIMESTAMP_TYPES),
+    Option("hoodie.database.name", "database", some_text, "a name", "Database the table belongs to."),
+    Option(TIMEBASED_PREFIX + "timestamp.type", _TIMEBASED, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
            "What the partition field of a TIMESTAMP key generator holds."),
-    Option(TIMEBASED_PREFIX + "timestamp.scalar.time.unit", _TIMEBASED, _choice(*_TIME_UNITS), " | ".join(_TIME_UNITS),
+    Option(TIMEBASED_PREFIX + "timestamp.scalar.time.unit", _TIMEBASED, choice_of(*TIME_UNITS), " | ".join(TIME_UNITS),
            "Unit of a SCALAR timestamp since the epoch."),
-    Option(TIMEBASED_PREFIX + "input.dateformat", _TIMEBASED, _text, "Java date patterns",
+    Option(TIMEBASED_PREFIX + "input.dateformat", _TIMEBASED, some_text, "Java date patterns",
            "Patterns of a DATE_STRING or MIXED timestamp, the first that fits counts."),
-    Option(TIMEBASED_PREFIX + "input.dateformat.list.delimiter.regex", _TIMEBASED, _text, "a regular expression",
+    Option(TIMEBASED_PREFIX + "input.dateformat.list.delimiter.regex", _TIMEBASED, some_text, "a regular expression",
            "What stands between several input patterns; `,` if it is not given."),
-    Option(TIMEBASED_PREFIX + "input.timezone", _TIMEBASED, _text, "a time zone", "Zone of texts that name none."),
-    Option(TIMEBASED_PREFIX + "output.dateformat", _TIMEBASED, _text, "a Java date pattern",
+    Option(TIMEBASED_PREFIX + "input.timezone", _TIMEBASED, some_text, "a time zone", "Zone of texts that name none."),
+    Option(TIMEBASED_PREFIX + "output.dateformat", _TIMEBASED, some_text, "a Java date pattern",
            "Pattern of the partition path, for example `yyyy/MM/dd`."),
-    Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, _text, "a time zone", "Zone of the partition path."),
-    Option(TIMEBASED_PREFIX + "timezone", _TIMEBASED, _text, "a time zone", "Zone of both, where they are the same."),
+    Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, some_text, "a time zone", "Zone of the partition path."),
+    Option(TIMEBASED_PREFIX + "timezone", _TIMEBASED, some_text, "a time zone", "Zone of both, where they are the same."),
 )
 # fmt: on
 

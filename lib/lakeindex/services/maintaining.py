@@ -12,12 +12,12 @@ from lakeindex.backends.registry import index_for
 from lakeindex.config import WriteConfig, parse_options
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.index.protocol import StoredIndex
-from lakeindex.runners.local import LocalRunner, usable_cores
 from lakeindex.services.checking import check_table
 from lakeindex.services.cleaning import archive, clean
 from lakeindex.services.indexing import compact_index
 from lakeindex.services.opening import in_parallel, open_at
 from lakeindex.services.results import JsonResult
+from lakeindex.stages.scheduling import Runner
 from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.footers import read_footer
@@ -70,19 +70,30 @@ class MaintenanceSummary(JsonResult):
     steps: tuple[StepSummary, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What a step is given."""
+
+    uri: str
+    checkpoints: str
+    runner: Runner
+    options: Mapping[str, str]
+
+
 _Done = tuple[dict[str, int], str | None]
 
 STEPS: Final = tuple(MaintenanceStep)
 
 
 def maintain(
-    uri: str, checkpoints: str, options: Mapping[str, str] | None = None, steps: Sequence[str] = STEPS
+    uri: str, checkpoints: str, runner: Runner, options: Mapping[str, str] | None = None, steps: Sequence[str] = STEPS
 ) -> MaintenanceSummary:
     """Take the steps of maintenance, in their order.
 
     Args:
         uri: the table.
         checkpoints: where a folder for working data may be made; it is removed at the end.
+        runner: schedules the tasks.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
         steps: which steps.
 
@@ -91,18 +102,21 @@ def maintain(
         LakeIndexError: a step failed; those before it stand.
     """
     wanted = [_step_named(name) for name in steps]
-    done = tuple(maintain_step(uri, step, checkpoints, options) for step in STEPS if step in wanted)
+    done = tuple(maintain_step(uri, step, checkpoints, runner, options) for step in STEPS if step in wanted)
     table = open_at(uri)
     return MaintenanceSummary(table.name, table.uri, done)
 
 
-def maintain_step(uri: str, step: str, checkpoints: str, options: Mapping[str, str] | None = None) -> StepSummary:
+def maintain_step(
+    uri: str, step: str, checkpoints: str, runner: Runner, options: Mapping[str, str] | None = None
+) -> StepSummary:
     """Take one step of maintenance. Repeating it does what is left to do.
 
     Args:
         uri: the table.
         step: a value of :class:`MaintenanceStep`.
         checkpoints: where a folder for working data may be made; it is removed at the end.
+        runner: schedules the tasks.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
 
     Raises:
@@ -115,7 +129,7 @@ def maintain_step(uri: str, step: str, checkpoints: str, options: Mapping[str, s
     pairs = dict(options or {})
     chosen = _step_named(step)
     table = open_at(uri)
-    counts, note = _WORK[chosen](uri, checkpoints, pairs)
+    counts, note = _WORK[chosen](_Work(uri, checkpoints, runner, pairs))
     return StepSummary(table.name, table.uri, chosen.value, counts, note, round(time.perf_counter() - started, 4))
 
 
@@ -128,10 +142,10 @@ def _step_named(name: str) -> MaintenanceStep:
         ) from None
 
 
-def _settle(uri: str, _: str, pairs: Mapping[str, str]) -> _Done:
-    table = open_at(uri)
+def _settle(work: _Work) -> _Done:
+    table = open_at(work.uri)
     before = table.load_timeline()
-    with maintaining(table, "settling what dead writers left", parse_options(pairs)) as (context, lock):
+    with maintaining(table, "settling what dead writers left", parse_options(work.options)) as (context, lock):
         finished = finish_cleans(context, lock)
     after = table.load_timeline()
     gone = before.pending_times - after.pending_times
@@ -142,30 +156,30 @@ def _settle(uri: str, _: str, pairs: Mapping[str, str]) -> _Done:
     return counts, f"in flight, and left alone: {living}" if living else None
 
 
-def _clean(uri: str, _: str, pairs: Mapping[str, str]) -> _Done:
-    done = clean(uri, config=parse_options(pairs))
+def _clean(work: _Work) -> _Done:
+    done = clean(work.uri, config=parse_options(work.options))
     kept = f"{done.kept_for_savepoints} files stay because a savepoint names them" if done.kept_for_savepoints else None
     return {"files": len(done.files), "bytes": done.bytes}, kept
 
 
-def _archive(uri: str, _: str, pairs: Mapping[str, str]) -> _Done:
-    done = archive(uri, config=parse_options(pairs))
+def _archive(work: _Work) -> _Done:
+    done = archive(work.uri, config=parse_options(work.options))
     held = f"what is newer stays because of {done.held_by}" if done.held_by is not None else None
     return {"instants": len(done.instants), "strays": len(done.strays)}, held
 
 
-def _compact(uri: str, checkpoints: str, pairs: Mapping[str, str]) -> _Done:
-    spec = open_at(uri).index()
+def _compact(work: _Work) -> _Done:
+    spec = open_at(work.uri).index()
     index = None if spec is None else index_for(spec)
     if not isinstance(index, StoredIndex) or index.traits.in_process:
         return {"deltas": 0}, "the table's index stores nothing that could be compacted"
-    done = compact_index(uri, LocalRunner(usable_cores()), checkpoints, options=pairs)
+    done = compact_index(work.uri, work.runner, work.checkpoints, options=work.options)
     return {"deltas": done.deltas}, None
 
 
-def _mend_cache(uri: str, _: str, pairs: Mapping[str, str]) -> _Done:
-    config: WriteConfig = parse_options(pairs)
-    table = open_at(uri)
+def _mend_cache(work: _Work) -> _Done:
+    config: WriteConfig = parse_options(work.options)
+    table = open_at(work.uri)
     if not config.footer_cache:
         return {"footers": 0}, "lakeindex.footer.cache is off"
     cache = FooterCache(table.storage)
@@ -177,8 +191,8 @@ def _mend_cache(uri: str, _: str, pairs: Mapping[str, str]) -> _Done:
     return {"footers": len(missing)}, None
 
 
-def _check(uri: str, _: str, __: Mapping[str, str]) -> _Done:
-    report = check_table(uri)
+def _check(work: _Work) -> _Done:
+    report = check_table(work.uri, work.runner)
     if report.ok:
         return {"violations": 0}, f"{report.checked.rows:,} rows in {report.checked.files:,} files are sound"
     first = report.violations[0]
@@ -189,7 +203,7 @@ def _check(uri: str, _: str, __: Mapping[str, str]) -> _Done:
     )
 
 
-_WORK: Final[dict[MaintenanceStep, Callable[[str, str, Mapping[str, str]], _Done]]] = {
+_WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.SETTLE: _settle,
     MaintenanceStep.CLEAN: _clean,
     MaintenanceStep.ARCHIVE: _archive,

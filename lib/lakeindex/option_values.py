@@ -1,0 +1,151 @@
+"""How the text of an option becomes a value. Each function raises ValueError for what it does not know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType
+
+KEY_GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
+    "org.apache.hudi.keygen.SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
+    "org.apache.hudi.keygen.ComplexKeyGenerator": KeyGeneratorType.COMPLEX,
+    "org.apache.hudi.keygen.NonpartitionedKeyGenerator": KeyGeneratorType.NON_PARTITION,
+    "org.apache.hudi.keygen.TimestampBasedKeyGenerator": KeyGeneratorType.TIMESTAMP,
+    "org.apache.hudi.keygen.CustomKeyGenerator": KeyGeneratorType.CUSTOM,
+}
+"""Key generators by the Java class that Hudi 0.15 names in a table's properties."""
+
+_E = TypeVar("_E", bound=StrEnum)
+FLAG: Final = "true | false"
+
+
+def flag(text: str) -> bool:
+    """``true`` or ``false``."""
+    lowered = text.strip().lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(text)
+    return lowered == "true"
+
+
+def whole(low: int, high: int = 2**62) -> Callable[[str], int]:
+    """A whole number between two bounds, both inclusive."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+_UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_LEAST_MEMORY: Final = 64 * 2**20
+MEMORY_OPTION: Final = "lakeindex.memory"
+
+
+def memory(text: str) -> int:
+    """Bytes: a number, with k, m or g for powers of 1024."""
+    found = re.fullmatch(r"([0-9]{1,15})([kmg]?)", text.strip().lower())
+    if found is None:
+        raise ValueError(text)
+    value = int(found[1]) * _UNITS[found[2]]
+    if value < _LEAST_MEMORY:
+        raise ValueError(text)
+    return value
+
+
+def days(text: str) -> float:
+    """Days, with fractions."""
+    value = float(text)
+    if not 0.0 <= value < 1e6:
+        raise ValueError(text)
+    return value
+
+
+def growth(text: str) -> float:
+    """A factor of 1 or more."""
+    value = float(text)
+    if not 1.0 <= value < 1e6:
+        raise ValueError(text)
+    return value
+
+
+def probability(text: str) -> float:
+    """Between 0 and 1, both exclusive."""
+    value = float(text)
+    if not 0.0 < value < 1.0:
+        raise ValueError(text)
+    return value
+
+
+def share(text: str) -> float:
+    """Above 0, up to 1."""
+    value = float(text)
+    if not 0.0 < value <= 1.0:
+        raise ValueError(text)
+    return value
+
+
+def one_of(kind: type[_E]) -> Callable[[str], _E]:
+    """A value of an enumeration, in any case."""
+    by_name = {member.value.lower(): member for member in kind}
+
+    def parse(text: str) -> _E:
+        try:
+            return by_name[text.strip().lower()]
+        except KeyError:
+            raise ValueError(text) from None
+
+    return parse
+
+
+def index_type_named(text: str) -> IndexType:
+    """An index type, or another name of one."""
+    upper = text.strip().upper()
+    return INDEX_ALIASES.get(upper) or one_of(IndexType)(upper)
+
+
+def key_rule(text: str) -> str:
+    """Whose rule makes the key of a bucket."""
+    if text.strip() not in ("1.x", "0.15"):
+        raise ValueError
+    return text.strip()
+
+
+def generator_class(text: str) -> KeyGeneratorType:
+    """A key generator by its Java class."""
+    try:
+        return KEY_GENERATOR_CLASSES[text.strip()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def some_text(text: str) -> str:
+    """Any text but an empty one."""
+    if not text.strip():
+        raise ValueError(text)
+    return text
+
+
+def choice_of(*values: str) -> Callable[[str], str]:
+    """One of some texts, in any case."""
+
+    def parse(text: str) -> str:
+        if text.strip().upper() not in values:
+            raise ValueError(text)
+        return text.strip().upper()
+
+    return parse
+
+
+def names_of(kind: type[StrEnum]) -> str:
+    """The values of an enumeration, for a table of options."""
+    return " | ".join(member.value for member in kind)
+
+
+TIMESTAMP_TYPES: Final = ("EPOCHMILLISECONDS", "UNIX_TIMESTAMP", "DATE_STRING", "MIXED", "SCALAR")
+TIME_UNITS: Final = ("NANOSECONDS", "MICROSECONDS", "MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS")
