@@ -4,10 +4,7 @@
 rest. The last line on stdout is one JSON object; the exit code is the error's (README, exit codes).
 """
 
-from lakeindex.runners.job_arguments import stage_command
-from lakeindex.runners.jobs import run_stage_job
-
-main = stage_command(None, run_stage_job)
+from lakeindex.runners.applications.upsert import main
 
 if __name__ == "__main__":
     main()
