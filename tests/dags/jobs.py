@@ -56,7 +56,15 @@ class Jobs:
         (folder / f"{stage}.json").write_text(json.dumps(manifest))
         if stage == "merge_write":
             stages = [{"name": str(s), **COUNTERS, "seconds": 0.5, "requests": 2, "bytes_read": 100} for s in Stage]
-            summary = {"instant": self.instant, "batch_id": "b", **FATES, "stages": stages}
+            summary = {
+                "instant": self.instant,
+                "batch_id": "b",
+                "run_id": "r",
+                "operation": "UPSERT",
+                "noop": False,
+                **FATES,
+                "stages": stages,
+            }
             (folder / "summary.json").write_text(json.dumps(summary))
 
 

@@ -123,6 +123,21 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             title="Bad rows tolerated",
             description="More than these fail the run; they are in the quarantine file either way",
         ),
+        **advanced_params(),
+        "execution": Param(
+            AS_THE_TABLE_SAYS,
+            type="string",
+            enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
+            title="Execution",
+            description="staged: a spark-submit a stage, each can be retried by itself; single: one for all, faster",
+            section="Advanced",
+        ),
+    }
+
+
+def advanced_params() -> dict[str, Param]:
+    """Params of every DAG that upserts, folded in the form."""
+    return {
         "operation": Param(
             str(Operation.UPSERT),
             type="string",
@@ -131,12 +146,12 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             description="DELETE: the input holds keys of rows to delete",
             section="Advanced",
         ),
-        "execution": Param(
-            AS_THE_TABLE_SAYS,
-            type="string",
-            enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
-            title="Execution",
-            description="staged: a spark-submit a stage, each can be retried by itself; single: one for all, faster",
+        "lock_wait": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Seconds to wait for another writer",
+            description="For the table's lock; then the task fails and is tried again. Empty: lakeindex.lock.wait, 300",
             section="Advanced",
         ),
         "force": Param(

@@ -97,6 +97,8 @@ def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str]
     options = {**table.options, **{str(k): str(v) for k, v in (params.get("options") or {}).items()}}
     if params.get("index_type", AS_THE_TABLE_SAYS) != AS_THE_TABLE_SAYS:
         options["hoodie.index.type"] = str(params["index_type"])
+    if params.get("lock_wait") is not None:
+        options["lakeindex.lock.wait"] = str(params["lock_wait"])
     quarantined, execution = params.get("max_quarantined"), params.get("execution")
     return RunPlan(
         table=table.name,

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
 from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
 from lakeindex.airflow.plan import RunPlan, safe_run_id
+from lakeindex.airflow.planning import refuse_backfill
 from lakeindex.airflow.tables import SINGLE
 from lakeindex.config import parse_options
 from lakeindex.errors import UsageError
@@ -95,6 +96,7 @@ class LakeIndexUpsertOperator(JobOperator):
             plan = self.plan()
         except UsageError as error:
             raise AirflowFailException(str(error)) from error
+        refuse_backfill(plan, context)
         context["ti"].xcom_push(key=PLAN_KEY, value=plan.to_xcom())
         self.conf = {**SPARK_CONF, **(self.conf or {})}
         self.submit_job_of(plan, WHOLE_RUN, context)
