@@ -12,7 +12,9 @@ import posixpath
 from typing import Any
 
 from lakeindex.errors import ObjectNotFoundError
+from lakeindex.model import MergeMode
 from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
 
 
 def is_there(place: str) -> bool:
@@ -36,3 +38,13 @@ def read_json(root: str, path: str) -> dict[str, Any] | None:
 def delete(root: str, path: str) -> None:
     """Remove a file below ``root``, if it is there."""
     open_storage(root).delete(path)
+
+
+def merge_mode(uri: str) -> MergeMode | None:
+    """How a table decides which version of a record wins; None if it does not say.
+
+    Raises:
+        TableError: the table is missing or damaged.
+    """
+    table = Table.open(open_storage(uri))
+    return table.properties.declared_merge_mode if table.binding is None else table.binding.merge_mode

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakeindex.airflow.plan import RunPlan, make_plan
 from lakeindex.airflow.tables import TableConf
-from lakeindex.errors import UsageError
+from lakeindex.errors import LakeIndexError, UsageError
+from lakeindex.model import MergeMode, Operation
+
+#: Airflow's type of the runs of a backfill.
+BACKFILL: Final = "backfill"
+MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
 
 
 def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may_skip: bool) -> RunPlan:
@@ -39,7 +44,35 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
         raise AirflowSkipException(f"no data yet: {', '.join(missing)}")
     if missing:
         raise AirflowFailException(f"no input at {', '.join(missing)}")
+    refuse_backfill(plan, context)
     return plan
+
+
+def refuse_backfill(plan: RunPlan, context: Mapping[str, Any]) -> None:
+    """Refuse a run of a backfill that would put older rows over newer ones.
+
+    Raises:
+        AirflowFailException: the table has no ordering field that says which row is newer, or the rows are to be deleted.
+    """
+    from lakeindex.airflow import files
+
+    run = context.get("dag_run")
+    if run is None or run.run_type != BACKFILL:
+        return
+    by_hand = "or trigger the intervals by hand, oldest first, and those after them again"
+    if plan.operation == Operation.DELETE:
+        raise AirflowFailException(
+            f"{plan.table}: a backfill cannot delete, for a delete by key wins over newer rows ({by_hand[3:]})"
+        )
+    try:
+        mode = files.merge_mode(plan.uri) or dict(plan.options).get(MERGE_OPTION)
+    except LakeIndexError as error:
+        raise AirflowFailException(str(error)) from error
+    if mode != MergeMode.EVENT_TIME_ORDERING:
+        raise AirflowFailException(
+            f"a backfill of {plan.table} is refused: its rows are not ordered by a field, so an older interval would "
+            f"overwrite newer rows (create the table with an ordering field, {by_hand})"
+        )
 
 
 def _rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
