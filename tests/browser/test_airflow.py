@@ -13,9 +13,9 @@ from playwright.sync_api import FrameLocator, Page, expect
 from lakeindex.api import open_table
 from tests.browser.conftest import PASSWORD, USER, Site
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(540)]
 
-RUN_SECONDS = 150
+RUN_SECONDS = 240
 
 
 def trigger(site: Site, page: Page, source: str, picture: Callable[[str], None] | None = None) -> str:
