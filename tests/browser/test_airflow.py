@@ -97,7 +97,7 @@ def test_a_backfill_upserts_every_interval(site: Site, page: Page) -> None:
     site.run("airflow", "dags", "unpause", "upsert_trips")
     site.run("airflow", "backfill", "create", "--dag-id", "upsert_trips",
              "--from-date", "2026-01-05", "--to-date", "2026-01-06", "--max-active-runs", "1")  # fmt: skip
-    deadline, states = time.monotonic() + RUN_SECONDS, [""]
+    deadline, states = time.monotonic() + 2 * RUN_SECONDS, [""]
     while time.monotonic() < deadline and not set(states) <= {"success", "failed"}:
         time.sleep(2)
         states = backfilled(site, page)
