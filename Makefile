@@ -10,7 +10,7 @@ PYTHON = $(shell sh scripts/find_python.sh)
 BIN := .venv/bin
 WORKERS ?= 2
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or hbase or kill or model or dag_spark or demo or wheel
+APART := interop or s3 or hbase or kill or model or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -81,6 +81,11 @@ interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other 
 .PHONY: test-dag
 test-dag: archive ## the whole DAG through spark-submit
 	@$(PYTEST) -m dag_spark --timeout 1200
+
+.PHONY: browser
+browser: archive ## Airflow's web interface as a person uses it, in Chromium: sign in, trigger, read the report
+	@$(BIN)/python scripts/browser.py
+	@$(PYTEST) -m browser tests/browser
 
 .PHONY: test-demo
 test-demo: archive ## the whole demo, as a test

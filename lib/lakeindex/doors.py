@@ -1,4 +1,4 @@
-"""Where the files are that others start: the jobs that spark-submit runs, the DAG file that Airflow parses.
+"""Where the files are that others start: the jobs that spark-submit runs, the DAG files that Airflow parses.
 
 In a checkout they are the folders ``jobs`` and ``dags``; a wheel carries the same files inside the package. Standard
 library only: a DAG file imports this.
@@ -12,7 +12,7 @@ from typing import Final
 _PACKAGE: Final = Path(__file__).resolve().parent
 _CHECKOUT: Final = _PACKAGE.parents[1]
 _PROBE: Final = "upsert.py"
-DAG_FILE: Final = "upsert_table.py"
+DAG_FILES: Final = ("upsert_table.py", "upsert_tables.py", "maintain_tables.py", "example_consumer.py")
 
 
 def jobs_folder(root: Path | None = None) -> Path:
@@ -25,7 +25,7 @@ def jobs_folder(root: Path | None = None) -> Path:
     return next((folder for folder in (*own, _PACKAGE / "jobs") if (folder / _PROBE).is_file()), _CHECKOUT / "jobs")
 
 
-def dag_text() -> str:
-    """The text of the DAG file."""
-    packaged = _PACKAGE / "dags" / DAG_FILE
-    return (packaged if packaged.is_file() else _CHECKOUT / "dags" / DAG_FILE).read_text(encoding="utf-8")
+def dag_text(name: str) -> str:
+    """The text of a DAG file, one of :data:`DAG_FILES`."""
+    packaged = _PACKAGE / "dags" / name
+    return (packaged if packaged.is_file() else _CHECKOUT / "dags" / name).read_text(encoding="utf-8")

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.dags.jobs import Jobs
+
 ROOT = Path(__file__).resolve().parents[2]
 _HOME = Path(tempfile.mkdtemp(prefix="lakeindex-airflow-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
@@ -73,3 +75,16 @@ def api(airflow_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             return client.get(path, headers=headers)
 
         yield get
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    jobs = Jobs()
+
+    def submit(self: Any, application: str = "", **_: Any) -> None:
+        jobs.run(application, self._application_args)
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    return jobs

@@ -17,12 +17,12 @@ from lakeindex.errors import UsageError
 TABLE = TableConf(
     "trips", "Trips", "/lake/trips", "/lake/.runs", options={"hoodie.index.bloom.fpp": "1e-4"}, max_quarantined=2
 )
-IDS = {"dag_id": "d", "run_id": "manual__2026-01-01T00:00:00+00:00"}
+BATCH = "d/manual__2026-01-01T00:00:00+00:00"
 
 
 def test_arguments_hold_everything_a_job_needs() -> None:
     params = {"index_type": "BLOOM", "max_quarantined": None, "operation": "DELETE", "force": True, "options": {"a": 1}}
-    plan = make_plan(TABLE, params, ["x", "y"], **IDS, map_index=4)
+    plan = make_plan(TABLE, params, ["x", "y"], batch_id=f"{BATCH}/4")
     words = plan.arguments()
     assert words[words.index("--table") + 1] == "/lake/trips"
     assert words[words.index("--batch-id") + 1] == "d/manual__2026-01-01T00:00:00+00:00/4"
@@ -38,33 +38,33 @@ def test_arguments_hold_everything_a_job_needs() -> None:
 
 
 def test_a_table_that_says_its_index_gets_no_option_for_it() -> None:
-    plan = make_plan(TABLE, {"index_type": "as the table says", "max_quarantined": 0}, ["x"], **IDS)
+    plan = make_plan(TABLE, {"index_type": "as the table says", "max_quarantined": 0}, ["x"], batch_id=f"{BATCH}/-1")
     assert plan.options == (("hoodie.index.bloom.fpp", "1e-4"),)
     assert plan.max_quarantined == 0
     assert "--force" not in plan.arguments()
 
 
 def test_a_plan_survives_xcom() -> None:
-    plan = make_plan(TABLE, {"options": {"a": "b"}}, ["x", "y"], **IDS)
+    plan = make_plan(TABLE, {"options": {"a": "b"}}, ["x", "y"], batch_id=f"{BATCH}/-1")
     assert RunPlan.from_xcom(json.loads(json.dumps(plan.to_xcom()))) == plan
 
 
 def test_the_run_wins_over_the_table_in_how_it_is_executed() -> None:
-    assert not make_plan(TABLE, {}, ["x"], **IDS).is_single
-    assert make_plan(TABLE, {"execution": "single"}, ["x"], **IDS).is_single
+    assert not make_plan(TABLE, {}, ["x"], batch_id=f"{BATCH}/-1").is_single
+    assert make_plan(TABLE, {"execution": "single"}, ["x"], batch_id=f"{BATCH}/-1").is_single
     single = dataclasses.replace(TABLE, execution="single")
-    assert make_plan(single, {"execution": "as the table says"}, ["x"], **IDS).is_single
-    assert not make_plan(single, {"execution": "staged"}, ["x"], **IDS).is_single
+    assert make_plan(single, {"execution": "as the table says"}, ["x"], batch_id=f"{BATCH}/-1").is_single
+    assert not make_plan(single, {"execution": "staged"}, ["x"], batch_id=f"{BATCH}/-1").is_single
 
 
 def test_a_run_without_input_is_refused() -> None:
     with pytest.raises(UsageError, match="trips was given no input"):
-        make_plan(TABLE, {}, [], **IDS)
+        make_plan(TABLE, {}, [], batch_id=f"{BATCH}/-1")
 
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
 def test_run_folders_are_plain_names_and_never_shared(one: str, other: str) -> None:
-    first, second = safe_run_id("d", one), safe_run_id("d", other)
+    first, second = safe_run_id(one), safe_run_id(other)
     assert first.isascii()
     assert len(first) <= 160
     assert not set("/:+% ") & set(first)

@@ -9,7 +9,7 @@ from typing import Any
 
 import lakeindex
 from lakeindex.airflow.plan import RunPlan
-from lakeindex.airflow.plugin import LakeIndexPlugin, page_of
+from lakeindex.airflow.plugin import LakeIndexPlugin, Upsert, page_of
 from lakeindex.api import default_checkpoints
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import rows
@@ -24,17 +24,30 @@ def test_airflow_finds_the_plugin():
     assert view["href"] == "/lakeindex/report/{DAG_ID}/{RUN_ID}"
 
 
-def plan_of(table: Path, run_id: str) -> dict[str, Any]:
+def plan_of(table: Path, run_id: str) -> list[Upsert]:
     plan = RunPlan("t", str(table), default_checkpoints(str(table)), run_id, "b", ("in",), options=(("a", "b"),))
-    return plan.to_xcom()
+    return [Upsert("upsert", -1, plan, "/u")]
 
 
 def test_the_page_of_a_plan(tmp_path: Path):
     table = new_table(tmp_path)
     run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
-    assert "What happened to the rows" in page_of(plan_of(table, run.run_id))
-    assert "The run has not finished" in page_of(plan_of(table, "other"))
-    assert "the first task has not finished" in page_of(None)
+    assert "What happened to the rows" in page_of("d", plan_of(table, run.run_id))
+    assert "The run has not finished" in page_of("d", plan_of(table, "other"))
+    assert "no task has said what it upserts" in page_of("d", [])
+    failed = page_of("d", [], [("check_input", 2, "/dags/d/runs/r/tasks/check_input/mapped/2")])
+    assert "failed before it began" in failed
+    assert '<a href="/dags/d/runs/r/tasks/check_input/mapped/2">check_input [2]</a>' in failed
+
+
+def test_the_page_of_a_run_that_upserts_several_tables(tmp_path: Path):
+    table = new_table(tmp_path)
+    run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
+    page = page_of("d", [*plan_of(table, run.run_id), *plan_of(table, "other")], [("upsert", 1, "/log")])
+    assert f"committed {run.instant}, 5 inserts" in page
+    assert "not finished" in page
+    assert '<a href="/u">t (upsert)</a>' in page
+    assert '<a href="/log">upsert [1]</a>' in page
 
 
 def test_only_who_may_see_the_run_sees_its_report(api: Callable[..., Any]):
@@ -43,5 +56,5 @@ def test_only_who_may_see_the_run_sees_its_report(api: Callable[..., Any]):
     assert api(path, None).status_code == 403
     answer = api(path, "viewer")
     assert answer.status_code == 200, answer.text
-    assert "the first task has not finished" in answer.text
+    assert "no task has said what it upserts" in answer.text
     assert "sandbox" in answer.headers["content-security-policy"]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,71 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from lakeindex.pipeline import Stage
+from tests.dags.jobs import FATES, Jobs, asset_events, states
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
-
-FATES = {
-    "rows_in": 10,
-    "combined": 1,
-    "quarantined": 0,
-    "inserts": 4,
-    "updates": 3,
-    "deletes": 1,
-    "moved": 0,
-    "ignored": 1,
-}
-COUNTERS = {"rows_in": 10, "rows_out": 9, "pairs_in": 90, "pairs_out": 9}
-
-
-@dataclass
-class Jobs:
-    """The jobs as a DAG sees them: what was submitted, and how each is to end."""
-
-    submitted: list[tuple[str, list[str]]] = field(default_factory=list)
-    errors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    instant: str | None = "20131202000000000"
-    index_type: str = "BLOOM"
-    stages: tuple[Stage, ...] = tuple(Stage)
-
-    def run(self, application: str, words: list[str]) -> None:
-        """One job."""
-        from airflow.sdk.exceptions import AirflowException
-
-        stage = Path(application).stem
-        self.submitted.append((stage, words))
-        folder = Path(words[words.index("--checkpoints") + 1]) / words[words.index("--run-id") + 1]
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.errors.get(stage):
-            (folder / f"{stage}.error.json").write_text(json.dumps(self.errors[stage].pop(0)))
-            raise AirflowException("Cannot execute: spark-submit. Error code is: 3.")
-        if stage == "upsert":
-            for each in self.stages:
-                self._leave(folder, str(each))
-        else:
-            self._leave(folder, stage)
-
-    def _leave(self, folder: Path, stage: str) -> None:
-        """What a stage leaves in the run's folder."""
-        costs = {"seconds": 0.5, "requests": 2, "bytes_read": 100}
-        manifest = {"stage": stage, "counters": COUNTERS, "costs": costs, "facts": {"index_type": self.index_type}}
-        (folder / f"{stage}.json").write_text(json.dumps(manifest))
-        if stage == "merge_write":
-            stages = [{"name": str(s), **COUNTERS, "seconds": 0.5, "requests": 2, "bytes_read": 100} for s in Stage]
-            summary = {"instant": self.instant, "batch_id": "b", **FATES, "stages": stages}
-            (folder / "summary.json").write_text(json.dumps(summary))
-
-
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-
-    jobs = Jobs()
-
-    def submit(self: Any, application: str = "", **_: Any) -> None:
-        jobs.run(application, self._application_args)
-
-    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
-    return jobs
 
 
 @dataclass
@@ -104,10 +41,6 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     (tmp_path / "trips").mkdir()
     bag = DagBag(dag_folder=str(Path(__file__).resolve().parents[2] / "dags"))
     return Lake(tmp_path, bag.dags["upsert_table"], bag.dags["upsert_trips"])
-
-
-def states(run: Any) -> dict[str, str]:
-    return {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
 
 
 def test_a_scheduled_run_takes_its_intervals_input_and_says_what_it_did(
@@ -172,18 +105,6 @@ def test_the_report_of_a_failed_run_says_why(lake: Lake, jobs: Jobs, api: Callab
     assert page.status_code == 200
     assert "index_lookup failed: TableCorruptError" in page.text
     assert "&lt;torn&gt;" in page.text
-
-
-def asset_events(name: str) -> list[dict[str, Any]]:
-    from airflow.models.asset import AssetEvent, AssetModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    with create_session() as session:
-        rows = session.scalars(
-            select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == name)
-        )
-        return [row.extra for row in rows]
 
 
 def test_a_scheduled_run_without_data_is_skipped_from_end_to_end(lake: Lake, jobs: Jobs) -> None:

@@ -57,12 +57,13 @@ input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", "is not a mapping"),
-        ("uri: [", "is not YAML"),
-        ("title: x", "uri is missing"),
+        ("[]", "trips.yaml:1: the file is not a mapping"),
+        ("", "trips.yaml:1: the file is not a mapping"),
+        ("title: x\nuri: [", "trips.yaml:2 is not YAML"),
+        ("title: x", "trips.yaml:1: uri is missing"),
         ("uri: 3", "uri cannot be 3"),
-        ("uri: x\nurl: y", "url is unknown"),
-        ("uri: ${NOWHERE}/x", "needs the environment variable NOWHERE"),
+        ("uri: x\nurl: y", "trips.yaml:2: url is unknown"),
+        ("title: t\nuri: ${NOWHERE}/x", "trips.yaml:2: uri needs the environment variable NOWHERE"),
         ("uri: x\ncreate: {partition: a}", "create: key is missing"),
         ("uri: x\ncreate: [a]", "create is not a mapping"),
         ("uri: x\noptions: {hoodie.magic: 1}", "options are not valid: unknown option 'hoodie.magic'"),
@@ -76,13 +77,14 @@ input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
         ("uri: x\nschedule: '@daily'\ninput: a", "start_date is missing"),
         ("uri: x\nschedule: '@daily'\nstart_date: 2026-01-01", "input is missing"),
         ("uri: x\ninput: [1]", "input cannot be"),
-        ("uri: x\nspark: {memory: 1g}", "spark: memory is unknown"),
+        ("uri: x\nspark: {memory: 1g}", "trips.yaml:2: spark: memory is unknown"),
+        ("uri: x\ncreate:\n  key: a\n  ordering: 3", "trips.yaml:4: create: ordering cannot be 3"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         load(tmp_path, text)
-    assert "trips.yaml" in raised.value.message
+    assert f"{tmp_path}/trips.yaml" in raised.value.message
     assert said in raised.value.message
     assert raised.value.hint
 

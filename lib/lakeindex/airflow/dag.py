@@ -10,31 +10,23 @@ Parsing this loads Airflow and the standard library, no data library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow.sdk import DAG, Asset, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task
 
-from lakeindex.airflow.funnel import fates, funnel_text
-from lakeindex.airflow.operator import PLAN_TASK, StageOperator
-from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, make_plan
+from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
+from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator
+from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan
+from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.doors import jobs_folder
 from lakeindex.errors import UsageError
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
 
-TABLES_ALIAS: Final = "lakeindex-tables"
 MANUAL_DAG: Final = "upsert_table"
-_SPARK_CONF: Final = {"spark.ui.enabled": "false", "spark.log.level": "WARN", "spark.sql.shuffle.partitions": "2"}
-_RETRIES: Final = {
-    "retries": 2,
-    "retry_delay": timedelta(seconds=15),
-    "retry_exponential_backoff": True,
-    "max_retry_delay": timedelta(minutes=10),
-}
+
 
 _FLOW_MD: Final = "\n".join(f"| `{stage}` | {title.split(': ', 1)[1]} |" for stage, title in STAGE_TITLES.items())
 _DOC: Final = f"""\
@@ -101,7 +93,7 @@ def table_dag(table: TableConf, root: Path) -> DAG:
 def _common() -> dict[str, Any]:
     return {
         "max_active_runs": 1,  # commits of one table follow each other
-        "default_args": {"owner": "lakeindex", **_RETRIES},
+        "default_args": {"owner": "lakeindex", **RETRIES},
         "tags": ["lakeindex", "hudi"],
         "render_template_as_native_obj": False,
     }
@@ -132,6 +124,21 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             title="Bad rows tolerated",
             description="More than these fail the run; they are in the quarantine file either way",
         ),
+        **advanced_params(),
+        "execution": Param(
+            AS_THE_TABLE_SAYS,
+            type="string",
+            enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
+            title="Execution",
+            description="staged: a spark-submit a stage, each can be retried by itself; single: one for all, faster",
+            section="Advanced",
+        ),
+    }
+
+
+def advanced_params() -> dict[str, Param]:
+    """Params of every DAG that upserts, folded in the form."""
+    return {
         "operation": Param(
             str(Operation.UPSERT),
             type="string",
@@ -140,12 +147,12 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             description="DELETE: the input holds keys of rows to delete",
             section="Advanced",
         ),
-        "execution": Param(
-            AS_THE_TABLE_SAYS,
-            type="string",
-            enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
-            title="Execution",
-            description="staged: a spark-submit a stage, each can be retried by itself; single: one for all, faster",
+        "lock_wait": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Seconds to wait for another writer",
+            description="For the table's lock; then the task fails and is tried again. Empty: lakeindex.lock.wait, 300",
             section="Advanced",
         ),
         "force": Param(
@@ -185,7 +192,7 @@ def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOpera
     return StageOperator(
         stage=stage,
         application=str(jobs_folder(root) / f"{stage}.py"),
-        conf={**_SPARK_CONF, **(spark.conf if spark else {})},
+        conf={**SPARK_CONF, **(spark.conf if spark else {})},
         driver_memory=(spark.driver_memory if spark else None) or "1g",
         trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS if follows_optional else TriggerRule.ALL_SUCCESS,
     )
@@ -195,71 +202,23 @@ def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
     @task(task_id=PLAN_TASK, multiple_outputs=False, retries=0)
     def check_input(**context: Any) -> dict[str, Any]:
         """Work out the run's plan; skip a scheduled run without data, fail one by hand."""
-        return plan_run(tables, context).to_xcom()
+        by_hand, ti = "table" in context["params"], context["ti"]
+        table = tables[context["params"]["table"]] if by_hand else next(iter(tables.values()))
+        batch_id = f"{ti.dag_id}/{ti.run_id}/{ti.map_index if ti.map_index is not None else -1}"
+        may_skip = table.schedule is not None and not by_hand
+        plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip).to_xcom()
+        ti.xcom_push(key=PLAN_KEY, value=plan)
+        return plan
 
     return check_input()
 
 
-def plan_run(tables: Mapping[str, TableConf], context: Mapping[str, Any]) -> RunPlan:
-    """The plan of the running DAG run, its input looked up.
-
-    Raises:
-        AirflowSkipException: the interval's data is not there yet.
-        AirflowFailException: input that a person named is not there, or no input was named.
-    """
-    from lakeindex.airflow import files
-
-    params, run = context["params"], context["dag_run"]
-    table = tables[params["table"]] if "table" in params else next(iter(tables.values()))
-    given = params.get("input")
-    try:
-        plan = make_plan(
-            table,
-            params,
-            _rendered(given.splitlines() if given else list(table.inputs), context),
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            map_index=context["ti"].map_index if context["ti"].map_index is not None else -1,
-        )
-    except UsageError as error:
-        raise AirflowFailException(str(error)) from error
-    missing = [place for place in plan.inputs if not files.is_there(place)]
-    if missing and table.schedule and "table" not in params:
-        raise AirflowSkipException(f"no data yet: {', '.join(missing)}")
-    if missing:
-        raise AirflowFailException(f"no input at {', '.join(missing)}")
-    return plan
-
-
-def _rendered(templates: list[str], context: Mapping[str, Any]) -> list[str]:
-    """Input templates over the run. One by hand may have no data interval: a template that needs it says so."""
-    texts = [text.strip() for text in templates if text.strip()]
-    needs_interval = [text for text in texts if "data_interval" in text and context.get("data_interval_start") is None]
-    if needs_interval:
-        raise UsageError(
-            f"the input {needs_interval[0]!r} needs a data interval, and this run has none",
-            culprit="input",
-            hint="trigger the run with a logical date, or name the input in the form",
-        )
-    return [str(context["task"].render_template(text, dict(context))) for text in texts]
-
-
 def _summary_task() -> Any:
-    alias = AssetAlias(TABLES_ALIAS)
-
-    @task(task_id="summary", outlets=[alias], multiple_outputs=False)
+    @task(task_id="summary", outlets=[AssetAlias(TABLES_ALIAS)], multiple_outputs=False)
     def summary(**context: Any) -> dict[str, Any]:
         """Print the funnel; say to the asset what was committed."""
         ti = context["ti"]
         plan = RunPlan.from_xcom(ti.xcom_pull(task_ids=PLAN_TASK))
-        run = ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE))
-        counts = fates(run)
-        print(f"{plan.table}: {plan.uri}\n{funnel_text(run['stages'])}")  # noqa: T201 - Airflow's task log is stdout
-        print(f"{counts}\ncommitted: {run['instant'] or 'nothing'}")  # noqa: T201 - as above
-        if run["instant"]:
-            asset = Asset(name=plan.table, uri=plan.uri if "://" in plan.uri else f"file://{plan.uri}")
-            extra = {"instant": run["instant"], "batch_id": plan.batch_id, **counts}
-            context["outlet_events"][alias].add(asset, extra=extra)
-        return {"table": plan.table, "instant": run["instant"], **counts}
+        return tell_what_was_done(plan, ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE)), context)
 
     return summary()

@@ -9,10 +9,13 @@ from __future__ import annotations
 import fnmatch
 import json
 import posixpath
+from collections.abc import Mapping
 from typing import Any
 
-from lakeindex.errors import ObjectNotFoundError
+from lakeindex.errors import ObjectNotFoundError, TableNotFoundError
+from lakeindex.model import MergeMode
 from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
 
 
 def is_there(place: str) -> bool:
@@ -36,3 +39,34 @@ def read_json(root: str, path: str) -> dict[str, Any] | None:
 def delete(root: str, path: str) -> None:
     """Remove a file below ``root``, if it is there."""
     open_storage(root).delete(path)
+
+
+def merge_mode(uri: str) -> MergeMode | None:
+    """How a table decides which version of a record wins; None if it does not say.
+
+    Raises:
+        TableError: the table is missing or damaged.
+    """
+    table = Table.open(open_storage(uri))
+    return table.properties.declared_merge_mode if table.binding is None else table.binding.merge_mode
+
+
+def table_is_there(uri: str) -> bool:
+    """Whether there is a table, readable or not."""
+    try:
+        Table.open(open_storage(uri))
+    except TableNotFoundError:
+        return False
+    return True
+
+
+def maintenance_step(uri: str, step: str, checkpoints: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Take one step of a table's maintenance in this process.
+
+    Raises:
+        LakeIndexError: it failed.
+    """
+    from lakeindex.runners.local import LocalRunner, usable_cores
+    from lakeindex.services.maintaining import maintain_step
+
+    return maintain_step(uri, step, checkpoints, LocalRunner(usable_cores()), options).as_dict()

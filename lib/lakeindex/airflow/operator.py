@@ -1,8 +1,9 @@
-"""The operator of one stage: submit the job, understand what it left behind."""
+"""Operators that submit a job of the library and understand what it left behind; here the one of a stage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -14,45 +15,48 @@ from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 
 PLAN_TASK: Final = "check_input"
+#: Key of the XCom by which the report tab finds a run: the plan, of whatever task of whatever DAG.
+PLAN_KEY: Final = "lakeindex_run"
 #: Left by the last job in the run's folder: the JSON of ``lakeindex upsert``.
 RUN_SUMMARY: Final = "summary.json"
 #: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
 NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
-
-
+SPARK_CONF: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.log.level": "WARN",
+    "spark.sql.shuffle.partitions": "2",
+}
+RETRIES: Final[Mapping[str, Any]] = {
+    "retries": 2,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": True,
+    "max_retry_delay": timedelta(minutes=10),
+}
 #: The job that does all stages, beside the stages' own.
 WHOLE_RUN: Final = "upsert"
 
 
-class StageOperator(SparkSubmitOperator):
-    """Submits ``jobs/<stage>.py`` and returns the stage's counters.
+class JobOperator(SparkSubmitOperator):
+    """Submits a job of the library and understands how it ended.
 
-    In a ``single`` run the first stage's task submits ``jobs/upsert.py``, which does all of them; the other tasks only take
-    what their stage left behind.
-
-    The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped. A
-    job that says that its data or its table is wrong fails the task for good; any other failure is retried, which the
-    stages allow: a checkpoint counts when its manifest is there, and a batch is committed once.
+    A job that says that its data or its table is wrong fails the task for good; any other failure is retried, which the
+    jobs allow: a checkpoint counts when its manifest is there, and a batch is committed once.
     """
 
-    def __init__(self, *, stage: Stage, **kwargs: Any) -> None:
-        kwargs.setdefault("task_id", str(stage))
-        kwargs.setdefault("doc_md", STAGE_TITLES[stage])
-        super().__init__(**kwargs)
-        self.stage = stage
+    def submit_job_of(self, plan: RunPlan, job: str, context: Any) -> None:
+        """Submit ``self.application`` with the plan's arguments.
 
-    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
-        """Run the stage; the return value is what it counted."""
+        Args:
+            plan: the run.
+            job: the stage, or :data:`WHOLE_RUN`; names what the job leaves when it fails.
+            context: of the running task.
+
+        Raises:
+            AirflowFailException: what went wrong will go wrong again.
+            AirflowException: it may pass.
+        """
         from lakeindex.airflow import files
 
-        plan = RunPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
-        self._skip_if_not_needed(plan)
-        job = str(self.stage)
-        if plan.is_single:
-            if self.stage is not Stage.STAGE_INPUT:
-                return self._left_behind(plan)
-            job = WHOLE_RUN
-            self.application = str(PurePosixPath(self.application).with_name(f"{job}.py"))
         error_file = f"{plan.run_id}/{job}.error.json"
         files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
         self.application_args = plan.arguments()
@@ -67,20 +71,58 @@ class StageOperator(SparkSubmitOperator):
             if error.get("exit_code") in NOT_RETRIED:
                 raise AirflowFailException(message) from failure
             raise AirflowException(message) from failure
+
+    def read_left(self, plan: RunPlan, name: str) -> dict[str, Any]:
+        """What a job that ended well left in the run's folder."""
+        from lakeindex.airflow import files
+
+        found = files.read_json(plan.checkpoints, f"{plan.run_id}/{name}")
+        if found is None:
+            raise AirflowException(
+                f"{self.task_id} ended well but left no {name} in {plan.checkpoints}/{plan.run_id}: "
+                "can the Airflow worker and the Spark driver both reach that folder?"
+            )
+        return found
+
+
+class StageOperator(JobOperator):
+    """Submits ``jobs/<stage>.py`` and returns the stage's counters.
+
+    In a ``single`` run the first stage's task submits ``jobs/upsert.py``, which does all of them; the other tasks only take
+    what their stage left behind.
+
+    The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped.
+    """
+
+    def __init__(self, *, stage: Stage, **kwargs: Any) -> None:
+        kwargs.setdefault("task_id", str(stage))
+        kwargs.setdefault("doc_md", STAGE_TITLES[stage])
+        super().__init__(**kwargs)
+        self.stage = stage
+
+    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
+        """Run the stage; the return value is what it counted."""
+        plan = RunPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
+        self._skip_if_not_needed(plan)
+        job = str(self.stage)
+        if plan.is_single:
+            if self.stage is not Stage.STAGE_INPUT:
+                return self._left_behind(plan)
+            job = WHOLE_RUN
+            self.application = str(PurePosixPath(self.application).with_name(f"{job}.py"))
+        self.submit_job_of(plan, job, context)
         return self._left_behind(plan)
 
     def _left_behind(self, plan: RunPlan) -> dict[str, Any]:
         """Counters and costs of the stage; the last stage leaves the summary of the whole run."""
         from lakeindex.airflow import files
 
-        name = RUN_SUMMARY if self.stage is Stage.MERGE_WRITE else f"{self.stage}.json"
-        found = files.read_json(plan.checkpoints, f"{plan.run_id}/{name}")
-        if found is None and plan.is_single and self.stage is not Stage.MERGE_WRITE:
-            return {"name": str(self.stage)}  # an empty batch ends with its first stage
-        if found is None:
-            raise AirflowException(f"{self.stage} ended well but left no {name} in {plan.checkpoints}/{plan.run_id}")
         if self.stage is Stage.MERGE_WRITE:
-            return found
+            return self.read_left(plan, RUN_SUMMARY)
+        manifest = f"{self.stage}.json"
+        if plan.is_single and files.read_json(plan.checkpoints, f"{plan.run_id}/{manifest}") is None:
+            return {"name": str(self.stage)}  # an empty batch ends with its first stage
+        found = self.read_left(plan, manifest)
         return {"name": str(self.stage), **found.get("counters", {}), **found.get("costs", {})}
 
     def _skip_if_not_needed(self, plan: RunPlan) -> None:

@@ -67,26 +67,23 @@ class RunPlan:
         return cls(**{**value, "inputs": tuple(value["inputs"]), "options": options})
 
 
-def safe_run_id(dag_id: str, run_id: str, map_index: int = -1) -> str:
-    """A folder name for a run: the ids with everything but letters, digits and ``._-`` replaced, and a digest.
+def safe_run_id(batch_id: str) -> str:
+    """A folder name for the run of a batch: letters, digits and ``._-`` of the batch id, and a digest.
 
     Airflow's run ids hold ``:`` and ``+``. The digest keeps apart what looks alike after replacing.
     """
-    whole = f"{dag_id}/{run_id}/{map_index}"
-    text = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{dag_id}-{run_id}" + (f"-{map_index}" if map_index >= 0 else ""))
-    return f"{text[:150]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    text = re.sub(r"[^A-Za-z0-9._-]+", "-", batch_id.removesuffix("/-1"))
+    return f"{text[:150]}-{hashlib.sha256(batch_id.encode()).hexdigest()[:8]}"
 
 
-def make_plan(
-    table: TableConf,
-    params: Mapping[str, Any],
-    inputs: Sequence[str],
-    *,
-    dag_id: str,
-    run_id: str,
-    map_index: int = -1,
-) -> RunPlan:
+def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str], *, batch_id: str) -> RunPlan:
     """The plan of one run from the table's file and what the trigger form says.
+
+    Args:
+        table: the table, as its file says.
+        params: the form's values; they win.
+        inputs: places of the input, rendered.
+        batch_id: names the batch for good.
 
     Raises:
         UsageError: no input was named.
@@ -100,13 +97,15 @@ def make_plan(
     options = {**table.options, **{str(k): str(v) for k, v in (params.get("options") or {}).items()}}
     if params.get("index_type", AS_THE_TABLE_SAYS) != AS_THE_TABLE_SAYS:
         options["hoodie.index.type"] = str(params["index_type"])
+    if params.get("lock_wait") is not None:
+        options["lakeindex.lock.wait"] = str(params["lock_wait"])
     quarantined, execution = params.get("max_quarantined"), params.get("execution")
     return RunPlan(
         table=table.name,
         uri=table.uri,
         checkpoints=table.checkpoints,
-        run_id=safe_run_id(dag_id, run_id, map_index),
-        batch_id=f"{dag_id}/{run_id}/{map_index}",
+        run_id=safe_run_id(batch_id),
+        batch_id=batch_id,
         inputs=tuple(inputs),
         operation=str(params.get("operation", "UPSERT")),
         options=tuple(sorted(options.items())),

@@ -6,16 +6,21 @@ server does: schedulers, DAG processors and workers load this module, too.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, urlencode, urlsplit
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lakeindex.airflow.operator import PLAN_TASK
+from lakeindex.airflow.operator import PLAN_KEY
 from lakeindex.airflow.plan import RunPlan
 
 PREFIX: Final = "/lakeindex"
+#: A document without scripts; of this origin, or its links would be followed without the cookie that signs the reader in.
 _HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; "
+    "sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox allow-top-navigation-by-user-activation",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
@@ -26,32 +31,96 @@ def report_app() -> Any:
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.common.db.common import SessionDep
     from airflow.api_fastapi.core_api.security import requires_access_dag
-    from airflow.models.xcom import XComModel
     from fastapi import Depends, FastAPI
     from fastapi.responses import HTMLResponse
 
     app = FastAPI(title="lakeindex reports", docs_url=None, redoc_url=None, openapi_url=None)
     may_see_runs = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
-    def report(dag_id: str, run_id: str, session: Any) -> HTMLResponse:
-        """The report of a run, or how far it came."""
-        query = XComModel.get_many(run_id=run_id, key="return_value", task_ids=PLAN_TASK, dag_ids=dag_id)
-        found = session.scalars(query).first()
-        return HTMLResponse(page_of(None if found is None else XComModel.deserialize_value(found)), headers=_HEADERS)
+    def report(dag_id: str, run_id: str, session: Any, task_id: str = "", map_index: int = -1) -> HTMLResponse:
+        """The report of a run, or how far it came; of one of its tasks, if there are several that upsert."""
+        upserts = _upserts(session, dag_id, run_id)
+        failed = _failed(session, dag_id, run_id)
+        if task_id:
+            upserts = [one for one in upserts if (one.task_id, one.map_index) == (task_id, map_index)]
+            failed = [(task, index, url) for task, index, url in failed if index == map_index]
+        return HTMLResponse(page_of(f"{dag_id}, run {run_id}", upserts, failed), headers=_HEADERS)
 
     report.__annotations__["session"] = SessionDep
     app.get("/report/{dag_id}/{run_id:path}", response_class=HTMLResponse, dependencies=[may_see_runs])(report)
     return app
 
 
-def page_of(plan: Any) -> str:
-    """What the tab shows, from what the first task of the run returned."""
-    from lakeindex.report.progress import run_page
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """One upsert of a DAG run: which task did it, and the plan it left as XCom."""
 
-    if not isinstance(plan, dict):
-        return run_page(None, "", "")
-    parsed = RunPlan.from_xcom(plan)
-    return run_page(parsed.checkpoints, parsed.run_id, parsed.uri)
+    task_id: str
+    map_index: int
+    plan: RunPlan
+    url: str
+
+
+#: A task that failed: its id, its map index, and the page of its log.
+FailedTask: TypeAlias = tuple[str, int, str]
+
+
+def page_of(title: str, upserts: Sequence[Upsert], failed: Sequence[FailedTask] = ()) -> str:
+    """What the tab shows: the page of the one upsert of the run, or a list of several."""
+    from lakeindex.report.progress import Link, overview_page, run_outcome, run_page
+
+    logs = [Link(_label(task, index), url) for task, index, url in failed]
+    if not upserts:
+        return run_page(None, "", title, logs)
+    if len(upserts) == 1:
+        plan = upserts[0].plan
+        return run_page(plan.checkpoints, plan.run_id, plan.uri, logs)
+    lines = [
+        (Link(f"{one.plan.table} ({_label(one.task_id, one.map_index)})", one.url),
+         run_outcome(one.plan.checkpoints, one.plan.run_id))
+        for one in upserts
+    ]  # fmt: skip
+    return overview_page(title, lines, logs)
+
+
+def _label(task_id: str, map_index: int) -> str:
+    return task_id if map_index < 0 else f"{task_id} [{map_index}]"
+
+
+def _upserts(session: Any, dag_id: str, run_id: str) -> list[Upsert]:
+    """The plans that tasks of the run pushed. A mapped table's plan counts once, as its last task has it."""
+    from airflow.models.xcom import XComModel
+
+    found = {}
+    for row in session.scalars(XComModel.get_many(run_id=run_id, key=PLAN_KEY, dag_ids=dag_id)):
+        plan = RunPlan.from_xcom(XComModel.deserialize_value(row))
+        query = urlencode({"task_id": row.task_id, "map_index": row.map_index})
+        url = f"{_base_path()}{PREFIX}/report/{quote(dag_id)}/{quote(run_id)}?{query}"
+        found[plan.run_id] = Upsert(row.task_id, row.map_index, plan, url)
+    return sorted(found.values(), key=lambda one: (one.task_id, one.map_index))
+
+
+def _failed(session: Any, dag_id: str, run_id: str) -> list[FailedTask]:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.state import TaskInstanceState
+    from sqlalchemy import select
+
+    states = (TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY)
+    query = select(TaskInstance.task_id, TaskInstance.map_index, TaskInstance.try_number).where(
+        TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state.in_(states)
+    )
+    run = f"{_base_path()}/dags/{quote(dag_id)}/runs/{quote(run_id)}"
+    return [
+        (task, index, f"{run}/tasks/{quote(task)}{f'/mapped/{index}' if index >= 0 else ''}?try_number={number}")
+        for task, index, number in sorted(map(tuple, session.execute(query)))
+    ]
+
+
+def _base_path() -> str:
+    """Path below which Airflow is served, without a slash at its end."""
+    from airflow.configuration import conf
+
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
 class _Apps:

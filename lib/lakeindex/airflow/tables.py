@@ -82,13 +82,37 @@ class TableConf:
     execution: str = STAGED
 
 
-class _Fields:
-    """Takes typed values out of a mapping; what is wrong is said with file and key."""
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """A place in a table's file: the file, a line from 1, the key with those around it, what YAML found there."""
 
-    def __init__(self, raw: Any, where: str, known: frozenset[str]) -> None:
+    file: str
+    line: int
+    key: str = ""
+    node: yaml.Node | None = None
+
+    def of(self, key: str) -> _Where:
+        """The place of a key of the mapping that is here; of the mapping itself if it is not in it."""
+        whole = f"{self.key}: {key}" if self.key else key
+        if isinstance(self.node, yaml.MappingNode):
+            for name, value in self.node.value:
+                if name.value == key:
+                    return _Where(self.file, name.start_mark.line + 1, whole, value)
+        return _Where(self.file, self.line, whole)
+
+
+class _Fields:
+    """Takes typed values out of a mapping; what is wrong is said with file, line and key."""
+
+    def __init__(self, raw: Any, where: _Where, known: frozenset[str]) -> None:
         self._where = where
         if not isinstance(raw, dict):
-            raise UsageError(f"{where} is not a mapping", culprit=where, hint=f"keys: {', '.join(sorted(known))}")
+            place = f"{where.file}:{where.line}"
+            raise UsageError(
+                f"{place}: {where.key or 'the file'} is not a mapping",
+                culprit=place,
+                hint=f"keys: {', '.join(sorted(known))}",
+            )
         self._raw: dict[str, Any] = raw
         unknown = sorted(str(key) for key in raw if key not in known)
         if unknown:
@@ -96,11 +120,13 @@ class _Fields:
 
     def wrong(self, key: str, problem: str, hint: str) -> UsageError:
         """The error for one key."""
-        return UsageError(f"{self._where}: {key} {problem}", culprit=f"{self._where}: {key}", hint=hint)
+        at = self._where.of(key)
+        return UsageError(f"{at.file}:{at.line}: {at.key} {problem}", culprit=f"{at.file}:{at.line}", hint=hint)
 
-    def raw(self, key: str) -> Any:
-        """The value as YAML gave it."""
-        return self._raw.get(key)
+    def inner(self, key: str, known: frozenset[str]) -> _Fields | None:
+        """The mapping that stands at a key; None if absent."""
+        value = self._raw.get(key)
+        return None if value is None else _Fields(value, self._where.of(key), known)
 
     def text(self, key: str) -> str | None:
         """Text, None if absent."""
@@ -165,7 +191,7 @@ def load_tables(folder: Path, root: Path, environ: Mapping[str, str] | None = No
         environ: where ``${NAME}`` is looked up; default: this process's environment.
 
     Raises:
-        UsageError: a file is not valid; names the file and the key, and says what is.
+        UsageError: a file is not valid; names the file, the line and the key, and says what is.
     """
     env = os.environ if environ is None else environ
     files = sorted(folder.glob("*.yaml"))
@@ -176,41 +202,51 @@ def load_tables(folder: Path, root: Path, environ: Mapping[str, str] | None = No
 
 def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
     """One table; see :func:`load_tables`."""
-    where = f"{file.parent.name}/{file.name}"
     if not _NAME.match(file.stem):
-        raise UsageError(f"{where}: a table cannot be called {file.stem!r}", culprit=where, hint="letters, digits, _.-")
-    try:
-        raw = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise UsageError(f"{where} is not YAML: {error}", culprit=where, hint="mend the file") from error
-    fields = _Fields(raw, where, _TABLE_KEYS)
+        raise UsageError(
+            f"{file}: a table cannot be called {file.stem!r}", culprit=str(file), hint="letters, digits, _.-"
+        )
+    fields = _Fields(*_parsed(file), _TABLE_KEYS)
 
-    def place(text: str) -> str:
-        return _absolute(_expand(text, environ, fields), root)
+    def place(key: str, text: str) -> str:
+        return _absolute(_expand(key, text, environ, fields), root)
 
     uri = fields.text("uri")
     if uri is None:
         raise fields.wrong("uri", "is missing", "give the table's folder, a path or a URL")
-    uri = place(uri).rstrip("/")
+    uri = place("uri", uri).rstrip("/")
     checkpoints = fields.text("checkpoints")
     return TableConf(
         name=file.stem,
         title=fields.text("title") or file.stem,
         uri=uri,
-        checkpoints=place(checkpoints) if checkpoints else f"{uri}.lakeindex",
-        create=_create(fields, where),
+        checkpoints=place("checkpoints", checkpoints) if checkpoints else f"{uri}.lakeindex",
+        create=_create(fields),
         options=_options(fields),
         max_quarantined=fields.whole("max_quarantined"),
-        spark=_spark(fields, where),
+        spark=_spark(fields),
         execution=_execution(fields),
         **_schedule(fields, place),
     )
 
 
-def _create(fields: _Fields, where: str) -> CreateConf | None:
-    if fields.raw("create") is None:
+def _parsed(file: Path) -> tuple[Any, _Where]:
+    """The values of a YAML file, and where they stand."""
+    try:
+        loader = yaml.SafeLoader(file.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        return (None if node is None else loader.construct_document(node)), _Where(str(file), 1, node=node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}:{mark.line + 1}" if mark else str(file)
+        problem = getattr(error, "problem", None) or error
+        raise UsageError(f"{place} is not YAML: {problem}", culprit=place, hint="mend the file") from error
+
+
+def _create(fields: _Fields) -> CreateConf | None:
+    inner = fields.inner("create", frozenset({"key", "partition", "ordering"}))
+    if inner is None:
         return None
-    inner = _Fields(fields.raw("create"), f"{where}: create", frozenset({"key", "partition", "ordering"}))
     if not inner.texts("key"):
         raise inner.wrong("key", "is missing", "name the column or columns of the record key")
     return CreateConf(inner.texts("key"), inner.texts("partition"), inner.text("ordering"))
@@ -225,11 +261,9 @@ def _options(fields: _Fields) -> dict[str, str]:
     return options
 
 
-def _spark(fields: _Fields, where: str) -> SparkConf:
-    if fields.raw("spark") is None:
-        return SparkConf()
-    inner = _Fields(fields.raw("spark"), f"{where}: spark", frozenset({"driver_memory", "conf"}))
-    return SparkConf(inner.text("driver_memory"), inner.pairs("conf"))
+def _spark(fields: _Fields) -> SparkConf:
+    inner = fields.inner("spark", frozenset({"driver_memory", "conf"}))
+    return SparkConf() if inner is None else SparkConf(inner.text("driver_memory"), inner.pairs("conf"))
 
 
 def _execution(fields: _Fields) -> str:
@@ -239,7 +273,7 @@ def _execution(fields: _Fields) -> str:
     return execution
 
 
-def _schedule(fields: _Fields, place: Callable[[str], str]) -> dict[str, Any]:
+def _schedule(fields: _Fields, place: Callable[[str, str], str]) -> dict[str, Any]:
     schedule, start, inputs = fields.text("schedule"), fields.day("start_date"), fields.texts("input")
     if schedule is not None and not (start and inputs):
         missing = "input" if start else "start_date"
@@ -249,15 +283,15 @@ def _schedule(fields: _Fields, place: Callable[[str], str]) -> dict[str, Any]:
         "start_date": start,
         "end_date": fields.day("end_date"),
         "catchup": fields.flag("catchup"),
-        "inputs": tuple(place(text) for text in inputs),
+        "inputs": tuple(place("input", text) for text in inputs),
     }
 
 
-def _expand(text: str, environ: Mapping[str, str], fields: _Fields) -> str:
+def _expand(key: str, text: str, environ: Mapping[str, str], fields: _Fields) -> str:
     def value(found: re.Match[str]) -> str:
         name, default = found.group(1), found.group(2)
         if not environ.get(name) and default is None:
-            raise fields.wrong(text, f"needs the environment variable {name}", f"set it, or write ${{{name}:-default}}")
+            raise fields.wrong(key, f"needs the environment variable {name}", f"set it, or write ${{{name}:-default}}")
         return environ.get(name) or str(default)
 
     return _VARIABLE.sub(value, text)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lakeindex.cli.shared import json_option
-from lakeindex.doors import DAG_FILE, dag_text, jobs_folder
+from lakeindex.doors import DAG_FILES, dag_text, jobs_folder
 from lakeindex.errors import UsageError
 
 
@@ -17,24 +17,31 @@ from lakeindex.errors import UsageError
 @click.option("--force", is_flag=True, help="Replace a file that says something else.")
 @json_option
 def dags(folder: Path, force: bool, as_json: bool) -> None:
-    """Write the DAG file for Airflow into FOLDER, its dags folder.
+    """Write the DAG files for Airflow into FOLDER, its dags folder.
 
     Tables are looked for in conf/tables beside FOLDER, or where LAKEINDEX_TABLES says. The jobs come from the library.
     """
-    file, text = folder / DAG_FILE, dag_text()
-    there = file.read_text(encoding="utf-8") if file.is_file() else None
-    if there is not None and there != text and not force:
+    texts = {folder / name: dag_text(name) for name in DAG_FILES}
+    there = {file: file.read_text(encoding="utf-8") if file.is_file() else None for file in texts}
+    foreign = [file for file, text in texts.items() if there[file] not in (None, text)]
+    if foreign and not force:
         raise UsageError(
-            f"{file} is there and says something else", culprit=str(file), hint="move it away, or give --force"
+            f"{foreign[0]} is there and says something else",
+            culprit=str(foreign[0]),
+            hint="move it away, or give --force",
         )
-    if there != text:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+    written = [file for file, text in texts.items() if there[file] != text]
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in written:
+        file.write_text(texts[file], encoding="utf-8")
     tables = (folder.resolve().parent / "conf" / "tables").as_posix()
+    jobs = str(jobs_folder(folder.resolve().parent))
     if as_json:
-        found = {"schema_version": 1, "file": str(file), "written": there != text, "tables": tables}
-        click.echo(json.dumps({**found, "jobs": str(jobs_folder(folder.resolve().parent))}))
+        files = [str(file) for file in texts]
+        found = {"files": files, "written": [str(file) for file in written], "tables": tables, "jobs": jobs}
+        click.echo(json.dumps({"schema_version": 1, **found}))
         return
-    click.echo(f"{'wrote' if there != text else 'is up to date:'} {file}")
+    for file in texts:
+        click.echo(f"{'wrote' if file in written else 'is up to date:'} {file}")
     click.echo(f"tables: {tables}/*.yaml, or below LAKEINDEX_TABLES")
-    click.echo(f"jobs: {jobs_folder(folder.resolve().parent)}")
+    click.echo(f"jobs: {jobs}")

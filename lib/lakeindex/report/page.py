@@ -15,7 +15,7 @@ from lakeindex.report.model import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
 from lakeindex.stages.summary import RunSummary
 
-_FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
+FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
 
 
 def render_page(report: RunReport) -> str:
@@ -38,7 +38,7 @@ def render_page(report: RunReport) -> str:
 
 def _numbers(run: RunSummary) -> list[tuple[str, str]]:
     shown = [("rows in", human_count(run.rows_in))]
-    shown += [(name, human_count(getattr(run, name))) for name in _FATES if getattr(run, name)]
+    shown += [(name, human_count(getattr(run, name))) for name in FATES if getattr(run, name)]
     shown += [
         ("seconds", f"{run.seconds:.2f}"),
         ("files written", human_count(run.files_created + run.files_rewritten)),

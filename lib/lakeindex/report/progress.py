@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,10 +13,11 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
 from lakeindex.report.finding import find_report
-from lakeindex.report.page import render_page, template
+from lakeindex.report.page import FATES, render_page, template
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.driving import finished_stages
+from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.upserting import SUMMARY_FILE
 from lakeindex.storage.protocol import Storage
 
@@ -23,34 +25,64 @@ _ERROR_SUFFIX: Final = ".error.json"
 _SHOWN_ROWS: Final = 20
 
 
-def run_page(checkpoints_uri: str | None, run_id: str, table: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where to read on: a name and a URL."""
+
+    name: str
+    url: str
+
+
+def run_page(checkpoints_uri: str | None, run_id: str, table: str, failed: Sequence[Link] = ()) -> str:
     """A page on a run, whatever became of it.
 
     Args:
         checkpoints_uri: root of the run folders; None if the run has not said yet where that is.
         run_id: the run.
         table: the table's folder.
+        failed: logs of the tasks that failed.
     """
     if checkpoints_uri is None:
-        return _progress("No report yet: the first task has not finished", table, run_id, [], [], _NO_ROWS)
+        title = "The run failed before it began" if failed else "No report yet: no task has said what it upserts"
+        return _progress(title, table, run_id, _Found(failed=tuple(failed)))
     store = storage_at(checkpoints_uri)
     listed = {one.path for one in store.list_folder(run_id).objects}
-    title = "The run has not finished"
+    title = "The run failed" if failed else "The run has not finished"
     if f"{run_id}/{SUMMARY_FILE}" in listed:
         try:
             return render_page(find_report(f"{checkpoints_uri.rstrip('/')}/{run_id}"))
         except (LakeIndexError, ValueError, TypeError, KeyError) as error:
             title = f"The run has finished, but its report cannot be made: {error}"
-    errors = [_error(store, path) for path in sorted(listed) if path.endswith(_ERROR_SUFFIX)]
+    errors = _errors(store, listed)
     rows = next((rows for error in errors if (rows := _set_aside(checkpoints_uri, error)) is not None), _NO_ROWS)
-    return _progress(
-        "The run failed" if errors else title,
-        table,
-        run_id,
-        errors,
-        list(finished_stages(RunFolder(store, run_id))),
-        rows,
-    )
+    found = _Found(tuple(errors), tuple(finished_stages(RunFolder(store, run_id))), rows, tuple(failed))
+    return _progress("The run failed" if errors else title, table, run_id, found)
+
+
+def run_outcome(checkpoints_uri: str, run_id: str) -> str:
+    """What became of a run, in a line."""
+    store = storage_at(checkpoints_uri)
+    listed = {one.path for one in store.list_folder(run_id).objects}
+    if f"{run_id}/{SUMMARY_FILE}" in listed:
+        try:
+            run = RunSummary.from_json(store.read(f"{run_id}/{SUMMARY_FILE}"))
+        except (LakeIndexError, ValueError, TypeError) as error:
+            return f"finished, but its summary cannot be read: {error}"
+        counts = [f"{getattr(run, name):,} {name}" for name in FATES if getattr(run, name)]
+        return ", ".join([run.outcome, *counts])
+    errors = _errors(store, listed)
+    return f"{errors[0]['error']}: {errors[0]['message']}" if errors else "not finished"
+
+
+def overview_page(title: str, runs: Sequence[tuple[Link, str]], failed: Sequence[Link] = ()) -> str:
+    """A page on a DAG run that upserted several tables: a line each, with a link to its page.
+
+    Args:
+        title: what ran.
+        runs: the upserts, and what became of each.
+        failed: logs of the tasks that failed.
+    """
+    return template("overview.html.jinja").render(title=title, runs=runs, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +98,22 @@ class _Rows:
 _NO_ROWS: Final = _Rows()
 
 
-def _progress(title: str, table: str, run_id: str, errors: list[dict[str, Any]], stages: list[Any], rows: _Rows) -> str:
-    return template("progress.html.jinja").render(
-        title=title,
-        table=table,
-        run_id=run_id,
-        errors=errors,
-        stages=stages,
-        columns=rows.columns,
-        rows=rows.rows,
-        rows_from=rows.source,
-        more=rows.more,
-    )
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is of a run that left no report."""
+
+    errors: tuple[dict[str, Any], ...] = ()
+    stages: tuple[StageSummary, ...] = ()
+    rows: _Rows = _NO_ROWS
+    failed: tuple[Link, ...] = ()
+
+
+def _progress(title: str, table: str, run_id: str, found: _Found) -> str:
+    return template("progress.html.jinja").render(title=title, table=table, run_id=run_id, found=found)
+
+
+def _errors(store: Storage, listed: Collection[str]) -> list[dict[str, Any]]:
+    return [_error(store, path) for path in sorted(listed) if path.endswith(_ERROR_SUFFIX)]
 
 
 def _error(store: Storage, path: str) -> dict[str, Any]:

@@ -10,13 +10,16 @@ from tests.cli_support import lakeindex, validate
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_it_writes_the_dag_file_once_and_spares_what_is_there(tmp_path: Path):
+def test_it_writes_the_dag_files_once_and_spares_what_is_there(tmp_path: Path):
     first = lakeindex("dags", tmp_path / "dags", "--json")
     validate("dags", first.json)
+    names = sorted(path.name for path in (ROOT / "dags").glob("*.py") if path.name != "__init__.py")
+    assert sorted(Path(path).name for path in first.json["written"]) == names
+    assert first.json["files"] == first.json["written"]
+    for name in names:
+        assert (tmp_path / "dags" / name).read_text() == (ROOT / "dags" / name).read_text()
     file = tmp_path / "dags" / "upsert_table.py"
-    assert (first.exit_code, first.json["written"], first.json["file"]) == (0, True, str(file))
-    assert file.read_text() == (ROOT / "dags" / "upsert_table.py").read_text()
-    assert lakeindex("dags", tmp_path / "dags", "--json").json["written"] is False
+    assert lakeindex("dags", tmp_path / "dags", "--json").json["written"] == []
     file.write_text("mine")
     refused = lakeindex("dags", tmp_path / "dags", "--json")
     assert (refused.exit_code, refused.error["culprit"]) == (2, str(file))

@@ -23,7 +23,7 @@ def test_a_finished_run_is_its_report(tmp_path: Path):
 
 
 def test_a_run_that_nobody_has_begun():
-    assert "the first task has not finished" in run_page(None, "", "")
+    assert "no task has said what it upserts" in run_page(None, "", "")
 
 
 def test_a_failed_run_shows_the_error_and_the_rows(tmp_path: Path):

@@ -1,0 +1,148 @@
+"""The DAG that upserts into every table of ``conf/tables``: a mapped task group, an instance a table.
+
+The tables are read by tasks, not when the DAG file is parsed: a new table needs no parsing, and a file that is wrong
+fails the instance of its table alone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import DAG, Param, task, task_group
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from lakeindex.airflow.dag import advanced_params
+from lakeindex.airflow.operator import PLAN_TASK, RETRIES
+from lakeindex.airflow.planning import plan_run
+from lakeindex.airflow.tables import load_table
+from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+from lakeindex.errors import UsageError
+
+TABLES_DAG: Final = "upsert_tables"
+_DOC: Final = """\
+### Upsert into all tables
+
+| task | does |
+|---|---|
+| `find_tables` | lists the files of `conf/tables`, or those that the form names |
+| `table.check_input` | reads the table's file, works out its input; no data yet skips the table |
+| `table.upsert` | all five stages in one spark-submit; the event of the table's asset has the counts |
+
+Every table has an instance of its own; one that fails does not stop the others. *Run report* lists them all.
+"""
+
+
+def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once: int = 2) -> DAG:
+    """The DAG.
+
+    Args:
+        folder: where the tables' ``*.yaml`` files are.
+        root: what relative paths in them are relative to.
+        pool: Airflow's pool for the spark-submits; it must exist.
+        at_once: spark-submits of one run that run at once.
+    """
+    with DAG(
+        dag_id=TABLES_DAG,
+        schedule=None,
+        params={
+            "tables": Param(
+                None,
+                type=["null", "array"],
+                items={"type": "string"},
+                title="Tables",
+                description="Names of conf/tables, one a line; empty: all that have an input",
+            ),
+            **advanced_params(),
+        },
+        max_active_runs=1,
+        default_args={"owner": "lakeindex", **RETRIES},
+        tags=["lakeindex", "hudi"],
+        doc_md=_DOC,
+    ) as dag:
+
+        @task(retries=0)
+        def find_tables(**context: Any) -> list[str]:
+            """Names of the tables of this run."""
+            return table_names(folder, context["params"].get("tables"))
+
+        @task(task_id=PLAN_TASK, retries=0, multiple_outputs=True, map_index_template="{{ task.op_kwargs['table'] }}")
+        def check_input(table: str, **context: Any) -> dict[str, Any]:
+            """What the table's operator is given."""
+            return upsert_arguments(folder / f"{table}.yaml", root, context)
+
+        @task_group(group_id="table")
+        def upsert_one(table: str) -> None:
+            """One table."""
+            given: Any = check_input(table=table)
+            LakeIndexUpsertOperator(
+                task_id="upsert",
+                map_index_template="{{ task.table_name }}",
+                pool=pool,
+                max_active_tis_per_dagrun=at_once,
+                **{name: given[name] for name in ARGUMENTS},
+            )
+
+        upsert_one.expand(table=find_tables())
+    return dag
+
+
+#: What ``check_input`` hands to the operator.
+ARGUMENTS: Final = (
+    "table",
+    "table_name",
+    "inputs",
+    "checkpoints",
+    "operation",
+    "options",
+    "max_quarantined",
+    "force",
+    "batch_id",
+    "conf",
+)
+
+
+def table_names(folder: Path, wanted: list[str] | None) -> list[str]:
+    """Names of the files of a folder, or of those that are wanted.
+
+    Raises:
+        AirflowFailException: there is none, or one that is wanted is not there.
+    """
+    there = sorted(file.stem for file in folder.glob("*.yaml"))
+    unknown = sorted(set(wanted or ()) - set(there))
+    if unknown or not there:
+        raise AirflowFailException(
+            f"no table {', '.join(unknown)} in {folder} (there are: {', '.join(there) or 'none'})"
+        )
+    return [name for name in there if not wanted or name in wanted]
+
+
+def upsert_arguments(file: Path, root: Path, context: Any) -> dict[str, Any]:
+    """The operator's arguments for a table.
+
+    Raises:
+        AirflowSkipException: the table has no input, or it is not there yet.
+        AirflowFailException: the table's file is wrong; names file, line and key.
+    """
+    try:
+        table = load_table(file, root, os.environ)
+    except UsageError as error:
+        raise AirflowFailException(str(error)) from error
+    if not table.inputs:
+        raise AirflowSkipException(f"{file} names no input")
+    run = context["dag_run"]
+    plan = plan_run(table, context, batch_id=f"{run.dag_id}/{run.run_id}/{table.name}", may_skip=True)
+    memory = {"spark.driver.memory": table.spark.driver_memory} if table.spark.driver_memory else {}
+    return {
+        "table": plan.uri,
+        "table_name": plan.table,
+        "inputs": list(plan.inputs),
+        "checkpoints": plan.checkpoints,
+        "operation": plan.operation,
+        "options": dict(plan.options),
+        "max_quarantined": plan.max_quarantined,
+        "force": plan.force,
+        "batch_id": plan.batch_id,
+        "conf": {**memory, **table.spark.conf},
+    }

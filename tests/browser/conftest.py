@@ -1,0 +1,189 @@
+"""Airflow with a table, started for the tests, and a browser that a person has signed in with."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from scripts.browser import ensure
+
+ROOT = Path(__file__).resolve().parents[2]
+USER, PASSWORD = "ann", "only-for-this-test"
+START_SECONDS = 240
+#: A folder for pictures of what the tests see; none are taken without it.
+PICTURES = os.environ.get("LAKEINDEX_PICTURES")
+
+
+@dataclass
+class Site:
+    """A running Airflow, and the table it can upsert into."""
+
+    folder: Path
+    port: int
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """Of the web interface."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def table(self) -> Path:
+        """The table's folder."""
+        return self.folder / "lake" / "trips"
+
+    def run(self, *words: str) -> str:
+        """Run a command of the environment."""
+        done = subprocess.run(self.command(*words), cwd=ROOT, env=self.env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        return done.stdout
+
+    def command(self, *words: str) -> list[str]:
+        """A command, in the project's environment."""
+        return [sys.executable, str(ROOT / "scripts/env.py"), "run", "--", *words]
+
+    def batch(self, name: str, rows: dict[str, list[Any]]) -> Path:
+        """A file of input."""
+        path = self.folder / "feed" / f"{name}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table(rows), path)
+        return path
+
+    def get(self, page: Page, path: str) -> Any:
+        """What Airflow's API says to the person who is signed in."""
+        answer = page.request.get(f"{self.url}{path}")
+        assert answer.ok, answer.text()
+        return answer.json()
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Airflow, from its migration to its end; sign-in is by password."""
+    # a picture shows paths: short ones
+    folder = Path(tempfile.mkdtemp(prefix="lake-")) if PICTURES else tmp_path_factory.mktemp("site")
+    site = Site(folder, free_port())
+    (folder / "conf").mkdir()
+    (folder / "conf/trips.yaml").write_text(
+        f"title: Trips of a day\nuri: {site.table}\ncheckpoints: {folder}/runs\nexecution: single\n"
+        "schedule: '@daily'\nstart_date: 2026-01-01\n"
+        f"input: {folder}/feed/{{{{ data_interval_start | ds }}}}.parquet\n"
+    )
+    (folder / "passwords.json").write_text(json.dumps({USER: PASSWORD}))
+    site.env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__API__PORT": str(site.port),
+        "AIRFLOW__API__BASE_URL": site.url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(32),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{site.url}/execution/",
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "LAKEINDEX_TABLES": str(folder / "conf"),
+    }
+    like = site.batch("like", {"id": ["a"], "day": ["1"], "ts": [1]})
+    site.run("lakeindex", "create", str(site.table), "--like", str(like),
+             "--key", "id", "--partition", "day", "--ordering", "ts")  # fmt: skip
+    site.run("airflow", "db", "migrate")
+    log, parts = folder / "airflow.log", []
+    try:
+        with log.open("wb") as out:
+            for part in ("api-server", "scheduler", "dag-processor"):
+                command = site.command("airflow", part)
+                parts.append(
+                    subprocess.Popen(command, cwd=ROOT, env=site.env, stdout=out, stderr=out, start_new_session=True)
+                )
+        wait_for(site, parts, log)
+        yield site
+    finally:
+        stop(parts)
+        if PICTURES:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for(site: Site, parts: list[subprocess.Popen[bytes]], log: Path) -> None:
+    """Until the scheduler and the DAG processor beat."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and all(part.poll() is None for part in parts):
+        try:
+            with urllib.request.urlopen(f"{site.url}/api/v2/monitor/health", timeout=5) as answer:
+                health = json.load(answer)
+        except (OSError, ValueError):
+            health = {}
+        if all(health.get(part, {}).get("status") == "healthy" for part in ("scheduler", "dag_processor")):
+            return
+        time.sleep(1)
+    raise AssertionError(f"Airflow did not start:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def stop(parts: list[subprocess.Popen[bytes]]) -> None:
+    """End what was started, and what that started."""
+    for part in parts:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(part.pid, signal.SIGTERM)
+    for part in parts:
+        try:
+            part.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(part.pid, signal.SIGKILL)
+            part.wait(10)
+
+
+@pytest.fixture(scope="session")
+def page(site: Site) -> Iterator[Page]:
+    """A browser on the home page, signed in by name and password."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=ensure(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.set_default_timeout(30_000)
+        expect.set_options(timeout=30_000)
+        page.goto(site.url)
+        page.locator("input[name=username]").fill(USER)
+        page.locator("input[name=password]").fill(PASSWORD)
+        page.locator("button[type=submit]").click()
+        page.wait_for_url(lambda url: "login" not in url)
+        yield page
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def picture(page: Page) -> Any:
+    """Takes a picture of the page, if a folder for them is given."""
+
+    def take(name: str) -> None:
+        if PICTURES:
+            page.wait_for_timeout(800)  # what moves has come to rest
+            page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), animations="disabled")
+
+    return take

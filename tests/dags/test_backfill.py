@@ -1,0 +1,71 @@
+"""Runs of a backfill: which are refused. tests/browser runs one with Airflow's scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakeindex.airflow.planning import plan_run, refuse_backfill
+from lakeindex.airflow.tables import TableConf
+from tests.cli_support import lakeindex
+from tests.unit.cli.tables import SCHEMA
+
+pytestmark = pytest.mark.dag
+
+
+def made(tmp_path: Path, *words: str) -> TableConf:
+    import pyarrow.parquet as pq
+
+    pq.write_table(SCHEMA.empty_table(), tmp_path / "like.parquet")
+    place = str(tmp_path / "t")
+    answer = lakeindex("create", place, "--like", str(tmp_path / "like.parquet"), "--key", "id", *words)
+    assert answer.exit_code == 0, answer
+    return TableConf("t", "t", place, f"{place}.lakeindex", inputs=(str(tmp_path / "like.parquet"),))
+
+
+def plan(table: TableConf, run_type: str, **params: Any) -> Any:
+    task = SimpleNamespace(render_template=lambda text, _: text)
+    context = {"params": params, "task": task, "dag_run": SimpleNamespace(run_type=run_type)}
+    return plan_run(table, context, batch_id="d/r/-1", may_skip=False)
+
+
+def test_a_table_that_says_which_row_is_newer_can_be_backfilled(tmp_path: Path) -> None:
+    assert plan(made(tmp_path, "--ordering", "ts"), "backfill").table == "t"
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--ordering", "ts", "-o", "hoodie.write.record.merge.mode=COMMIT_TIME_ORDERING")]
+)
+def test_a_table_where_the_last_run_wins_cannot(tmp_path: Path, words: tuple[str, ...]) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    table = made(tmp_path, *words)
+    with pytest.raises(AirflowFailException, match=r"a backfill of t is refused.*ordering field"):
+        plan(table, "backfill")
+    assert plan(table, "scheduled").table == "t"
+
+
+def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    table = made(tmp_path, "--ordering", "ts")
+    with pytest.raises(AirflowFailException, match="t: a backfill cannot delete"):
+        plan(table, "backfill", operation="DELETE")
+    gone = TableConf("u", "u", str(tmp_path / "u"), str(tmp_path / "runs"), inputs=table.inputs)
+    with pytest.raises(AirflowFailException, match=str(tmp_path / "u")):
+        plan(gone, "backfill")
+
+
+def test_the_operator_refuses_one_too(tmp_path: Path) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
+    table = made(tmp_path)
+    task = LakeIndexUpsertOperator(task_id="t", table=table.uri, inputs="x")
+    with pytest.raises(AirflowFailException, match="a backfill of t is refused"):
+        task.execute({"dag_run": SimpleNamespace(run_type="backfill")})
+    refuse_backfill(task.plan(), {"dag_run": SimpleNamespace(run_type="manual")})
