@@ -19,6 +19,8 @@ import psutil
 
 TAIL_BYTES: Final = 3000
 _KILL_SECONDS: Final = 10
+_STARTED: Final[list[subprocess.Popen[bytes]]] = []
+"""Kept while this process lives: a Popen that is dropped while its process runs warns of it."""
 
 
 class Processes:
@@ -47,6 +49,7 @@ class Processes:
                 start_new_session=True,
                 **{"cwd": self.folder, **more},
             )
+        _STARTED.append(started)
         self._write({**self._read(), name: [started.pid, psutil.Process(started.pid).create_time()]})
 
     def runs(self, name: str) -> bool:
