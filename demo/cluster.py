@@ -3,7 +3,8 @@
 For a cluster that is up, of ``make cluster`` or of docker-compose.yaml; ``make demo-cluster`` does both. ``LAKEINDEX_DEMO``
 says where everything goes (``s3://lake``), and must be the same for Airflow's processes.
 
-1. the feed is written and copied to the store, the table created, the months before December loaded by the in-process runner;
+1. the feed is written and copied to the store, the table made anew (an earlier demo's is removed), the months before
+   December loaded by the in-process runner;
 2. the DAG ``upsert_table`` is triggered through the REST API for each day: five spark-submit jobs on the cluster;
 3. the table is checked, copied back, read with hudi-rs and DuckDB, and compared with :mod:`demo.oracle`.
 """
@@ -58,7 +59,11 @@ class ClusterDemo:
         self.comparisons: list[Comparison] = []
 
     def prepare(self, first_month: str) -> dict[str, Any]:
-        """Feed on the store, table created and loaded with the months from this one on; the load's summary."""
+        """Feed on the store, table made anew and loaded with the months from this one on; the load's summary."""
+        for place in (self.table.uri, self.table.checkpoints):
+            store = open_storage(place)
+            for found in store.list():  # of an earlier demo
+                store.delete(found.path)
         write_feed(self.home / "feed")
         base = sorted(f for f in (self.home / "feed/base").glob("*.parquet") if f.stem >= first_month)
         places = [self._upload(file) for file in base]
