@@ -93,6 +93,7 @@ class Layout:
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{database}",
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self.port("trigger-logs")),
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.port("task-logs")),
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # seconds; its 5 are too few on a machine that is busy
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({**master, "extra": {"deploy-mode": "client"}}),
         }
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
+from demo.airflow_api import DONE
 from demo.cluster import DAG, ClusterDemo
 from lakeindex.pipeline import Stage
 from lakeindex.storage import open_storage
@@ -29,15 +30,17 @@ TASKS = {"check_input", *map(str, Stage), "summary"}
 PATIENCE_SECONDS = 600
 
 
-def until(what: str, found: Callable[[], Any]) -> Any:
-    """The first true answer."""
+def until(flights: ClusterDemo, run_id: str, what: str, found: Callable[[], Any]) -> Any:
+    """The first true answer while the run goes on."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         answer = found()
         if answer:
             return answer
+        if flights.airflow.state(DAG, run_id) in DONE:
+            break
         time.sleep(0.2)
-    pytest.fail(f"{what}: not in {PATIENCE_SECONDS} s")
+    pytest.fail(f"{what}: not before {run_id} ended, nor in {PATIENCE_SECONDS} s: {flights.airflow.tries(DAG, run_id)}")
 
 
 def master(cluster: Cluster) -> dict[str, Any]:
@@ -75,13 +78,13 @@ def assert_equal_to_the_dictionary(flights: ClusterDemo, summary: dict[str, Any]
 def test_dag_is_right_though_the_worker_and_a_driver_are_killed(cluster: Cluster, flights: ClusterDemo) -> None:
     run_id = flights.trigger(date(2013, 12, 1))
 
-    until("index_lookup runs", lambda: has_executor(cluster, Stage.INDEX_LOOKUP))
+    until(flights, run_id, "index_lookup runs", lambda: has_executor(cluster, Stage.INDEX_LOOKUP))
     cluster.kill(WORKER)
     assert not cluster.processes.runs(WORKER)
     cluster.launch(WORKER)
     cluster.wait(WORKER)
 
-    until("verify_keys is submitted", lambda: driver(cluster, Stage.VERIFY_KEYS)).kill()
+    until(flights, run_id, "verify_keys is submitted", lambda: driver(cluster, Stage.VERIFY_KEYS)).kill()
 
     summary = flights.finish(date(2013, 12, 1), run_id)
     tries = flights.airflow.tries(DAG, run_id)
