@@ -9,8 +9,10 @@ SHELL := bash
 PYTHON = $(shell sh scripts/find_python.sh)
 BIN := .venv/bin
 WORKERS ?= 2
+# The first of the ports that test-cluster takes.
+CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or hbase or kill or model or dag_spark or demo or wheel or browser
+APART := interop or s3 or azure or hbase or kill or model or cluster or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -65,6 +67,10 @@ kill: setup ## writers killed at random times; the next run needs no hand
 s3: setup ## the storage contract on an S3 server in a process of its own
 	@$(RUN) $(BIN)/python scripts/s3_server.py -- $(BIN)/pytest -m s3
 
+.PHONY: azure
+azure: setup ## the storage contract on Azurite, Azure's emulator (needs npm)
+	@$(RUN) $(BIN)/python scripts/azure_server.py -- $(BIN)/pytest -m azure
+
 .PHONY: hbase
 hbase: setup ## start an HBase of one's own and print host:port of its Thrift server (stop: scripts/hbase_server.py stop)
 	@$(BIN)/python scripts/hbase_server.py start
@@ -78,8 +84,20 @@ interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other 
 	@$(BIN)/python scripts/interop_env.py
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m interop --timeout 1800 tests/interop
 
+.PHONY: cluster
+cluster: archive ## the topology of docker-compose.yaml as local processes (status, stop: scripts/cluster.py)
+	@$(BIN)/python scripts/cluster.py start
+
+.PHONY: demo-cluster
+demo-cluster: cluster ## the demo's flights on that cluster: table, feed and checkpoints on s3://
+	@$(BIN)/python scripts/cluster.py exec -- $(BIN)/python -m demo.cluster
+
+.PHONY: test-cluster
+test-cluster: archive ## whole DAGs on a cluster of its own, whose worker and driver are killed meanwhile
+	@$(BIN)/python scripts/cluster.py run --base-port $(CLUSTER_PORT) -- $(BIN)/pytest -m cluster --timeout 600 tests/cluster
+
 .PHONY: test-dag
-test-dag: archive ## the whole DAG through spark-submit
+test-dag: archive ## two DAGs at one table, through spark-submit
 	@$(PYTEST) -m dag_spark --timeout 1200
 
 .PHONY: browser
@@ -156,7 +174,7 @@ docs-serve: setup ## the site on 127.0.0.1:8000, made again when a page or the l
 	@NO_MKDOCS_2_WARNING=1 $(RUN) $(BIN)/mkdocs serve --strict --dev-addr 127.0.0.1:8000
 
 .PHONY: compose-check
-compose-check: setup ## the compose file against the compose schema, and what it mounts against the checkout
+compose-check: setup ## the compose file as docker compose loads it, and what it names against the checkout
 	@$(PYTEST) tests/architecture/test_compose.py
 
 .PHONY: clean

@@ -6,8 +6,11 @@ compose itself checks files with: schema/compose-spec.json, white space taken ou
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,47 @@ def test_file_is_valid_by_the_specification(compose: dict[str, Any]) -> None:
     broken = {**compose, "services": {**compose["services"], "s3": {"imagee": "x"}}}
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken, schema)
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="compose-go is built with Go; the schema is checked above")
+@pytest.mark.timeout(600)  # a first build fetches and compiles compose-go
+def test_file_loads_as_docker_compose_loads_it(tmp_path: Path) -> None:
+    def load(file: Path) -> subprocess.CompletedProcess[str]:
+        folder = ROOT / "scripts/composecheck"
+        return subprocess.run(["go", "run", ".", str(file)], cwd=folder, capture_output=True, text=True, check=False)
+
+    done = load(ROOT / "docker-compose.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "12 services" in done.stdout
+    broken = tmp_path / "compose.yaml"
+    broken.write_text(
+        (ROOT / "docker-compose.yaml")
+        .read_text()
+        .replace("spark-master:\n        condition", "nobody:\n        condition")
+    )
+    done = load(broken)
+    assert done.returncode == 1
+    assert "nobody" in done.stderr
+
+
+def test_every_service_that_stays_up_has_a_health_check(compose: dict[str, Any]) -> None:
+    once = {"airflow-init", "s3-init", "demo"}
+    assert {name for name, service in compose["services"].items() if "healthcheck" not in service} == once
+
+
+def test_secrets_come_from_the_environment(compose: dict[str, Any]) -> None:
+    made = subprocess.run(["sh", ROOT / "docker/secrets.sh"], capture_output=True, text=True, check=True).stdout
+    names = {line.partition("=")[0] for line in made.splitlines()}
+    text = (ROOT / "docker-compose.yaml").read_text()
+    assert names == set(re.findall(r"\$\{(LAKEINDEX_[A-Z0-9_]+)", text)) - {"LAKEINDEX_FIRST_MONTH"}
+    for service in compose["services"].values():
+        for name, value in service.get("environment", {}).items():
+            if re.search("SECRET|PASSWORD|KEY", name) and "AIRFLOW_CONN" not in name:
+                assert value.startswith("${LAKEINDEX_"), name
+    again = subprocess.run(["sh", ROOT / "docker/secrets.sh"], capture_output=True, text=True, check=True).stdout
+    assert made.splitlines()[0] != again.splitlines()[0]
+    key = dict(line.split("=", 1) for line in made.splitlines())["LAKEINDEX_FERNET_KEY"]
+    assert len(base64.urlsafe_b64decode(key)) == 32
 
 
 def test_dependencies_and_volumes_are_declared(compose: dict[str, Any]) -> None:
@@ -56,7 +100,7 @@ def test_spark_connection_is_json_that_names_the_master(compose: dict[str, Any])
     assert connection["extra"] == {"deploy-mode": "client"}
 
 
-@pytest.mark.parametrize("file", ["Dockerfile", "hbase.Dockerfile"])
+@pytest.mark.parametrize("file", ["Dockerfile", "hbase.Dockerfile", "s3.Dockerfile"])
 def test_image_copies_what_is_there_and_what_is_sent(file: str) -> None:
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     for line in re.findall(r"^COPY (?!--from)(.+)$", (ROOT / "docker" / file).read_text(), re.MULTILINE):
@@ -74,4 +118,8 @@ def test_every_build_has_its_file(compose: dict[str, Any]) -> None:
 
 def test_every_image_has_a_version_or_says_why_not(compose: dict[str, Any]) -> None:
     images = {s["image"] for s in compose["services"].values()}
-    assert images == {"lakeindex:local", "lakeindex-hbase:local", "postgres:16", "rustfs/rustfs:latest"}
+    assert images == {"lakeindex:local", "lakeindex-hbase:local", "lakeindex-s3:local", "postgres:16"}
+    for line in re.findall(
+        r"^FROM (\S+)", "".join(f.read_text() for f in (ROOT / "docker").glob("*Dockerfile")), re.MULTILINE
+    ):
+        assert ":" in line, line

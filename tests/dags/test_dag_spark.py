@@ -1,4 +1,4 @@
-"""The DAG for real: Airflow in a process of its own, five spark-submit jobs, a table on disk."""
+"""Two DAGs at one table for real: an Airflow each, in processes of their own, spark-submit jobs, a table on disk."""
 
 from __future__ import annotations
 
@@ -48,12 +48,6 @@ class Lab:
         assert (done.returncode != 0) == fails, output[-4000:]
         return output
 
-    def upsert(self, rows: pa.Table, *, fails: bool = False) -> str:
-        """One run of the DAG."""
-        pq.write_table(rows, self.folder / "in.parquet")
-        conf = json.dumps({"table": "trips", "input": str(self.folder / "in.parquet")})
-        return self("airflow", "dags", "test", "upsert_table", "-c", conf, fails=fails)
-
     def start(self, home: str, dag: str, *words: str) -> subprocess.Popen[str]:
         """Begin a run in an Airflow of its own."""
         env = {**self.env, "AIRFLOW_HOME": str(self.folder / home)}
@@ -92,21 +86,3 @@ def test_runs_of_two_dags_wait_for_the_tables_lock_and_are_tried_again(tmp_path:
     assert [(e["error"], e["exit_code"]) for e in map(json.loads, errors.values())] == [("LockTimeoutError", 5)] * 2
     assert all("the table's lock is held by" in text and "'a long write'" in text for text in errors.values())
     assert lab.rows() == [("a", "1", 1), ("b", "1", 3), ("c", "1", 2)]
-
-
-def test_dag_upserts_through_five_jobs_and_fails_at_once_on_bad_rows(tmp_path: Path) -> None:
-    lab = Lab(tmp_path)
-    open_table(str(lab.table)).upsert(ROWS)
-    said = lab.upsert(pa.table({"id": ["a", "b", "d"], "day": ["1", "1", "2"], "ts": [2, 0, 1]}))
-    wanted = [("a", "1", 2), ("b", "1", 1), ("c", "2", 1), ("d", "2", 1)]
-    assert lab.rows() == wanted
-    assert "'inserts': 1, 'updates': 1" in said
-    assert "'ignored': 1" in said
-    assert "bloom_check" in said
-    assert len(list(lab.runs.glob("upsert_table-*/merge_write*"))) >= 1
-
-    said = lab.upsert(pa.table({"id": ["e", None], "day": ["1", "1"], "ts": [9, 9]}), fails=True)
-    assert "QuarantineExceededError: 1 bad rows, 0 allowed" in said
-    errors = [json.loads(f.read_text()) for f in lab.runs.glob("upsert_table-*/stage_input.error.json")]
-    assert [e["exit_code"] for e in errors] == [3]
-    assert lab.rows() == wanted

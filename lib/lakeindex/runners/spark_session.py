@@ -17,7 +17,7 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
 
     Args:
         master: Spark master of a new session; ``spark-submit`` and a running session have theirs already.
-        app_name: name of a new session.
+        app_name: name of a new session; one that is submitted has its name from spark-submit.
 
     Raises:
         UsageError: no Java that Spark can start is on this machine.
@@ -28,11 +28,12 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     # Workers must be this interpreter, not whatever python3 is first on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(app_name)
+    builder = SparkSession.builder
     if not is_submitted:
         os.environ["JAVA_HOME"] = str(find_java_home())
         builder = (
-            builder.master(master or DEFAULT_MASTER)
+            builder.appName(app_name)
+            .master(master or DEFAULT_MASTER)
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "WARN")

@@ -1,9 +1,9 @@
 """The adapter for object stores (S3, GCS, Azure) through obstore.
 
-Region, endpoint and credentials come from the environment only (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``). Plain HTTP is
-allowed to a loopback endpoint, and elsewhere with ``AWS_ALLOW_HTTP=true``.
+Region, endpoint and credentials come from the environment only (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``; docs/storage.md).
+Plain HTTP is allowed to a loopback endpoint, and elsewhere with ``AWS_ALLOW_HTTP=true`` or ``AZURE_ALLOW_HTTP=true``.
 
-A create is a put with ``If-None-Match: *``. When an answer is lost, the client may send the request again and then be
+A create is a put with ``If-None-Match: *`` (GCS: ``x-goog-if-generation-match: 0``). When an answer is lost, the client may send the request again and then be
 told that the object exists, although it is its own: "exists" and errors are therefore judged by reading back.
 """
 
@@ -33,13 +33,19 @@ _BULK_TIMEOUT: Final = timedelta(minutes=5)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 _AZURE_SCHEMES: Final = frozenset({"az", "abfs", "abfss"})
+_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_AZURE_ENDPOINTS: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
 class ObjectStorage:
     """A bucket (or container) and a prefix in it.
 
     Args:
-        uri: ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``, not percent-encoded.
+        uri: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or
+            ``abfss://container@account.dfs.core.windows.net/prefix``, not percent-encoded.
+
+    Raises:
+        OptionError: the URL has no bucket, or the environment lacks what the store needs.
     """
 
     def __init__(self, uri: str) -> None:
@@ -134,21 +140,34 @@ def _connect(uri: str, timeout: timedelta) -> ObjectStore:
     bucket, _, prefix = rest.partition("/")
     if not bucket:
         raise OptionError(f"no bucket in {uri!r}", culprit=uri, hint="give s3://bucket/path")
-    options: dict[str, Any] = {"timeout": timeout, "allow_http": _allow_http()}
-    retries: dict[str, Any] = {"max_retries": 5, "retry_timeout": timeout}
-    inner = prefix or None
-    if scheme in _S3_SCHEMES:
-        return S3Store(bucket, prefix=inner, client_options=options, retry_config=retries)  # type: ignore[arg-type]  # plain dicts of the documented keys
-    if scheme == "gs":
-        return GCSStore(bucket, prefix=inner, client_options=options, retry_config=retries)  # type: ignore[arg-type]  # as above
-    if scheme in _AZURE_SCHEMES:
-        return AzureStore(bucket, prefix=inner, client_options=options, retry_config=retries)  # type: ignore[arg-type]  # as above
+    given: dict[str, Any] = {
+        "prefix": prefix or None,
+        "client_options": {"timeout": timeout, "allow_http": _allow_http(scheme)},
+        "retry_config": {"max_retries": 5, "retry_timeout": timeout},
+    }
+    try:
+        if scheme in _S3_SCHEMES:
+            return S3Store(bucket, **given)
+        if scheme == "gs":
+            return GCSStore(bucket, **given)
+        if scheme in _AZURE_SCHEMES:
+            container, _, host = bucket.partition("@")
+            if host:
+                given["account_name"] = host.partition(".")[0]
+            return AzureStore(container, **given)
+    except BaseError as error:
+        hint = "set the variables that docs/storage.md names for this store"
+        raise OptionError(f"cannot open {uri}: {_first_line(error)}", culprit=uri, hint=hint) from error
     raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: a path, file://, s3://, gs://, az://")
 
 
-def _allow_http() -> bool:
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    asked = os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true"
+def _allow_http(scheme: str) -> bool:
+    """Whether plain HTTP was asked for, or the endpoint is on this machine."""
+    if scheme not in _S3_SCHEMES | _AZURE_SCHEMES:
+        return False
+    cloud, names = ("AZURE", _AZURE_ENDPOINTS) if scheme in _AZURE_SCHEMES else ("AWS", _S3_ENDPOINTS)
+    endpoint = next((os.environ[name] for name in names if os.environ.get(name)), "")
+    asked = os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() == "true"
     return asked or urlsplit(endpoint).hostname in _LOOPBACK
 
 
@@ -162,7 +181,10 @@ def _below(path: str, folder: str) -> bool:
 
 def _meta(found: Mapping[str, Any]) -> ObjectMeta:
     modified = int(found["last_modified"].timestamp() * 1000)
-    return ObjectMeta(found["path"], found["size"], modified, found.get("e_tag"))
+    etag = found.get("e_tag")
+    if etag and '"' not in etag:
+        etag = f'"{etag}"'  # Azure leaves the quotes out of its listings
+    return ObjectMeta(found["path"], found["size"], modified, etag)
 
 
 @contextmanager

@@ -37,15 +37,26 @@ def moto_env(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"s3://{_BUCKET}/{uuid.uuid4().hex}"
 
 
-@pytest.fixture(params=["memory", "local", "moto", pytest.param("s3", marks=pytest.mark.s3)])
+@pytest.fixture(
+    params=[
+        "memory",
+        "local",
+        "moto",
+        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "azure")),
+    ]
+)
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """An empty store; ``s3`` needs LAKEINDEX_S3_ENDPOINT, LAKEINDEX_S3_BUCKET and AWS credentials."""
+    """An empty store; ``s3`` and ``azure`` are those of scripts/s3_server.py and scripts/azure_server.py."""
     if request.param == "memory":
         return MemoryStorage.named(f"contract-{uuid.uuid4().hex}")
     if request.param == "local":
         return open_storage(str(tmp_path / "store"))
     if request.param == "moto":
         return open_storage(request.getfixturevalue("moto_env"))
+    if request.param == "azure":
+        if "LAKEINDEX_AZURE_CONTAINER" not in os.environ:
+            pytest.skip("LAKEINDEX_AZURE_CONTAINER is not set")
+        return open_storage(f"az://{os.environ['LAKEINDEX_AZURE_CONTAINER']}/{uuid.uuid4().hex}")
     endpoint = os.environ.get("LAKEINDEX_S3_ENDPOINT")
     if not endpoint:
         pytest.skip("LAKEINDEX_S3_ENDPOINT is not set")

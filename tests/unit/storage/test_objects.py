@@ -73,3 +73,37 @@ def test_other_clouds_are_named_by_their_scheme(scheme: str, monkeypatch: pytest
     store = open_storage(f"{scheme}://bucket/table")
     assert isinstance(store, ObjectStorage)
     assert store.uri == f"{scheme}://bucket/table"
+
+
+def test_azure_takes_the_account_from_the_url_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ENDPOINT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OptionError, match=r"cannot open az://lake/t: .*[Aa]ccount") as caught:
+        open_storage("az://lake/t")
+    assert "docs/storage.md" in str(caught.value)
+    uri = "abfss://lake@someone.dfs.core.windows.net/t"
+    store = open_storage(uri)
+    assert store.uri == uri
+    assert "someone" in repr(ObjectStorage(uri)._bulk)
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "another")
+    assert isinstance(open_storage("az://lake/t"), ObjectStorage)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "variable"),
+    [("s3", "AWS_ENDPOINT_URL_S3"), ("az", "AZURE_STORAGE_ENDPOINT"), ("abfss", "AZURE_ENDPOINT")],
+)
+def test_plain_http_is_allowed_by_the_endpoint_of_the_store_at_hand(
+    scheme: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lakeindex.storage.objects import _allow_http
+
+    for name in ("AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "http://127.0.0.1:1/x")
+    assert _allow_http(scheme)
+    assert not _allow_http("gs")
+    monkeypatch.setenv(variable, "http://storage.invalid/x")
+    assert not _allow_http(scheme)
+    monkeypatch.setenv("AZURE_ALLOW_HTTP", "true")
+    assert _allow_http(scheme) == (scheme != "s3")
