@@ -14,7 +14,7 @@ from lakeindex.cli.getting import get
 from lakeindex.cli.group import LakeGroup
 from lakeindex.cli.indexing import index
 from lakeindex.cli.looking import check, history, inspect, read
-from lakeindex.cli.maintaining import archive, clean
+from lakeindex.cli.maintaining import archive, clean, maintain
 from lakeindex.cli.reporting import compare, report
 from lakeindex.cli.rescaling import rescale
 from lakeindex.cli.rolling_back import rollback
@@ -35,6 +35,6 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
-    *(rollback, clean, archive, rescale, index, options, doctor, dags),
+    *(rollback, clean, archive, maintain, rescale, index, options, doctor, dags),
 ):
     main.add_command(_command)

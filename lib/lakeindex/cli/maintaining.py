@@ -1,10 +1,10 @@
-"""``lakeindex clean`` and ``lakeindex archive``."""
+"""``lakeindex clean``, ``lakeindex archive`` and ``lakeindex maintain``."""
 
 from __future__ import annotations
 
 import click
 
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, table_argument
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
 from lakeindex.config import parse_options
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would go.")
@@ -53,3 +53,32 @@ def archive(
 
     summary = cleaning.archive(table, keep_commits, config, dry_run=dry_run, force=force)
     say(summary, lambda console: show_archive(console, summary), as_json=as_json)
+
+
+@click.command()
+@table_argument
+@click.option(
+    "--steps",
+    metavar="STEP[,STEP]",
+    help="Only these: settle, clean, archive, compact, cache, check.  [default: all but check]",
+)
+@click.option(
+    "--checkpoints", metavar="DIR", help="Where working data may go; default: TABLE.lakeindex beside the table."
+)
+@pairs_option
+@json_option
+def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
+    """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check if asked.
+
+    A step that fails ends the command; those before it stand.
+    """
+    from lakeindex.api import default_checkpoints
+    from lakeindex.cli.rendering import show_maintenance
+    from lakeindex.runners.local import LocalRunner, usable_cores
+    from lakeindex.services import maintaining
+
+    wanted = split_names(steps) or tuple(step.value for step in maintaining.STEPS[:-1])
+    where = checkpoints or default_checkpoints(table)
+    runner = LocalRunner(usable_cores())
+    summary = maintaining.maintain(table, where, runner, parse_pairs(options), wanted)
+    say(summary, lambda console: show_maintenance(console, summary), as_json=as_json)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakeindex.services.getting import GetResult
     from lakeindex.services.history import HistoryEntry, TableHistory
     from lakeindex.services.inspection import Column, SizeBucket, TableInspection
+    from lakeindex.services.maintaining import MaintenanceSummary
     from lakeindex.services.reading import ReadSummary
     from lakeindex.services.rolling_back import RollbackSummary
     from lakeindex.stages.summary import RunSummary, StageSummary
@@ -319,3 +320,15 @@ def show_archive(console: Console, summary: ArchiveSummary) -> None:
 
 def _since(earliest: str | None) -> str:
     return f", from {earliest} on" if earliest is not None else "; the timeline has no more"
+
+
+def show_maintenance(console: Console, summary: MaintenanceSummary) -> None:
+    """What each step did."""
+    grid = _grid("step", "what it changed", "seconds", text=2)
+    for step in summary.steps:
+        changes = ", ".join(f"{_count(count)} {name.replace('_', ' ')}" for name, count in step.counts.items() if count)
+        grid.add_row(step.step, changes or "nothing", f"{step.seconds:.2f}")
+    console.print(grid)
+    for step in summary.steps:
+        if step.note is not None:
+            console.print(f"{step.step}: {escape(step.note)}")
