@@ -168,6 +168,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "write": server.write,
         "read": server.read,
         "sql": server.sql,
+        "archived": server.archived,
         "hold": server.hold,
         "tag": server.tag,
         "ping": server.ping,
