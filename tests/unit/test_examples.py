@@ -1,4 +1,4 @@
-"""The examples of the docs and docstrings, run as they stand, on the tables they speak of."""
+"""The examples of the README and of docstrings, run as they stand; tests/docs runs those of the pages."""
 
 from __future__ import annotations
 
@@ -9,24 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pytest_examples import CodeExample, EvalExample, find_examples
+from pytest_examples import CodeExample, find_examples
 
 import lakeindex
 from tests.cli_support import lakeindex as command
+from tests.docs.examples import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Examples that only show a form, by the words they have; each says why it is not run.
-NOT_RUN = {
-    "TOY = ": "two lines out of a module to be written",
-    "def make_index(": "a signature",
-    'format("statestore")': "needs a Spark session and a state; tests/spark/test_state_index.py reads one so",
-    'runner="spark"': "needs Spark; tests/spark/test_spark_get.py does the same",
-}
-EXAMPLES = [
-    example
-    for example in find_examples(ROOT / "README.md", ROOT / "docs")
-    if (example.prefix or "").strip() in {"py", "python"} and not any(words in example.source for words in NOT_RUN)
-]
+EXAMPLES = [one for one in find_examples(ROOT / "README.md") if (one.prefix or "").strip() in {"py", "python"}]
 
 
 @pytest.fixture
@@ -43,8 +33,8 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_documented_example(example: CodeExample, eval_example: EvalExample, lake: pa.Table):
-    eval_example.run(example, module_globals={"frame": lake})
+def test_example_of_the_readme(example: CodeExample, lake: pa.Table):
+    run_python(example, {"frame": lake})
 
 
 def test_there_are_examples():

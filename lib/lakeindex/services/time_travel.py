@@ -94,9 +94,12 @@ def _local(point: str) -> str:
 
 
 def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str) -> None:
-    """Refuse a time before the active timeline if commits were archived: nobody knows the files of then."""
+    """Refuse a time before the active timeline if commits were archived: nobody knows the files of then.
+
+    Those of a savepointed commit are known: it stays on the timeline, and cleaning leaves its files alone.
+    """
     first = timeline.first_write_time
-    if first is None or not_after(first, point) or not _is_archived(table):
+    if first is None or not_after(first, point) or point in timeline.savepoints or not _is_archived(table):
         return
     raise UsageError(
         f"--as-of cannot be {text!r}: the commits of that time were archived",

@@ -9,13 +9,17 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.api import LakeTable, default_checkpoints, open_table
+from lakeindex.config import parse_options
 from lakeindex.errors import InvariantError, OptionError, UsageError
 from lakeindex.runners.local import LocalRunner
 from lakeindex.services import cleaning
 from lakeindex.services.maintaining import STEPS, maintain, maintain_step
+from lakeindex.storage import open_storage
 from lakeindex.table.footer_cache import CACHE_FOLDER
+from lakeindex.table.handle import Table
 from tests.builders import make_table
 from tests.cli_support import lakeindex, validate
+from tests.unit.table.savepoints import savepoint_bytes
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64())])
 KEEP = {"hoodie.cleaner.commits.retained": "2", "hoodie.keep.min.commits": "2"}
@@ -132,3 +136,18 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert [step["step"] for step in done.json["steps"]] == ["settle", "clean", "archive", "compact", "cache"]
     shown = lakeindex("maintain", uri, "--steps", "check").stdout
     assert "rows in 3 files are sound" in shown
+
+
+def test_a_savepoint_can_be_read_after_all_else_is_gone(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri, 5)
+    saved = table.history()[-2].instant
+    snapshot = Table.open(open_storage(uri)).snapshot(saved)
+    files = {part: tuple(file.name for file in snapshot.base_files(part)) for part in snapshot.partitions()}
+    (tmp_path / "t/.hoodie" / f"{saved}.savepoint.inflight").touch()
+    (tmp_path / "t/.hoodie" / f"{saved}.savepoint").write_bytes(savepoint_bytes(files))
+    before = table.read(as_of=saved)
+    one = parse_options({"hoodie.cleaner.commits.retained": "1"})
+    assert cleaning.clean(uri, 1, one).kept_for_savepoints == 3
+    assert cleaning.archive(uri, 1, one).held_by == f"savepoint {saved}"
+    assert table.read(as_of=saved).equals(before)
