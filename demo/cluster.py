@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from demo.airflow_api import Airflow, AirflowError
+from demo.commands import lakeindex
 from demo.feed import write_feed
 from demo.oracle import Counts, Oracle, messages_of
 from demo.readback import Comparison, compare_table
@@ -34,7 +34,6 @@ from lakeindex.airflow.tables import TableConf, load_tables
 from lakeindex.storage import open_storage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-BIN: Final = Path(sys.executable).parent
 DAG: Final = "upsert_table"
 DAYS: Final = (date(2013, 12, 1), date(2013, 12, 2))
 RUN_SECONDS: Final = 900
@@ -70,12 +69,12 @@ class ClusterDemo:
         create = self.table.create
         if create is None:
             sys.exit("conf/tables/flights.yaml has no create section")
-        self._lakeindex(
+        lakeindex(self.env,
             "create", self.table.uri, "--like", str(self.home / "feed/like.parquet"), "--key", ",".join(create.key),
             "--partition", ",".join(create.partition), "--ordering", create.ordering or "",
         )  # fmt: skip
         options = [word for key, value in self.table.options.items() for word in ("-o", f"{key}={value}")]
-        summary = self._lakeindex("upsert", self.table.uri, *places, "--batch-id", "base", *options)
+        summary = lakeindex(self.env, "upsert", self.table.uri, *places, "--batch-id", "base", *options)
         self._compare("base", self.oracle.upsert(messages_of(base)), summary)
         return summary
 
@@ -100,7 +99,7 @@ class ClusterDemo:
 
     def verify(self, summary: dict[str, Any]) -> list[Comparison]:
         """``lakeindex check``, then the whole table by engines that are not ours; every comparison of the demo."""
-        self._lakeindex("check", self.table.uri)
+        lakeindex(self.env, "check", self.table.uri)
         copy, store = self.home / "copy", open_storage(self.table.uri)
         for found in store.list():
             (copy / found.path).parent.mkdir(parents=True, exist_ok=True)
@@ -118,16 +117,6 @@ class ClusterDemo:
         path = str(file.relative_to(self.home))
         open_storage(self.place).write(path, file.read_bytes())
         return f"{self.place}/{path}"
-
-    def _lakeindex(self, *words: str) -> dict[str, Any]:
-        """A lakeindex command's JSON; its failure ends the demo."""
-        done = subprocess.run(
-            [str(BIN / "lakeindex"), *words, "--json"], env=self.env, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            sys.exit(f"lakeindex {words[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
 
 
 def run(demo: ClusterDemo, console: Console, first_month: str) -> bool:

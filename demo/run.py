@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from demo.commands import BIN, lakeindex
 from demo.feed import write_feed
 from demo.oracle import Counts, Oracle, messages_of
 from demo.readback import Comparison, compare_table
@@ -32,7 +33,6 @@ from lakeindex.airflow.tables import TableConf, load_tables
 from lakeindex.pipeline import Stage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-BIN: Final = Path(sys.executable).parent
 INTERVALS: Final = (date(2013, 12, 1), date(2013, 12, 2))
 _POLL_SECONDS: Final = 0.3
 _LOG_COLUMNS: Final = 140
@@ -88,7 +88,7 @@ class Demo:
         create = self.table.create
         if create is None:
             sys.exit("conf/tables/flights.yaml has no create section")
-        self._lakeindex(
+        lakeindex(self.env,
             "create", self.table.uri, "--like", str(self.feed / "like.parquet"), "--key", ",".join(create.key),
             "--partition", ",".join(create.partition), "--ordering", create.ordering or "",
         )  # fmt: skip
@@ -97,7 +97,7 @@ class Demo:
     def _load_base(self) -> dict[str, Any]:
         files = [str(f) for f in sorted((self.feed / "base").glob("*.parquet"))]
         with self.console.status("loading January to November with the in-process runner"):
-            summary = self._lakeindex("upsert", self.table.uri, *files, "--batch-id", "base", *self._options())
+            summary = lakeindex(self.env, "upsert", self.table.uri, *files, "--batch-id", "base", *self._options())
         show_counts(self.console, "[bold]3[/] base load, January to November, one batch", summary)
         return summary
 
@@ -121,7 +121,7 @@ class Demo:
 
     def _check(self) -> None:
         with self.console.status("lakeindex check"):
-            self._lakeindex("check", self.table.uri)
+            lakeindex(self.env, "check", self.table.uri)
         self.console.print("[bold]6[/] lakeindex check: every invariant of the table holds")
 
     def _replay(self) -> Expected:
@@ -144,16 +144,6 @@ class Demo:
 
     def _options(self) -> list[str]:
         return [word for key, value in self.table.options.items() for word in ("-o", f"{key}={value}")]
-
-    def _lakeindex(self, *words: str) -> dict[str, Any]:
-        """A lakeindex command's JSON; its failure ends the demo."""
-        done = subprocess.run(
-            [str(BIN / "lakeindex"), *words, "--json"], env=self.env, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            sys.exit(f"lakeindex {words[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
 
     def _airflow(
         self, *words: str, log: str, doing: str, runs: Path | None = None, before: set[Path] | None = None

@@ -24,7 +24,7 @@ import tenacity
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scripts.s3_server import free_port  # noqa: E402 - found through the line above
+from scripts.s3_server import free_port, run_beside  # noqa: E402 - found through the line above
 
 HOME: Final = ROOT / ".azurite"
 RELEASE: Final = "azurite@3.35.0"
@@ -89,13 +89,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lakeindex-azure-") as data:
         start = [str(program()), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--location", data]
         start += ["--silent", "--skipApiVersionCheck", "--disableTelemetry"]
-        server = subprocess.Popen(start, stdout=subprocess.DEVNULL)
-        try:
-            make_container(endpoint)
-            return subprocess.run(command, env=env, check=False).returncode
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
+        return run_beside(start, lambda: make_container(endpoint), command, env)
 
 
 if __name__ == "__main__":

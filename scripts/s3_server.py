@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +71,17 @@ def make_bucket(endpoint: str) -> None:
             return
 
 
+def run_beside(server: list[str], ready: Callable[[], None], command: list[str], env: Mapping[str, str]) -> int:
+    """Start a server, wait until it is ready, run a command, stop the server; the command's exit code."""
+    process = subprocess.Popen(server, env=env, stdout=subprocess.DEVNULL)
+    try:
+        ready()
+        return subprocess.run(command, env=env, check=False).returncode
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
 def main() -> int:
     """Start the server, run the command, stop the server; the command's exit code."""
     command = sys.argv[sys.argv.index("--") + 1 :]
@@ -89,13 +101,7 @@ def main() -> int:
     }
     os.environ.update(env)
     with tempfile.TemporaryDirectory(prefix="lakeindex-s3-") as data:
-        server = subprocess.Popen(server_command(port, Path(data)), env=env, stdout=subprocess.DEVNULL)
-        try:
-            make_bucket(endpoint)
-            return subprocess.run(command, env=env, check=False).returncode
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
+        return run_beside(server_command(port, Path(data)), lambda: make_bucket(endpoint), command, env)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow.sdk import DAG, Param, TriggerRule, task, task_group
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakeindex.airflow.many import table_names
+from lakeindex.airflow.many import table_names, tables_param
 from lakeindex.airflow.operator import NOT_RETRIED, RETRIES
 from lakeindex.airflow.tables import load_table
 from lakeindex.errors import LakeIndexError, UsageError
@@ -46,13 +46,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         dag_id=MAINTAIN_DAG,
         schedule=schedule,
         params={
-            "tables": Param(
-                None,
-                type=["null", "array"],
-                items={"type": "string"},
-                title="Tables",
-                description="Names of conf/tables, one a line; empty: all",
-            ),
+            "tables": tables_param("all"),
             "check": Param(
                 False, type="boolean", title="Check", description="Read every table whole and prove its invariants"
             ),

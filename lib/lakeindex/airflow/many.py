@@ -47,13 +47,7 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
         dag_id=TABLES_DAG,
         schedule=None,
         params={
-            "tables": Param(
-                None,
-                type=["null", "array"],
-                items={"type": "string"},
-                title="Tables",
-                description="Names of conf/tables, one a line; empty: all that have an input",
-            ),
+            "tables": tables_param("all that have an input"),
             **advanced_params(),
         },
         max_active_runs=1,
@@ -86,6 +80,16 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
 
         upsert_one.expand(table=find_tables())
     return dag
+
+
+def tables_param(otherwise: str) -> Param:
+    """The form's field for the tables of a run.
+
+    Args:
+        otherwise: which tables an empty field means.
+    """
+    description = f"Names of conf/tables, one a line; empty: {otherwise}"
+    return Param(None, type=["null", "array"], items={"type": "string"}, title="Tables", description=description)
 
 
 #: What ``check_input`` hands to the operator.
