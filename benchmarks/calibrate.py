@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.measuring import machine_line
-from lakeindex.api import LakeTable, default_checkpoints
+from lakeindex.api import LakeTable
 from lakeindex.config import parse_create_options
 from lakeindex.index import cost_constants
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, CostConstants, LookupLoad, cost_of
 from lakeindex.model import IndexType
-from lakeindex.pipeline import Stage
+from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.estimating import load_of

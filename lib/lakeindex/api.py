@@ -13,6 +13,8 @@ from lakeindex.batch_data import BatchData, absolute, arrow_table, with_inputs
 from lakeindex.config import ReportFormat, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
+from lakeindex.pipeline import default_checkpoints
+from lakeindex.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +59,7 @@ class IndexArguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True, repr=False)
-class LakeTable:
+class LakeTable(Upkeep):
     """A Hudi copy-on-write table that can be upserted into.
 
     Attributes:
@@ -369,11 +371,6 @@ def run_id_of(batch_id: str | None) -> str:
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.=") else "-" for c in batch_id).strip(".")
     tail = uuid.uuid5(uuid.NAMESPACE_URL, batch_id).hex[:8]
     return f"batch-{safe[:80]}-{tail}"
-
-
-def default_checkpoints(uri: str) -> str:
-    """``<table>.lakeindex``, beside the table."""
-    return f"{uri.rstrip('/')}.lakeindex"
 
 
 def _runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:

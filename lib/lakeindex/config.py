@@ -233,6 +233,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "1 .. 100000", "The same as of Hudi 1.1."),
     Option("lakeindex.checkpoint.keep.runs", "keep_runs", whole(0, 1_000_000), "runs, 0 or more",
            "Finished runs whose checkpoints and quarantine files are kept beside the table."),
+    Option("lakeindex.checkpoint.keep.dead.days", "keep_dead_runs_days", days, "days, 0 or more",
+           "`maintain`: age from which the folder of a run that never finished is deleted, quarantine files included."),
     Option("hoodie.cleaner.commits.retained", "cleaner_commits", whole(1), "commits, 1 or more",
            "`clean`: commits whose base files stay readable."),
     Option("hoodie.keep.min.commits", "archive_commits", whole(1), "commits, 1 or more",

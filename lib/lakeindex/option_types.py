@@ -112,6 +112,7 @@ class WriteConfig:
     memory: int | None = None
     driver_bytes: int = 64 * 2**20
     keep_runs: int = 10
+    keep_dead_runs_days: float = 30.0
     cleaner_commits: int = 10
     archive_commits: int = 20
     report: ReportFormat | None = None

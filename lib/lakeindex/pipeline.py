@@ -109,3 +109,8 @@ WRITTEN: Final[dict[str, str]] = {
     "seconds": "float64",
 }
 CHANGES: Final[dict[str, str]] = {"key": "string", "partition": "string", "file_id": "string", "change": "int8"}
+
+
+def default_checkpoints(uri: str) -> str:
+    """``<table>.lakeindex``, beside the table."""
+    return f"{uri.rstrip('/')}.lakeindex"

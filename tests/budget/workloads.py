@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.scaling_store import CountingStorage
-from lakeindex.api import LakeTable, default_checkpoints
+from lakeindex.api import LakeTable
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages import chunks
 from lakeindex.table import footer_cache

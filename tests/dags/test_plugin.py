@@ -10,7 +10,7 @@ from typing import Any
 import lakeindex
 from lakeindex.airflow.plan import RunPlan
 from lakeindex.airflow.plugin import LakeIndexPlugin, Upsert, page_of
-from lakeindex.api import default_checkpoints
+from lakeindex.pipeline import default_checkpoints
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import rows
 

@@ -116,6 +116,31 @@ def test_kill_a_rescaling_at_random_times(tmp_path: Path):
     assert killed > 3
 
 
+@pytest.mark.timeout(900)
+def test_kill_maintenance_at_random_times(tmp_path: Path):
+    """Cleans and archivings are killed between upserts; no row goes, and in the end only what was asked for is there."""
+    rng = random.Random(8)
+    table, oracle = make_table(tmp_path / "t"), Oracle()
+    keep = ["-o", "hoodie.cleaner.commits.retained=1", "-o", "hoodie.keep.min.commits=2"]
+    command = [sys.executable, "-c", LOCAL, "maintain", table.uri, "--steps", "clean,archive", *keep, "--json"]
+    whole, killed = 2.0, 0
+    for number in range(8):
+        path, rows = batch_file(tmp_path, number, rng)
+        table.upsert(str(path), batch_id=f"b{number}")
+        oracle.apply(rows)
+        killed += kill_after(started(command), rng.uniform(0.5, 1.0) * whole)
+        assert content_of(table) == oracle.content(), f"round {number}"
+        if number % 2:
+            begun = time.monotonic()
+            finished(command)
+            whole = time.monotonic() - begun
+            assert content_of(table) == oracle.content(), f"round {number}, maintained"
+    report = table.check()
+    assert report.ok, report.violations
+    assert len(list((tmp_path / "t/.hoodie").glob("*.commit"))) == 2
+    assert killed > 2
+
+
 def job_command(stage: Stage, table: LakeTable, path: Path, number: int) -> list[str]:
     arguments = ["--table", table.uri, "--checkpoints", f"{table.uri}.runs", "--run-id", f"r{number}"]
     arguments += ["--batch-id", f"b{number}", "--input", str(path)]

@@ -41,7 +41,7 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
-@pytest.mark.parametrize("name", ["lakeindex.api", "lakeindex.notebook"])
+@pytest.mark.parametrize("name", ["lakeindex.api", "lakeindex.notebook", "lakeindex.upkeep"])
 def test_docstrings(name: str, lake: pa.Table):
     """The examples of a module follow each other, on one table."""
     module = importlib.import_module(name)

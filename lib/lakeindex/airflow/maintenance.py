@@ -26,6 +26,7 @@ _DOC: Final = """\
 | `table.archive` | takes old instants off the timeline, after sweeping strays |
 | `table.compact` | folds the deltas of a stored index into what was built |
 | `table.cache` | enters footers that the footer cache lacks |
+| `table.runs` | deletes the folders of runs that never finished and are a month old |
 | `table.check` | reads the whole table and proves its invariants, if the form says so |
 
 No step needs Spark. Another writer in flight, or the lock held by one, fails a step that is tried again later; each step does what is
@@ -74,11 +75,11 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
             """One table."""
             taken = {
                 name: step.override(task_id=name)(table=table, name=name)
-                for name in ("settle", "clean", "archive", "compact", "cache")
+                for name in ("settle", "clean", "archive", "compact", "cache", "runs")
             }
             check = step.override(task_id="check", trigger_rule=TriggerRule.ALL_DONE)(table=table, name="check")
             taken["settle"] >> taken["clean"] >> taken["archive"] >> check
-            taken["settle"] >> [taken["compact"], taken["cache"]] >> check
+            taken["settle"] >> [taken["compact"], taken["cache"], taken["runs"]] >> check
 
         maintain_one.expand(table=find_tables())
     return dag

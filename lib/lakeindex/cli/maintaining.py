@@ -60,7 +60,7 @@ def archive(
 @click.option(
     "--steps",
     metavar="STEP[,STEP]",
-    help="Only these: settle, clean, archive, compact, cache, check.  [default: all but check]",
+    help="Only these: settle, clean, archive, compact, cache, runs, check.  [default: all but check]",
 )
 @click.option(
     "--checkpoints", metavar="DIR", help="Where working data may go; default: TABLE.lakeindex beside the table."
@@ -68,17 +68,14 @@ def archive(
 @pairs_option
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
-    """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check if asked.
+    """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache, drop dead runs.
 
     A step that fails ends the command; those before it stand.
     """
-    from lakeindex.api import default_checkpoints
+    from lakeindex.api import LakeTable
     from lakeindex.cli.rendering import show_maintenance
-    from lakeindex.runners.local import LocalRunner, usable_cores
-    from lakeindex.services import maintaining
 
-    wanted = split_names(steps) or tuple(step.value for step in maintaining.STEPS[:-1])
-    where = checkpoints or default_checkpoints(table)
-    runner = LocalRunner(usable_cores())
-    summary = maintaining.maintain(table, where, runner, parse_pairs(options), wanted)
+    summary = LakeTable(table).maintain(
+        split_names(steps) or None, options=parse_pairs(options), checkpoints=checkpoints
+    )
     say(summary, lambda console: show_maintenance(console, summary), as_json=as_json)

@@ -1,4 +1,6 @@
-"""What a table needs beside upserts, step by step: settle dead writers, clean, archive, compact the index, mend the cache, check."""
+"""What a table needs beside upserts, step by step: settle dead writers, clean, archive, compact the index, mend the
+cache, drop the folders of dead runs, check.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from lakeindex.services.cleaning import archive, clean
 from lakeindex.services.indexing import compact_index
 from lakeindex.services.opening import in_parallel, open_at
 from lakeindex.services.results import JsonResult
+from lakeindex.stages.retention import drop_dead_runs
 from lakeindex.stages.scheduling import Runner
 from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.footer_cache import FooterCache
@@ -32,6 +35,7 @@ class MaintenanceStep(StrEnum):
     ARCHIVE = "archive"
     COMPACT = "compact"
     CACHE = "cache"
+    RUNS = "runs"
     CHECK = "check"
 
 
@@ -83,6 +87,8 @@ class _Work:
 _Done = tuple[dict[str, int], str | None]
 
 STEPS: Final = tuple(MaintenanceStep)
+UNASKED: Final = STEPS[:-1]
+"""The steps that are taken if none is named: all but the check, which reads the whole table."""
 
 
 def maintain(
@@ -191,6 +197,12 @@ def _mend_cache(work: _Work) -> _Done:
     return {"footers": len(missing)}, None
 
 
+def _drop_runs(work: _Work) -> _Done:
+    config = parse_options(work.options)
+    gone = drop_dead_runs(work.checkpoints, config.keep_dead_runs_days, int(time.time() * 1000))
+    return {"runs": gone}, None
+
+
 def _check(work: _Work) -> _Done:
     report = check_table(work.uri, work.runner)
     if report.ok:
@@ -209,5 +221,6 @@ _WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.ARCHIVE: _archive,
     MaintenanceStep.COMPACT: _compact,
     MaintenanceStep.CACHE: _mend_cache,
+    MaintenanceStep.RUNS: _drop_runs,
     MaintenanceStep.CHECK: _check,
 }

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
-from lakeindex.api import default_checkpoints
 from lakeindex.errors import QuarantineExceededError
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.report.progress import run_page
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import HOSTILE, rows

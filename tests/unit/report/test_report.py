@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
-from lakeindex.api import default_checkpoints
 from lakeindex.errors import UsageError
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.report.advice import advise
 from lakeindex.report.comparing import compare
 from lakeindex.report.finding import find_report

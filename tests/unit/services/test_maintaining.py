@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakeindex.api import LakeTable, default_checkpoints, open_table
+from lakeindex.api import LakeTable, open_table
 from lakeindex.config import parse_options
 from lakeindex.errors import InvariantError, OptionError, UsageError
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.runners.local import LocalRunner
 from lakeindex.services import cleaning
 from lakeindex.services.maintaining import STEPS, maintain, maintain_step
@@ -133,7 +136,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     pairs = [word for key, text in KEEP.items() for word in ("-o", f"{key}={text}")]
     done = lakeindex("maintain", uri, *pairs, "--json")
     validate("maintain", done.json)
-    assert [step["step"] for step in done.json["steps"]] == ["settle", "clean", "archive", "compact", "cache"]
+    assert [step["step"] for step in done.json["steps"]] == ["settle", "clean", "archive", "compact", "cache", "runs"]
     shown = lakeindex("maintain", uri, "--steps", "check").stdout
     assert "rows in 3 files are sound" in shown
 
@@ -151,3 +154,28 @@ def test_a_savepoint_can_be_read_after_all_else_is_gone(tmp_path: Path) -> None:
     assert cleaning.clean(uri, 1, one).kept_for_savepoints == 3
     assert cleaning.archive(uri, 1, one).held_by == f"savepoint {saved}"
     assert table.read(as_of=saved).equals(before)
+
+
+def test_dead_runs_go_when_nobody_has_written_to_them_for_long(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = table_with_commits(uri, 2)
+    runs = tmp_path / "t.lakeindex"
+    for name, days in (("dead", 31), ("fresh", 29)):
+        (runs / name / "stage_input").mkdir(parents=True)
+        file = runs / name / "stage_input" / "part.parquet"
+        file.touch()
+        os.utime(file, (time.time() - days * 86_400,) * 2)
+    finished = {path.name for path in runs.iterdir()} - {"dead", "fresh"}
+    assert table.maintain(["runs"]).steps[0].counts == {"runs": 1}
+    assert not list((runs / "dead").rglob("*.parquet"))
+    assert {path.name for path in runs.iterdir() if list(path.rglob("*.*"))} == {*finished, "fresh"}
+    assert table.maintain(["runs"], options={"lakeindex.checkpoint.keep.dead.days": "20"}).steps[0].changed
+
+
+def test_from_python(tmp_path: Path) -> None:
+    table = table_with_commits(str(tmp_path / "t"), 4)
+    assert len(table.clean(1, dry_run=True).files) == len(table.clean(1).files) > 0
+    assert len(table.archive(2, options={"hoodie.cleaner.commits.retained": "2"}).instants) == 2
+    newest = table.history()[0].target or table.history()[1].instant
+    assert table.rollback(newest).instant == newest
+    assert table.check().ok

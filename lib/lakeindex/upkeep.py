@@ -1,0 +1,101 @@
+"""What a table can be told to do beside reading and writing rows; methods of :class:`lakeindex.api.LakeTable`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lakeindex.config import parse_options
+
+if TYPE_CHECKING:
+    from lakeindex.services.cleaning import ArchiveSummary, CleanSummary
+    from lakeindex.services.maintaining import MaintenanceSummary
+    from lakeindex.services.rolling_back import RollbackSummary
+
+
+class Upkeep:
+    """Maintenance of the table at ``uri``."""
+
+    uri: str
+
+    def rollback(
+        self, instant: str, *, force: bool = False, options: Mapping[str, str] | None = None
+    ) -> RollbackSummary:
+        """Take the newest commit back, or a pending instant whose writer is dead.
+
+        Args:
+            instant: which.
+            force: take any pending instant of another writer for dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+        """
+        from lakeindex.services.rolling_back import rollback_table
+
+        return rollback_table(self.uri, instant, parse_options(options or {}), force=force)
+
+    def clean(
+        self,
+        keep_commits: int | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> CleanSummary:
+        """Delete base files that none of the last commits needs.
+
+        >>> orders.clean(keep_commits=2).files
+        ()
+
+        Args:
+            keep_commits: commits whose files stay readable; default ``hoodie.cleaner.commits.retained`` (10).
+            dry_run: only say what would go.
+            force: take any pending instant of another writer for dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+        """
+        from lakeindex.services import cleaning
+
+        return cleaning.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
+
+    def archive(
+        self,
+        keep_commits: int | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> ArchiveSummary:
+        """Take old instants off the timeline, into the archived timeline.
+
+        Args:
+            keep_commits: commits that stay; default ``hoodie.keep.min.commits`` (20).
+            dry_run: only say what would go.
+            force: take any pending instant of another writer for dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+        """
+        from lakeindex.services import cleaning
+
+        return cleaning.archive(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
+
+    def maintain(
+        self,
+        steps: Sequence[str] | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+        checkpoints: str | None = None,
+    ) -> MaintenanceSummary:
+        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check if asked.
+
+        >>> [step.step for step in orders.maintain().steps]
+        ['settle', 'clean', 'archive', 'compact', 'cache', 'runs']
+
+        Args:
+            steps: only these; default: all but ``check``, which reads the whole table.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+            checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
+        """
+        from lakeindex.pipeline import default_checkpoints
+        from lakeindex.runners.local import LocalRunner, usable_cores
+        from lakeindex.services import maintaining
+
+        where, runner = checkpoints or default_checkpoints(self.uri), LocalRunner(usable_cores())
+        wanted = maintaining.UNASKED if steps is None else steps
+        return maintaining.maintain(self.uri, where, runner, options, wanted)
