@@ -134,6 +134,10 @@ class WriteConflictError(ConflictError):
     """The table moved under the file groups or keys of our plan."""
 
 
+class TimelineChangedError(ConflictError):
+    """An instant was archived or rolled back between the listing of the timeline and the reading of its file."""
+
+
 class FencedError(ConflictError):
     """A newer attempt of this run, or a newer lock epoch, exists."""
 

@@ -414,7 +414,8 @@ class UndoneStory(ServiceStory):
     def check(self) -> None:
         assert not Table.open(self.store).load_timeline().pending
         rows = live_rows(self.store)
-        assert {key: len(values) for key, values in rows.items()} == dict.fromkeys(("a1", "a2", "b1", "b2"), 1)
+        counts = {key: len(values) for key, values in rows.items()}
+        assert counts == dict.fromkeys(("a1", "a2", "b1", "b2"), 1), f"lost or doubled: {counts}"
         newest = Table.open(self.store).load_timeline().completed_writes[-1]
         live = {file.instant_time for file in Table.open(self.store).snapshot().base_files_all()}
         assert newest.time in live, f"the file of {newest.time} was cleaned away"

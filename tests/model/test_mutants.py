@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from lakeindex.storage.protocol import Storage
-from lakeindex.table import commit, foreign, recovery
+from lakeindex.table import commit, foreign, recovery, rollback
 from lakeindex.table.attempts import Attempt, AttemptRecord, RunIdentity
 from lakeindex.table.lock import TableLock
 from lakeindex.table.verdicts import Verdict, overrule
@@ -24,8 +24,11 @@ from tests.model.stories import (
     Cast,
     ChangedTableStory,
     HudiStory,
+    UndoneStory,
     WriterStory,
     bucket_story,
+    cleaning,
+    rolling_back,
 )
 from tests.model.test_exploration import ONE
 
@@ -139,3 +142,22 @@ def test_without_rereading_the_properties_we_commit_to_a_changed_table(
 ) -> None:
     monkeypatch.setattr(commit, "check_or_drop_metadata_table", lambda table, _: table.properties)
     assert "must not be written" in violation(lambda: ChangedTableStory(key, value), {"switch": 1})
+
+
+def cleaned_and_undone() -> Story:
+    return UndoneStory({"cleaner": cleaning, "operator": rolling_back})
+
+
+def test_without_looking_at_the_lock_a_stale_clean_deletes_what_is_live_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableLock, "check", lambda _: None)
+    violation(cleaned_and_undone, ONE)
+
+
+def test_without_finishing_cleans_a_rollback_brings_back_what_is_about_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollback, "finish_cleans", lambda *_: ())
+    violation(cleaned_and_undone, ONE)
+
+
+def test_without_looking_for_predecessors_a_commit_is_taken_back_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollback, "missing_predecessors", lambda *_: ())
+    assert "lost or doubled" in violation(cleaned_and_undone, {"switch": 1})

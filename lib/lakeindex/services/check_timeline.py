@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
@@ -115,7 +115,7 @@ def _content(table: Table, timeline: Timeline, instant: Instant) -> object:
         return None if parse is None else parse(table.storage.read(path), path)
     except TableCorruptError as error:
         return Violation.of(Broken.COMMIT, error, instant.time)
-    except ObjectNotFoundError:
+    except (ObjectNotFoundError, TimelineChangedError):
         return None  # archived since the listing
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant
@@ -147,7 +147,7 @@ def _entry(table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
         return _of_service(entry, table, timeline.path(instant), instant.action)
     except TableCorruptError as error:
         return replace(entry, problem=error.message)
-    except ObjectNotFoundError:
+    except (ObjectNotFoundError, TimelineChangedError):
         return replace(entry, problem="its file is gone: archived or rolled back meanwhile")
 
 

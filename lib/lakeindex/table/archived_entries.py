@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.model import Instant, InstantState
@@ -42,7 +42,7 @@ def archived_entry(storage: Storage, timeline: Timeline, instant: Instant, modif
     }
     try:
         return entry | _content(storage, timeline, instant)
-    except (TableCorruptError, ObjectNotFoundError):
+    except (TableCorruptError, TimelineChangedError, ObjectNotFoundError):
         return entry
 
 

@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakeindex.config import WriteConfig
+from lakeindex.errors import TimelineChangedError
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
@@ -118,7 +119,7 @@ def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[Base
         if verdict is None and first is not None and comparable(time) > comparable(first):
             return [Stray(file, StrayKind.UNKNOWN_INSTANT) for file in files]
         return []
-    commit = next((one for one in found if one.time in timeline.completed_write_times), None)
+    commit = next((one for one in timeline.completed_writes if one.time == time), None)
     return [] if commit is None else _not_in_commit(storage, timeline, commit, files)
 
 
@@ -126,9 +127,10 @@ def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files:
     verdict = load_verdict(storage, commit.time)
     if verdict is None or not verdict.is_committed:
         return []
-    metadata = timeline.commit_metadata(
-        storage, next(one for one in timeline.completed_writes if one.time == commit.time)
-    )
+    try:
+        metadata = timeline.commit_metadata(storage, commit)
+    except TimelineChangedError:
+        return []  # archived meanwhile: nothing can be proven of its files, and the next sweep leaves them alone
     if _OWN_MARK not in metadata.extra_metadata:
         return []
     named = {stat.path for stat in metadata.stats()}

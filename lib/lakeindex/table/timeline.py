@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import ObjectNotFoundError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from lakeindex.model import Instant, InstantState
@@ -154,7 +154,8 @@ class Timeline:
         """What a completed (or inflight) write did (or is going to do).
 
         Raises:
-            TableCorruptError: the file is gone, empty, truncated or not what its name says.
+            TableCorruptError: the file is empty, truncated or not what its name says.
+            TimelineChangedError: it is gone: somebody archived or rolled the instant back.
         """
         path = self.path(instant)
         data = _read(storage, path)
@@ -207,6 +208,6 @@ def _read(storage: Storage, path: str) -> bytes:
     try:
         return storage.read(path)
     except ObjectNotFoundError:
-        raise TableCorruptError(
-            f"{path} is gone", culprit=path, hint="it was archived or rolled back meanwhile: try again"
+        raise TimelineChangedError(
+            f"{path} is gone: it was archived or rolled back meanwhile", culprit=path, hint="run again"
         ) from None

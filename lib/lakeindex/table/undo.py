@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.model import Instant, InstantState
@@ -140,7 +140,7 @@ def _files_of(
 def _partitions_in_metadata(context: WriteContext, timeline: Timeline, target: Instant) -> set[str]:
     try:
         return set(timeline.commit_metadata(context.storage, target).write_stats)
-    except TableCorruptError:
+    except (TableCorruptError, TimelineChangedError):
         return set()  # an empty inflight file is legal, and a damaged commit is no reason to keep it
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.format.instants import parse_instant
 from lakeindex.model import InstantState
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
@@ -156,7 +156,7 @@ def test_a_damaged_clustering_plan_is_named(tmp_path: Path) -> None:
 
 def test_a_commit_that_went_meanwhile_is_named(tmp_path: Path) -> None:
     timeline = timeline_of(*commit(T1))
-    with pytest.raises(TableCorruptError, match="is gone") as caught:
+    with pytest.raises(TimelineChangedError, match="is gone") as caught:
         timeline.commit_metadata(FolderStorage(tmp_path), timeline.completed_writes[0])
     assert caught.value.culprit == f".hoodie/{T1}.commit"
 
