@@ -158,14 +158,13 @@ def test_it_is_retried_unless_the_dag_says_otherwise() -> None:
         assert LakeIndexUpsertOperator(task_id="c", **given).retries == 7
 
 
-def test_all_of_its_arguments_are_templates_and_the_job_is_part_of_the_package() -> None:
+def test_all_of_its_arguments_are_templates_and_the_job_is_there() -> None:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
     fields = set(LakeIndexUpsertOperator.template_fields)
     own = set(LakeIndexUpsertOperator.__init__.__annotations__) - {"return", "kwargs"}
     assert fields >= own | set(SparkSubmitOperator.template_fields)
     assert APPLICATION.is_file()
-    assert APPLICATION.is_relative_to(ROOT / "lib/lakeindex")
 
 
 def test_importing_it_loads_no_data_library_and_the_package_not_even_airflow() -> None:

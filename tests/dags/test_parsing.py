@@ -35,7 +35,7 @@ ALL = ["check_input", *(str(s) for s in Stage), "summary"]
 
 
 def test_dags_are_the_manual_one_and_one_a_schedule(dags: dict[str, Any]) -> None:
-    assert set(dags) == {"upsert_table", "upsert_flights", "upsert_tables", "example_consumer"}
+    assert set(dags) == {"upsert_table", "upsert_flights", "upsert_tables", "maintain_tables", "example_consumer"}
     for dag in dags.values():
         assert dag.doc_md
         assert dag.max_active_runs == 1 or dag.dag_id == "example_consumer"
