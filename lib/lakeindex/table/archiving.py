@@ -158,10 +158,7 @@ def _archive(context: WriteContext, instants: Sequence[Instant]) -> list[str]:
         modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.folder).objects}
         entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
         written.append(_put_log(context, number + 1, format_avro_block(SCHEMA, entries)))
-    unfinished = [timeline.path(one) for one in files if not one.is_completed]
-    records.remove(storage, [each for path in unfinished for each in (path, crc_path(path))])
-    completed = [one for one in files if one.is_completed]
-    for one in sorted(completed, key=lambda one: comparable(one.time)):
+    for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
         path = timeline.path(one)
         records.remove(storage, [path, crc_path(path)])
     return written
