@@ -121,7 +121,7 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """End one service and all it started at once, as a power cut does."""
-        self.processes.end([name], signal.SIGKILL, STOP_SECONDS)
+        self.processes.end([name], signal.SIGKILL, 0)
 
     def stop(self) -> None:
         """Stop all in peace, those that use others first; kill what does not end in time."""

@@ -82,9 +82,9 @@ def test_dag_is_right_though_the_worker_and_a_driver_are_killed(cluster: Cluster
     cluster.kill(WORKER)
     assert not cluster.processes.runs(WORKER)
     cluster.launch(WORKER)
-    cluster.wait(WORKER)
 
     until(flights, run_id, "verify_keys is submitted", lambda: driver(cluster, Stage.VERIFY_KEYS)).kill()
+    cluster.wait(WORKER)
 
     summary = flights.finish(date(2013, 12, 1), run_id)
     tries = flights.airflow.tries(DAG, run_id)

@@ -17,7 +17,7 @@ from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, Trigg
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
 from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator
-from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan
+from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, batch_of_run
 from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.doors import jobs_folder
@@ -204,7 +204,7 @@ def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
         """Work out the run's plan; skip a scheduled run without data, fail one by hand."""
         by_hand, ti = "table" in context["params"], context["ti"]
         table = tables[context["params"]["table"]] if by_hand else next(iter(tables.values()))
-        batch_id = f"{ti.dag_id}/{ti.run_id}/{ti.map_index if ti.map_index is not None else -1}"
+        batch_id = batch_of_run(ti.dag_id, ti.run_id, ti.map_index)
         may_skip = table.schedule is not None and not by_hand
         plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip).to_xcom()
         ti.xcom_push(key=PLAN_KEY, value=plan)

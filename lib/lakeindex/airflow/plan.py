@@ -67,6 +67,11 @@ class RunPlan:
         return cls(**{**value, "inputs": tuple(value["inputs"]), "options": options})
 
 
+def batch_of_run(dag_id: str, run_id: str, map_index: int | None = None) -> str:
+    """The batch id of a DAG run (of an instance of it, if it is mapped): the same in every try."""
+    return f"{dag_id}/{run_id}/{map_index if map_index is not None else -1}"
+
+
 def safe_run_id(batch_id: str) -> str:
     """A folder name for the run of a batch: letters, digits and ``._-`` of the batch id, and a digest.
 
