@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.pipeline import Stage
+
 pytestmark = pytest.mark.wheel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -125,7 +127,7 @@ def test_spark(wheel: Path, place: Path):
 
 
 def test_airflow(wheel: Path, place: Path, tmp_path: Path):
-    """The DAG file, its tables and the jobs, all found from the installed library."""
+    """The DAG files, their tables and the jobs, all found from the installed library."""
     env = installed(wheel, place, "airflow,spark")
     use(env)
     connection = {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[1]"}'}
@@ -134,7 +136,7 @@ def test_airflow(wheel: Path, place: Path, tmp_path: Path):
     (home / "conf" / "tables").mkdir(parents=True)
     (home / "conf" / "tables" / "orders.yaml").write_text(TABLE_YAML)
     said = json.loads(env.run("lakeindex", "dags", str(home / "dags"), "--json"))
-    assert said["written"] is True
+    assert said["written"] == said["files"]
     airflow = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -148,8 +150,8 @@ def test_airflow(wheel: Path, place: Path, tmp_path: Path):
     )
     dags, errors, jobs = json.loads(env.python(code, airflow).splitlines()[-1])
     assert errors == {}
-    assert dags == ["upsert_orders", "upsert_table"]
-    assert len(jobs) == 5
+    assert dags == ["example_consumer", "maintain_tables", "upsert_orders", "upsert_table", "upsert_tables"]
+    assert {Path(job).name for job in jobs} >= {f"{stage}.py" for stage in Stage}
     assert all(Path(job).is_file() and Path(job).parent == Path(said["jobs"]) for job in jobs)
     assert Path(said["jobs"]).is_relative_to(env.folder)
     help_text = env.run("python", f"{said['jobs']}/upsert.py", "--help")
