@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,13 +59,16 @@ class Airflow:
         Raises:
             AirflowError: it did not end in time; says how far its tasks are.
         """
-        deadline = time.monotonic() + patience_seconds
-        while time.monotonic() < deadline:
-            state = self.state(dag_id, run_id)
-            if state in DONE:
-                return state
-            time.sleep(_POLL_SECONDS)
-        raise AirflowError(f"{dag_id} {run_id} did not end in {patience_seconds:.0f} s: {self.tries(dag_id, run_id)}")
+        waiting = tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda state: state not in DONE),
+            stop=tenacity.stop_after_delay(patience_seconds),
+            wait=tenacity.wait_fixed(_POLL_SECONDS),
+        )
+        try:
+            return waiting(self.state, dag_id, run_id)
+        except tenacity.RetryError:
+            tries = self.tries(dag_id, run_id)
+            raise AirflowError(f"{dag_id} {run_id} did not end in {patience_seconds:.0f} s: {tries}") from None
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         try:

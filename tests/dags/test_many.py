@@ -55,6 +55,7 @@ def test_every_table_is_an_instance_and_one_that_fails_stops_no_other(
     lake: Lake, jobs: Jobs, api: Callable[..., Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
     jobs.errors["upsert"] = [{"error": "TableCorruptError", "message": "torn", "exit_code": 4}]
+    jobs.failing_table = f"{lake.folder}/apples"
     run = lake.dags["upsert_tables"].test(run_conf={"lock_wait": 7})
     assert states(run) == {
         "table.check_input apples": "success",
@@ -70,8 +71,7 @@ def test_every_table_is_an_instance_and_one_that_fails_stops_no_other(
     }
     assert f"AirflowFailException: {lake.folder}/conf/figs.yaml:3: option is unknown" in capfd.readouterr().out
 
-    (_, words) = jobs.submitted[1]
-    assert words[words.index("--table") + 1] == f"{lake.folder}/berries"
+    (words,) = (words for _, words in jobs.submitted if f"{lake.folder}/berries" in words)
     assert words[words.index("--batch-id") + 1] == f"upsert_tables/{run.run_id}/berries"
     assert words[words.index("--max-quarantined") + 1] == "3"
     assert {"lakeindex.footer.cache=false", "lakeindex.lock.wait=7"} < set(words)

@@ -66,7 +66,6 @@ def maintenance_step(uri: str, step: str, checkpoints: str, options: Mapping[str
     Raises:
         LakeIndexError: it failed.
     """
-    from lakeindex.runners.local import LocalRunner, usable_cores
-    from lakeindex.services.maintaining import maintain_step
+    from lakeindex.api import LakeTable
 
-    return maintain_step(uri, step, checkpoints, LocalRunner(usable_cores()), options).as_dict()
+    return LakeTable(uri).maintain([step], options=options, checkpoints=checkpoints).steps[0].as_dict()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
-from lakeindex.config import parse_options
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say what would go.")
 _force = click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
@@ -25,11 +24,10 @@ def clean(
 
     What a savepoint or a pending instant may still read stays.
     """
-    config = parse_options(parse_pairs(options))
+    from lakeindex.api import LakeTable
     from lakeindex.cli.rendering import show_clean
-    from lakeindex.services import cleaning
 
-    summary = cleaning.clean(table, keep_commits, config, dry_run=dry_run, force=force)
+    summary = LakeTable(table).clean(keep_commits, dry_run=dry_run, force=force, options=parse_pairs(options))
     say(summary, lambda console: show_clean(console, summary), as_json=as_json)
 
 
@@ -47,11 +45,10 @@ def archive(
 
     Strays are deleted first; a savepoint, a pending instant or files that were not cleaned yet hold it back.
     """
-    config = parse_options(parse_pairs(options))
+    from lakeindex.api import LakeTable
     from lakeindex.cli.rendering import show_archive
-    from lakeindex.services import cleaning
 
-    summary = cleaning.archive(table, keep_commits, config, dry_run=dry_run, force=force)
+    summary = LakeTable(table).archive(keep_commits, dry_run=dry_run, force=force, options=parse_pairs(options))
     say(summary, lambda console: show_archive(console, summary), as_json=as_json)
 
 

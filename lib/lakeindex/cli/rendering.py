@@ -52,8 +52,7 @@ def _grid(*columns: str, text: int = 1) -> Grid:
 def show_run(console: Console, run: RunSummary) -> None:
     """What an upsert or delete did to every row, and the funnel of its stages."""
     console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {run.outcome}")
-    fates = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
-    counts = ", ".join(f"{_count(getattr(run, name))} {name}" for name in fates if getattr(run, name))
+    counts = ", ".join(f"{_count(count)} {name}" for name, count in run.fates.items())
     console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}" if counts else ""))
     if run.files_created or run.files_rewritten:
         console.print(

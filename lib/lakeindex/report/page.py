@@ -15,8 +15,6 @@ from lakeindex.report.model import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
 from lakeindex.stages.summary import RunSummary
 
-FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
-
 
 def render_page(report: RunReport) -> str:
     """The page. Everything that comes from a table or a batch is escaped; the page forbids scripts and the network."""
@@ -38,7 +36,7 @@ def render_page(report: RunReport) -> str:
 
 def _numbers(run: RunSummary) -> list[tuple[str, str]]:
     shown = [("rows in", human_count(run.rows_in))]
-    shown += [(name, human_count(getattr(run, name))) for name in FATES if getattr(run, name)]
+    shown += [(name, human_count(count)) for name, count in run.fates.items()]
     shown += [
         ("seconds", f"{run.seconds:.2f}"),
         ("files written", human_count(run.files_created + run.files_rewritten)),

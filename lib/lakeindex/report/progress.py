@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
 from lakeindex.report.finding import find_report
-from lakeindex.report.page import FATES, render_page, template
+from lakeindex.report.page import render_page, template
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.driving import finished_stages
@@ -68,7 +68,7 @@ def run_outcome(checkpoints_uri: str, run_id: str) -> str:
             run = RunSummary.from_json(store.read(f"{run_id}/{SUMMARY_FILE}"))
         except (LakeIndexError, ValueError, TypeError) as error:
             return f"finished, but its summary cannot be read: {error}"
-        counts = [f"{getattr(run, name):,} {name}" for name in FATES if getattr(run, name)]
+        counts = [f"{count:,} {name}" for name, count in run.fates.items()]
         return ", ".join([run.outcome, *counts])
     errors = _errors(store, listed)
     return f"{errors[0]['error']}: {errors[0]['message']}" if errors else "not finished"

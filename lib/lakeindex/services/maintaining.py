@@ -24,6 +24,7 @@ from lakeindex.stages.scheduling import Runner
 from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.footers import read_footer
+from lakeindex.table.handle import Table
 from lakeindex.table.maintaining import maintaining
 
 
@@ -78,7 +79,7 @@ class MaintenanceSummary(JsonResult):
 class _Work:
     """What a step is given."""
 
-    uri: str
+    table: Table
     checkpoints: str
     runner: Runner
     options: Mapping[str, str]
@@ -135,7 +136,7 @@ def maintain_step(
     pairs = dict(options or {})
     chosen = _step_named(step)
     table = open_at(uri)
-    counts, note = _WORK[chosen](_Work(uri, checkpoints, runner, pairs))
+    counts, note = _WORK[chosen](_Work(table, checkpoints, runner, pairs))
     return StepSummary(table.name, table.uri, chosen.value, counts, note, round(time.perf_counter() - started, 4))
 
 
@@ -149,7 +150,7 @@ def _step_named(name: str) -> MaintenanceStep:
 
 
 def _settle(work: _Work) -> _Done:
-    table = open_at(work.uri)
+    table = work.table
     before = table.load_timeline()
     with maintaining(table, "settling what dead writers left", parse_options(work.options)) as (context, lock):
         finished = finish_cleans(context, lock)
@@ -163,29 +164,29 @@ def _settle(work: _Work) -> _Done:
 
 
 def _clean(work: _Work) -> _Done:
-    done = clean(work.uri, config=parse_options(work.options))
+    done = clean(work.table.uri, config=parse_options(work.options))
     kept = f"{done.kept_for_savepoints} files stay because a savepoint names them" if done.kept_for_savepoints else None
     return {"files": len(done.files), "bytes": done.bytes}, kept
 
 
 def _archive(work: _Work) -> _Done:
-    done = archive(work.uri, config=parse_options(work.options))
+    done = archive(work.table.uri, config=parse_options(work.options))
     held = f"what is newer stays because of {done.held_by}" if done.held_by is not None else None
     return {"instants": len(done.instants), "strays": len(done.strays)}, held
 
 
 def _compact(work: _Work) -> _Done:
-    spec = open_at(work.uri).index()
+    spec = work.table.index()
     index = None if spec is None else index_for(spec)
     if not isinstance(index, StoredIndex) or index.traits.in_process:
         return {"deltas": 0}, "the table's index stores nothing that could be compacted"
-    done = compact_index(work.uri, work.runner, work.checkpoints, options=work.options)
+    done = compact_index(work.table.uri, work.runner, work.checkpoints, options=work.options)
     return {"deltas": done.deltas}, None
 
 
 def _mend_cache(work: _Work) -> _Done:
     config: WriteConfig = parse_options(work.options)
-    table = open_at(work.uri)
+    table = work.table
     if not config.footer_cache:
         return {"footers": 0}, "lakeindex.footer.cache is off"
     cache = FooterCache(table.storage)
@@ -204,7 +205,7 @@ def _drop_runs(work: _Work) -> _Done:
 
 
 def _check(work: _Work) -> _Done:
-    report = check_table(work.uri, work.runner)
+    report = check_table(work.table.uri, work.runner)
     if report.ok:
         return {"violations": 0}, f"{report.checked.rows:,} rows in {report.checked.files:,} files are sound"
     first = report.violations[0]

@@ -32,12 +32,12 @@ from lakeindex.model import Instant
 from lakeindex.table import records
 from lakeindex.table.archived_entries import SCHEMA, archived_entry, entry_key
 from lakeindex.table.cleaning import finish_cleans
+from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.log_files import format_avro_block, read_avro_records
 from lakeindex.table.maintaining import maintaining
 from lakeindex.table.sweep import Stray, sweep_all
-from lakeindex.table.timeline import Timeline
 from lakeindex.table.write_context import WriteContext
 
 _ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
@@ -110,7 +110,7 @@ def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
     if len(writes) <= keep_commits:
         return ArchivingPlan()
     limit, held_by = writes[-keep_commits].time, None
-    for time, what in _holds(table, timeline):
+    for time, what in _holds(snapshot(table.storage, timeline)):
         if comparable(time) < comparable(limit):
             limit, held_by = time, what
     cleans = [one for one in timeline.completed if one.action == names.CLEAN]
@@ -122,27 +122,22 @@ def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
     return ArchivingPlan(tuple(going), held_by)
 
 
-def _holds(table: Table, timeline: Timeline) -> Iterator[tuple[str, str]]:
+def _holds(found: Snapshot) -> Iterator[tuple[str, str]]:
     """Instants that must stay with all that is newer, and why."""
+    timeline = found.timeline
     for one in timeline.pending[:1]:
         yield one.time, f"pending {one.action} {one.time}"
     for time in sorted(timeline.savepoints, key=comparable)[:1]:
         yield time, f"savepoint {time}"
-    for one in timeline.completed_writes:
-        if one.action == names.REPLACE_COMMIT and _replaced_files_left(table, timeline, one):
-            yield one.time, f"files that replacecommit {one.time} replaced: clean first"
-            return
+    left = [time for group, time in found.replaced.items() if _has_files(found, *group)]
+    if left:
+        first = min(left, key=comparable)
+        yield first, f"files that replacecommit {first} replaced: clean first"
 
 
-def _replaced_files_left(table: Table, timeline: Timeline, replacing: Instant) -> bool:
-    groups = timeline.commit_metadata(table.storage, replacing).replaced()
-    found = table.snapshot()
-    return any(
-        file.file_id == file_id and comparable(file.instant_time) < comparable(replacing.time)
-        for partition, file_id in groups
-        for files in [found.files_of(partition)]
-        for file in (*files.live, *files.older)
-    )
+def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:
+    """Whether files of a replaced group are left."""
+    return any(file.file_id == file_id for file in found.files_of(partition).older)
 
 
 def _archive(context: WriteContext, instants: Sequence[Instant]) -> list[str]:

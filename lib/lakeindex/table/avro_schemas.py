@@ -149,8 +149,8 @@ CLEAN_METADATA: Final = _record(
     {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
     _field("partitionMetadata", _map(_CLEANED_PARTITION)),
     _VERSION,
-    _nullable("bootstrapPartitionMetadata", _map(_PACKAGE + "HoodieCleanPartitionMetadata")),
-    _nullable("extraMetadata", _map(_TEXT)),
+    _nullable("bootstrapPartitionMetadata", {**_map(_PACKAGE + "HoodieCleanPartitionMetadata"), "default": None}),
+    _nullable("extraMetadata", {**_map(_TEXT), "default": None}),
 )
 
 CLEANER_PLAN: Final = _record(
@@ -168,16 +168,19 @@ CLEANER_PLAN: Final = _record(
     _field("policy", _TEXT),
     _nullable("filesToBeDeletedPerPartition", _map(_array(_TEXT))),
     _VERSION,
-    _nullable(
-        "filePathsToBeDeletedPerPartition",
-        _map(
-            _array(
-                _record(
-                    "HoodieCleanFileInfo", _nullable("filePath", _TEXT), _nullable("isBootstrapBaseFile", "boolean")
+    {
+        **_nullable(
+            "filePathsToBeDeletedPerPartition",
+            _map(
+                _array(
+                    _record(
+                        "HoodieCleanFileInfo", _nullable("filePath", _TEXT), _nullable("isBootstrapBaseFile", "boolean")
+                    )
                 )
-            )
+            ),
         ),
-    ),
-    _nullable("partitionsToBeDeleted", _array(_TEXT)),
-    _nullable("extraMetadata", _map(_TEXT)),
+        "doc": "This field replaces the field filesToBeDeletedPerPartition",
+    },
+    {**_nullable("partitionsToBeDeleted", _array(_TEXT)), "doc": "partitions to be deleted"},
+    _nullable("extraMetadata", {**_map(_TEXT), "default": None}),
 )

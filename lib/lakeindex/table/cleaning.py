@@ -20,7 +20,7 @@ Source: Hudi 0.15 and 1.2, ``CleanPlanner.getFilesToCleanKeepingLatestCommits``;
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -129,7 +129,7 @@ def plan_clean(table: Table, keep_commits: int) -> CleaningPlan:
     earliest = _earliest_to_retain(snapshot.timeline, keep_commits)
     if earliest is None:
         return CleaningPlan()
-    old = [one.file for one in superseded_files(table, snapshot) if _is_before(one.by, earliest.time)]
+    old = [one.file for one in superseded_files(snapshot) if _is_before(one.by, earliest.time)]
     saved = _saved_files(table, snapshot.timeline)
     going = tuple(file for file in old if file.path not in saved)
     return CleaningPlan(earliest, going, len(old) - len(going))
@@ -142,11 +142,13 @@ def finish_cleans(context: WriteContext, lock: TableLock) -> tuple[str, ...]:
     return tuple(time for time in pending if _finish(context, lock, timeline, time))
 
 
-def superseded_files(table: Table, snapshot: Snapshot) -> Iterator[Superseded]:
-    """Every base file that something took the place of, in partition and path order."""
-    replaced = _replaced_at(table, snapshot.timeline)
+def superseded_files(snapshot: Snapshot) -> Iterator[Superseded]:
+    """Every base file that something took the place of, in partition and path order.
+
+    A group whose replacecommit is archived has no files any more: see archiving.
+    """
     for partition in snapshot.partitions():
-        yield from _superseded_in(partition, snapshot.files_of(partition), replaced)
+        yield from _superseded_in(partition, snapshot.files_of(partition), snapshot.replaced)
 
 
 def _earliest_to_retain(timeline: Timeline, keep_commits: int) -> Instant | None:
@@ -174,16 +176,6 @@ def _superseded_in(partition: str, files: PartitionFiles, replaced: Mapping[Grou
         if at is not None:
             found.append(Superseded(slices[-1], at))
     return sorted(found, key=lambda one: one.file.path)
-
-
-def _replaced_at(table: Table, timeline: Timeline) -> dict[Group, str]:
-    """When file groups were replaced. One whose replacecommit is archived has no files any more: see archiving."""
-    found: dict[Group, str] = {}
-    for one in timeline.completed_writes:
-        if one.action == names.REPLACE_COMMIT:
-            for group in timeline.commit_metadata(table.storage, one).replaced():
-                found.setdefault(group, one.time)
-    return found
 
 
 def _saved_files(table: Table, timeline: Timeline) -> frozenset[str]:
@@ -230,7 +222,7 @@ def _finish(context: WriteContext, lock: TableLock, timeline: Timeline, time: st
         return False
     lock.check()
     snapshot = context.table.snapshot()
-    old = {one.file.path for one in superseded_files(context.table, snapshot)}
+    old = {one.file.path for one in superseded_files(snapshot)}
     old -= _saved_files(context.table, snapshot.timeline)
     planned = [_joined(part, url.rpartition("/")[2]) for part, urls in plan.files.items() for url in urls]
     _carry_out(context, timeline, time, plan, [one for one in planned if one in old], data)
@@ -274,22 +266,3 @@ def _joined(partition: str, name: str) -> str:
 
 def _is_before(one: str, other: str) -> bool:
     return comparable(one) < comparable(other)
-
-
-def missing_predecessors(table: Table, timeline: Timeline, commit: Instant) -> Iterable[str]:
-    """File groups, as ``partition/file id``, which a completed commit changed and whose files before it are gone.
-
-    Without them the commit cannot be taken back: its file groups would be older than the table was, or empty.
-    """
-    metadata = timeline.commit_metadata(table.storage, commit)
-    before = table.snapshot()
-    for stat in metadata.stats():
-        if stat.prev_commit not in (None, "null") and stat.path:
-            partition = stat.path.rpartition("/")[0]
-            files = before.files_of(partition)
-            slices = {file.instant_time for file in (*files.older, *files.live) if file.file_id == stat.file_id}
-            if stat.prev_commit not in slices:
-                yield _joined(partition, stat.file_id)
-    for partition, file_id in sorted(metadata.replaced()):
-        if all(file.file_id != file_id for file in before.files_of(partition).older):
-            yield _joined(partition, file_id)

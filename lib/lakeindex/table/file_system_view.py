@@ -8,7 +8,7 @@ file group was not replaced, and of each group the newest such file is the live 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
@@ -52,14 +52,14 @@ class Snapshot:
         storage: the table's folder.
         timeline: the instants it is made from.
         as_of: the newest instant that counts; ``None`` for all.
-        replaced: (partition path, file id) of replaced file groups.
+        replaced: when file groups were replaced: (partition path, file id) -> time.
         pending_clustering: (partition path, file id) of groups that a pending clustering will replace.
     """
 
     storage: Storage = field(repr=False)
     timeline: Timeline
     as_of: str | None
-    replaced: frozenset[tuple[str, str]]
+    replaced: Mapping[tuple[str, str], str]
     pending_clustering: frozenset[tuple[str, str]]
     _partitions: dict[str, PartitionFiles] = field(default_factory=dict, repr=False, compare=False)
     _walked: list[tuple[str, ...]] = field(default_factory=list, repr=False, compare=False)
@@ -189,7 +189,7 @@ def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None) -> 
         storage,
         timeline,
         as_of,
-        timeline.replaced_groups(storage, as_of),
+        timeline.replaced_at(storage, as_of),
         timeline.pending_clustering(storage),
     )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lakeindex.config import WriteConfig
 from lakeindex.errors import PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.model import Instant
 from lakeindex.table.claims import Claim, claim_foreign, load_claims
-from lakeindex.table.cleaning import finish_cleans, missing_predecessors
+from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.foreign import is_dead_foreign
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
@@ -94,6 +97,29 @@ def _check_predecessors(table: Table, timeline: Timeline, target: Instant) -> No
             culprit=target.time,
             hint="restore that file, or write the rows as you want them with a new upsert; clean with more --keep-commits",
         )
+
+
+def missing_predecessors(table: Table, timeline: Timeline, commit: Instant) -> Iterator[str]:
+    """File groups, as ``partition/file id``, which a completed commit changed and whose files before it are gone.
+
+    Without them the commit cannot be taken back: its file groups would be older than the table was, or empty.
+    """
+    metadata = timeline.commit_metadata(table.storage, commit)
+    before = table.snapshot()
+    for stat in metadata.stats():
+        if stat.prev_commit not in (None, NO_PREVIOUS) and stat.path:
+            partition = stat.path.rpartition("/")[0]
+            files = before.files_of(partition)
+            slices = {file.instant_time for file in (*files.older, *files.live) if file.file_id == stat.file_id}
+            if stat.prev_commit not in slices:
+                yield _named(partition, stat.file_id)
+    for partition, file_id in sorted(metadata.replaced()):
+        if all(file.file_id != file_id for file in before.files_of(partition).older):
+            yield _named(partition, file_id)
+
+
+def _named(partition: str, file_id: str) -> str:
+    return f"{partition}/{file_id}" if partition else file_id
 
 
 def _roll_back_completed(context: WriteContext, target: Instant) -> RolledBack:

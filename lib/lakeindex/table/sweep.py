@@ -22,7 +22,7 @@ from typing import Final
 from lakeindex.config import WriteConfig
 from lakeindex.errors import TimelineChangedError
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
-from lakeindex.format.instants import comparable
+from lakeindex.format.instants import WRITE_ACTIONS, comparable
 from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import remove_temporary
 from lakeindex.storage.protocol import Storage
@@ -119,7 +119,7 @@ def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[Base
         if verdict is None and first is not None and comparable(time) > comparable(first):
             return [Stray(file, StrayKind.UNKNOWN_INSTANT) for file in files]
         return []
-    commit = next((one for one in timeline.completed_writes if one.time == time), None)
+    commit = next((one for one in found if one.is_completed and one.action in WRITE_ACTIONS), None)
     return [] if commit is None else _not_in_commit(storage, timeline, commit, files)
 
 

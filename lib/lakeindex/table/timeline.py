@@ -165,6 +165,10 @@ class Timeline:
 
     def replaced_groups(self, storage: Storage, as_of: str | None = None) -> frozenset[tuple[str, str]]:
         """File groups, as (partition path, file id), that completed replacecommits took out of the table."""
+        return frozenset(self.replaced_at(storage, as_of))
+
+    def replaced_at(self, storage: Storage, as_of: str | None = None) -> dict[tuple[str, str], str]:
+        """When completed replacecommits took file groups out of the table: (partition path, file id) -> time of the first."""
         replacing = [
             instant
             for instant in self.completed_writes
@@ -175,9 +179,12 @@ class Timeline:
             return self.commit_metadata(storage, instant).replaced()
 
         if len(replacing) < _PARALLEL_FROM:
-            return frozenset[tuple[str, str]]().union(*map(replaced_by, replacing))
-        with ThreadPoolExecutor(_READERS, thread_name_prefix="timeline") as pool:
-            return frozenset[tuple[str, str]]().union(*pool.map(replaced_by, replacing))
+            replaced = list(map(replaced_by, replacing))
+        else:
+            with ThreadPoolExecutor(_READERS, thread_name_prefix="timeline") as pool:
+                replaced = list(pool.map(replaced_by, replacing))
+        newest_first = zip(reversed(replacing), reversed(replaced), strict=True)
+        return {group: instant.time for instant, groups in newest_first for group in groups}
 
     def pending_clustering(self, storage: Storage) -> frozenset[tuple[str, str]]:
         """File groups, as (partition path, file id), that a pending clustering is going to replace.

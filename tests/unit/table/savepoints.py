@@ -6,27 +6,23 @@ from collections.abc import Mapping
 import fastavro
 
 _TEXT = {"type": "string", "avro.java.string": "String"}
-_SCHEMA = {
+_PARTITION = {
     "type": "record",
-    "name": "org.apache.hudi.avro.model.HoodieSavepointMetadata",
+    "name": "HoodieSavepointPartitionMetadata",
+    "fields": [
+        {"name": "partitionPath", "type": _TEXT},
+        {"name": "savepointDataFile", "type": {"type": "array", "items": _TEXT}},
+    ],
+}
+SCHEMA = {
+    "type": "record",
+    "name": "HoodieSavepointMetadata",
+    "namespace": "org.apache.hudi.avro.model",
     "fields": [
         {"name": "savepointedBy", "type": _TEXT},
         {"name": "savepointedAt", "type": "long"},
         {"name": "comments", "type": _TEXT},
-        {
-            "name": "partitionMetadata",
-            "type": {
-                "type": "map",
-                "values": {
-                    "type": "record",
-                    "name": "HoodieSavepointPartitionMetadata",
-                    "fields": [
-                        {"name": "partitionPath", "type": _TEXT},
-                        {"name": "savepointDataFile", "type": {"type": "array", "items": _TEXT}},
-                    ],
-                },
-            },
-        },
+        {"name": "partitionMetadata", "type": {"type": "map", "values": _PARTITION, "avro.java.string": "String"}},
         {"name": "version", "type": ["int", "null"], "default": 1},
     ],
 }
@@ -43,5 +39,5 @@ def savepoint_bytes(files: Mapping[str, tuple[str, ...]]) -> bytes:
         "partitionMetadata": partitions,
         "version": 1,
     }
-    fastavro.writer(out, fastavro.parse_schema(_SCHEMA), [record])
+    fastavro.writer(out, SCHEMA, [record])
     return out.getvalue()

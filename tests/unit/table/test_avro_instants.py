@@ -15,6 +15,8 @@ from lakeindex.table.avro_instants import (
     RequestedReplace,
     RollbackMetadata,
     RollbackPlan,
+    format_clean_metadata,
+    format_clean_plan,
     format_requested_replace,
     format_rollback_metadata,
     format_rollback_plan,
@@ -26,6 +28,7 @@ from lakeindex.table.avro_instants import (
     parse_rollback_plan,
     parse_savepoint,
 )
+from tests.unit.table.savepoints import SCHEMA
 from tests.vectors_support import unpack_table
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -107,34 +110,16 @@ def test_cleans_of_hudi(tmp_path: Path) -> None:
         planned = {part: tuple(path.rpartition("/")[2] for path in files) for part, files in plan.files.items()}
         assert planned == metadata.deleted
         assert set(planned) == {"us", "eu", "as ia"}
+        requested = completed.with_suffix(".clean.requested").read_bytes()
+        assert schema_of(format_clean_plan(plan)) == schema_of(requested)
+        assert schema_of(format_clean_metadata(metadata)) == schema_of(completed.read_bytes())
 
 
 def test_savepoint_as_hudi_writes_it() -> None:
-    text = {"type": "string", "avro.java.string": "String"}
-    partition = {
-        "type": "record",
-        "name": "HoodieSavepointPartitionMetadata",
-        "fields": [
-            {"name": "partitionPath", "type": text},
-            {"name": "savepointDataFile", "type": {"type": "array", "items": text}},
-        ],
-    }
-    schema = {
-        "type": "record",
-        "name": "HoodieSavepointMetadata",
-        "namespace": "org.apache.hudi.avro.model",
-        "fields": [
-            {"name": "savepointedBy", "type": text},
-            {"name": "savepointedAt", "type": "long"},
-            {"name": "comments", "type": text},
-            {"name": "partitionMetadata", "type": {"type": "map", "values": partition, "avro.java.string": "String"}},
-            {"name": "version", "type": ["int", "null"], "default": 1},
-        ],
-    }
     out = io.BytesIO()
     fastavro.writer(
         out,
-        schema,
+        SCHEMA,
         [
             {
                 "savepointedBy": "me",
