@@ -103,17 +103,20 @@ def test_a_name_that_is_no_table_fails_with_those_that_are(
     assert jobs.submitted == []
 
 
-def test_spark_settings_of_the_table_reach_spark_submit(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_settings_of_the_table_reach_spark_submit(
+    lake: Lake, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     commands: list[list[str]] = []
 
     def submit(self: Any, application: str = "", **_: Any) -> None:
         commands.append(self._build_spark_submit_command(application))
+        jobs.run(application, commands[-1])
 
     monkeypatch.setattr(SparkSubmitHook, "submit", submit)
-    lake.dags["upsert_tables"].test(run_conf={"tables": ["apples"]})
-    command = commands[0]
+    lake.dags["upsert_tables"].test(run_conf={"tables": ["berries"]})
+    (command,) = commands
     assert command[:3] == ["spark-submit", "--master", "local[2]"]
     assert "spark.driver.memory=700m" in command
     assert "--driver-memory" not in command
