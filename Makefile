@@ -12,7 +12,7 @@ WORKERS ?= 2
 # The first of the ports that test-cluster takes.
 CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or azure or hbase or kill or model or cluster or dag_spark or demo or wheel or browser
+APART := interop or s3 or azure or hdfs or hbase or kill or model or cluster or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -61,7 +61,7 @@ model: setup ## the commit protocol, every interleaving of small cases
 
 .PHONY: kill
 kill: setup ## writers killed at random times; the next run needs no hand
-	@$(PYTEST) -m kill
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m kill tests/kill
 
 .PHONY: s3
 s3: setup ## the storage contract on an S3 server in a process of its own
@@ -70,6 +70,10 @@ s3: setup ## the storage contract on an S3 server in a process of its own
 .PHONY: azure
 azure: setup ## the storage contract on Azurite, Azure's emulator (needs npm)
 	@$(RUN) $(BIN)/python scripts/azure_server.py -- $(BIN)/pytest -m azure
+
+.PHONY: hdfs
+hdfs: setup ## the storage contract on an HDFS of its own (NameNode and DataNode from Maven)
+	@$(RUN) $(BIN)/python scripts/hdfs_server.py -- $(BIN)/pytest -m hdfs
 
 .PHONY: hbase
 hbase: setup ## start an HBase of one's own and print host:port of its Thrift server (stop: scripts/hbase_server.py stop)

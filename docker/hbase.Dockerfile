@@ -6,7 +6,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /opt/hbase
-COPY scripts/interop_env.py scripts/hbase_parts.py scripts/
+COPY scripts/interop_env.py scripts/maven_jars.py scripts/hbase_parts.py scripts/
 COPY scripts/hbase scripts/hbase
 RUN python scripts/hbase_parts.py
 

@@ -144,9 +144,9 @@ class HBaseServer:
         for name in ("conf", "data", "logs"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         values = {"data": str(self.folder / "data"), "host": self.host, "zookeeper_port": str(self.zookeeper_port)}
-        template = string.Template((hbase_parts.RECIPE / "hbase-site.xml").read_text())
+        template = string.Template((hbase_parts.RECIPE.folder / "hbase-site.xml").read_text())
         (self.folder / "conf" / "hbase-site.xml").write_text(template.substitute(values))
-        shutil.copy(hbase_parts.RECIPE / "log4j.properties", self.folder / "conf")
+        shutil.copy(hbase_parts.RECIPE.folder / "log4j.properties", self.folder / "conf")
 
     def _launch(self, part: str, java: Path, jars: Path, arguments: list[str]) -> None:
         class_path = f"{self.folder / 'conf'}{os.pathsep}{jars}/*"
@@ -231,8 +231,8 @@ def answers(host: str, port: int, timeout: float = 10.0) -> bool:
 
 def run_beside(command: list[str], folder: Path | None) -> int:
     """Run a command beside a fresh server; its exit code. Logs of a failed run stay."""
-    hbase_parts.HOME.mkdir(exist_ok=True)
-    server = HBaseServer(folder or Path(tempfile.mkdtemp(prefix="run-", dir=hbase_parts.HOME)))
+    hbase_parts.RECIPE.home.mkdir(exist_ok=True)
+    server = HBaseServer(folder or Path(tempfile.mkdtemp(prefix="run-", dir=hbase_parts.RECIPE.home)))
     code = 1
     try:
         server.start()
@@ -287,7 +287,7 @@ def main() -> int:
     try:
         if given.what == "run":
             return run_beside(command, given.folder)
-        folder = given.folder or hbase_parts.HOME / "server"
+        folder = given.folder or hbase_parts.RECIPE.home / "server"
         return _do(given.what, HBaseServer(folder, thrift_port=given.port, bind=given.bind))
     except (ServerError, hbase_parts.PartsError) as error:
         print(f"HBase: {error}", file=sys.stderr)

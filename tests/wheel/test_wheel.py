@@ -113,11 +113,18 @@ def test_s3_is_a_name_for_what_the_core_has(wheel: Path, place: Path):
     assert env.python(where, {"AWS_REGION": "eu-west-1", "AWS_SKIP_SIGNATURE": "true"}) == "s3://bucket/t"
     needs = "import importlib.util as u; print([n for n in ('pyspark', 'airflow', 'pandas', 'happybase') if u.find_spec(n)])"
     assert env.python(needs) == "[]"
+    refused = (
+        "from lakeindex.errors import OptionError\ntry: open_storage('hdfs://host:1/t')\n"
+        "except OptionError as error: print(error.hint)"
+    )
+    assert "lakeindex[hdfs]" in env.python(f"from lakeindex.storage import open_storage\n{refused}")
 
 
-def test_hbase(wheel: Path, place: Path):
-    env = installed(wheel, place, "hbase")
+def test_hbase_and_hdfs(wheel: Path, place: Path):
+    env = installed(wheel, place, "hbase,hdfs")
     use(env)
+    where = "from lakeindex.storage import open_storage; print(open_storage('hdfs://127.0.0.1:1/t').uri)"
+    assert env.python(where) == "hdfs://127.0.0.1:1/t"
     assert env.python("import lakeindex.backends.hbase_client, happybase; print('there')") == "there"
 
 

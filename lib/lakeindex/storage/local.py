@@ -17,11 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
-from lakeindex.storage.paths import checked_folder, checked_path, join
+from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
-
-TEMPORARY_PREFIX: Final = ".lakeindex-tmp-"
-"""Temporary files start so. No reader takes them for data, and listings leave them out."""
 
 _MKDIR_TRIES: Final = 5
 

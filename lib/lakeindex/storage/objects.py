@@ -20,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
-from lakeindex.storage.paths import checked_folder, checked_path
+from lakeindex.storage.paths import checked_folder, checked_path, first_line
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def _connect(uri: str, timeout: timedelta) -> ObjectStore:
             return AzureStore(container, **given)
     except BaseError as error:
         hint = "set the variables that docs/storage.md names for this store"
-        raise OptionError(f"cannot open {uri}: {_first_line(error)}", culprit=uri, hint=hint) from error
-    raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: a path, file://, s3://, gs://, az://")
+        raise OptionError(f"cannot open {uri}: {first_line(error)}", culprit=uri, hint=hint) from error
+    raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: s3://, gs://, az://")
 
 
 def _allow_http(scheme: str) -> bool:
@@ -198,8 +198,4 @@ def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None
         raise ObjectNotFoundError(f"{path} does not exist", culprit=path) from error
     except (BaseError, ValueError, OSError) as error:
         kind = UnknownOutcomeError if writing else StorageError
-        raise kind(f"cannot {what} {path}: {_first_line(error)}", culprit=path) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise kind(f"cannot {what} {path}: {first_line(error)}", culprit=path) from error

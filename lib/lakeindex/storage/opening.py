@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from lakeindex.errors import OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.protocol import Storage
+
+if TYPE_CHECKING:
+    from lakeindex.storage.hdfs import HdfsStorage
 
 _OBJECT_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 
@@ -14,8 +19,8 @@ def open_storage(uri: str) -> Storage:
     """The store at a path or URL; nothing is read or written, and it need not exist.
 
     Args:
-        uri: a path, ``file:///path``, ``s3://bucket/prefix``, ``gs://...``, ``az://...``, or ``memory://NAME`` (this
-            process only). URLs are taken as they are, not percent-decoded, as Hadoop's paths are.
+        uri: a path, ``file:///path``, ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
+            ``hdfs://namenode:port/path``, or ``memory://NAME`` (this process only). URLs are taken as they are, not percent-decoded, as Hadoop's paths are.
 
     Raises:
         OptionError: a scheme that is not known, or a URL without a bucket.
@@ -37,19 +42,39 @@ def open_storage(uri: str) -> Storage:
         from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
 
         return ObjectStorage(uri)
+    if scheme == "hdfs":
+        return _hdfs(uri)
     raise OptionError(
-        f"unknown scheme {scheme!r} in {uri!r}", culprit=uri, hint="known: a path, file://, s3://, gs://, az://"
+        f"unknown scheme {scheme!r} in {uri!r}",
+        culprit=uri,
+        hint="known: a path, file://, s3://, gs://, az://, hdfs://",
     )
 
 
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
-    """On local disk, remove a folder and those below it as far as they are empty; elsewhere there are no folders."""
-    if storage.uri.startswith("file://"):
-        LocalStorage(storage.uri.removeprefix("file://")).remove_empty_folders(prefix)
+    """On local disk and HDFS, remove a folder and those below it as far as they are empty; elsewhere there are no folders."""
+    folders = _with_folders(storage.uri)
+    if folders is not None:
+        folders.remove_empty_folders(prefix)
 
 
 def remove_temporary(storage: Storage, prefix: str, older_than_seconds: float) -> int:
-    """On local disk, remove temporary files that killed writers left in a folder; returns how many."""
-    if not storage.uri.startswith("file://"):
-        return 0
-    return LocalStorage(storage.uri.removeprefix("file://")).remove_temporary(prefix, older_than_seconds)
+    """On local disk and HDFS, remove temporary files that killed writers left in a folder; returns how many."""
+    folders = _with_folders(storage.uri)
+    return 0 if folders is None else folders.remove_temporary(prefix, older_than_seconds)
+
+
+def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:
+    """The store itself, whatever a run wrapped around it, where it has folders."""
+    if uri.startswith("file://"):
+        return LocalStorage(uri.removeprefix("file://"))
+    return _hdfs(uri) if uri.startswith("hdfs://") else None
+
+
+def _hdfs(uri: str) -> HdfsStorage:
+    try:
+        from lakeindex.storage.hdfs import HdfsStorage
+    except ModuleNotFoundError as error:
+        hint = "pip install 'lakeindex[hdfs]', in the driver, the executors and Airflow alike"
+        raise OptionError(f"{uri} needs hdfs-native, which is not installed", culprit=uri, hint=hint) from error
+    return HdfsStorage(uri)

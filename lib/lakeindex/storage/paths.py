@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from lakeindex.errors import StorageError
+
+TEMPORARY_PREFIX: Final = ".lakeindex-tmp-"
+"""Temporary files of stores with folders start so. No reader takes them for data, and listings leave them out."""
 
 
 def checked_path(path: str) -> str:
@@ -30,6 +35,11 @@ def checked_folder(prefix: str) -> str:
 def join(folder: str, name: str) -> str:
     """``folder/name``, or the name alone in the root."""
     return f"{folder}/{name}" if folder else name
+
+
+def first_line(error: BaseException) -> str:
+    """What a store's own error says, without what it trails along."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _problem(path: str) -> str | None:

@@ -24,6 +24,7 @@ from tests.stored_indexes import bound_to, clustered, unseen
 
 STORED = ["RECORD_INDEX", "RECORD_LEVEL_INDEX"]
 UNSTORED = {"RECORD_INDEX": "GLOBAL_BLOOM", "RECORD_LEVEL_INDEX": "BLOOM"}
+SHORT_LEASE = {"lakeindex.lock.lease": "2"}  # a run that failed holds the lock so long
 FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))]
 
 
@@ -343,7 +344,9 @@ def failing(
         rows = {(r["_hoodie_record_key"], r["day"]) for r in rows_of(table)}
         again = [Row(str(key), str(day), 9, "9") for key, day in sorted(rows)]
         summary = table.upsert(
-            batch_of(again), runner=LocalRunner(1), options={"hoodie.metadata.compact.max.delta.commits": "1"}
+            batch_of(again),
+            runner=LocalRunner(1),
+            options={**SHORT_LEASE, "hoodie.metadata.compact.max.delta.commits": "1"},
         )
         assert (summary.inserts, summary.updates) == (0, len(again))
         assert table.index_verify(runner=LocalRunner(1)).ok
@@ -364,7 +367,7 @@ def test_build_survives_every_failing_call():
 def test_catch_up_survives_failing_calls(index: str):
     def write(table: LakeTable) -> None:
         rows = [Row("n1", "x", 3, "3"), Row("n2", "y", 3, "3")]
-        table.upsert(batch_of(rows), batch_id="third", run_id="third", runner=LocalRunner(1))
+        table.upsert(batch_of(rows), batch_id="third", run_id="third", runner=LocalRunner(1), options=SHORT_LEASE)
 
     def prepare(table: LakeTable) -> None:
         unseen(table, UNSTORED[index], [Row("n1", "x", 2, "2"), Row("n2", "y", 2, "2")])

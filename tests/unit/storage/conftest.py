@@ -42,11 +42,11 @@ def moto_env(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
         "memory",
         "local",
         "moto",
-        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "azure")),
+        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "azure", "hdfs")),
     ]
 )
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
-    """An empty store; ``s3`` and ``azure`` are those of scripts/s3_server.py and scripts/azure_server.py."""
+    """An empty store; ``s3``, ``azure`` and ``hdfs`` are those of scripts/*_server.py."""
     if request.param == "memory":
         return MemoryStorage.named(f"contract-{uuid.uuid4().hex}")
     if request.param == "local":
@@ -57,6 +57,10 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         if "LAKEINDEX_AZURE_CONTAINER" not in os.environ:
             pytest.skip("LAKEINDEX_AZURE_CONTAINER is not set")
         return open_storage(f"az://{os.environ['LAKEINDEX_AZURE_CONTAINER']}/{uuid.uuid4().hex}")
+    if request.param == "hdfs":
+        if "LAKEINDEX_HDFS" not in os.environ:
+            pytest.skip("LAKEINDEX_HDFS is not set")
+        return open_storage(f"{os.environ['LAKEINDEX_HDFS']}/{uuid.uuid4().hex}")
     endpoint = os.environ.get("LAKEINDEX_S3_ENDPOINT")
     if not endpoint:
         pytest.skip("LAKEINDEX_S3_ENDPOINT is not set")

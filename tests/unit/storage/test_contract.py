@@ -52,6 +52,12 @@ def test_create_never_replaces(storage: Storage) -> None:
         storage.create("plain", b"")
 
 
+def test_pieces_are_written_as_one(storage: Storage) -> None:
+    signed = memoryview(bytes(range(256))).cast("b")
+    storage.write("a", (b"PAR1", signed, memoryview(b"12345")[1:3], b""))
+    assert storage.read("a") == b"PAR1" + bytes(range(256)) + b"23"
+
+
 def test_racing_creates_have_one_winner(storage: Storage) -> None:
     barrier = threading.Barrier(8)
 
@@ -93,6 +99,10 @@ def test_replacing_is_whole_for_readers(storage: Storage) -> None:
 
 @pytest.mark.parametrize("path", ODD_NAMES)
 def test_names_are_byte_exact(storage: Storage, path: str) -> None:
+    if storage.uri.startswith("hdfs:") and ":" in path:  # the one name that HDFS itself refuses
+        with pytest.raises(StorageError, match="Invalid path name"):
+            storage.create(path, b"")
+        return
     storage.create(path, path.encode())
     assert [one.path for one in storage.list()] == [path]
     assert storage.read(path) == path.encode()

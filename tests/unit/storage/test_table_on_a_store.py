@@ -1,4 +1,4 @@
-"""A whole table on Azure's emulator: written, read as of an instant, checked."""
+"""A whole table on Azure's emulator and on an HDFS: written, read as of an instant, checked."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import pytest
 from lakeindex.storage import open_storage
 from tests.builders import SCHEMA, make_table
 
-pytestmark = pytest.mark.azure
+AZURE = "abfss://{LAKEINDEX_AZURE_CONTAINER}@devstoreaccount1.dfs.core.windows.net"
+HDFS = "{LAKEINDEX_HDFS}"
 
 
-def test_a_table_is_upserted_read_and_checked() -> None:
-    uri = (
-        f"abfss://{os.environ['LAKEINDEX_AZURE_CONTAINER']}@devstoreaccount1.dfs.core.windows.net/{uuid.uuid4().hex}/t"
-    )
+@pytest.mark.parametrize(
+    "root",
+    [pytest.param(AZURE, marks=pytest.mark.azure, id="azure"), pytest.param(HDFS, marks=pytest.mark.hdfs, id="hdfs")],
+)
+def test_a_table_is_upserted_read_and_checked(root: str) -> None:
+    uri = f"{root.format(**os.environ)}/{uuid.uuid4().hex}/t"
     table = make_table(uri)
     rows = [dict.fromkeys(SCHEMA.names) | {"id": f"k{n}", "day": f"2026-01-0{n % 3}", "ts": 1} for n in range(300)]
     first = table.upsert(rows_as_table(rows))

@@ -1,0 +1,237 @@
+"""The adapter for HDFS through hdfs-native (a client in Rust: no JVM, no libhdfs).
+
+Cluster, high availability, user and Kerberos come from Hadoop's own files and variables (``HADOOP_CONF_DIR``, ``HADOOP_USER_NAME``,
+a ticket cache; docs/storage.md).
+
+Every object is written to a temporary file in its folder, which is then renamed to its name: with overwrite to replace
+it, without to create it, where the NameNode lets exactly one of several racers through. So an object is whole or absent for
+every reader, which HDFS's own ``create`` does not give. When a rename's answer is lost and asked for again, its source is
+gone: whether it happened is then unknown, and the caller reads back.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import tenacity
+from hdfs_native import Client, WriteOptions
+
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line, join
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
+
+if TYPE_CHECKING:
+    from hdfs_native import FileStatus
+
+_READ_TRIES: Final = 3
+"""A file that is replaced while it is read may lose its blocks: it is then opened anew."""
+
+_READS: Final = frozenset({"head", "list", "read"})
+
+Found = TypeVar("Found")
+
+
+class HdfsStorage:
+    """A folder of HDFS.
+
+    Args:
+        uri: ``hdfs://namenode:port/path``, ``hdfs://nameservice/path`` or, with ``fs.defaultFS`` set, ``hdfs:///path``; not
+            percent-decoded. Names must not hold ``:``, which HDFS refuses.
+
+    Raises:
+        OptionError: Hadoop's configuration does not say where the cluster is.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri.rstrip("/")
+        self._authority, slash, path = self._uri.removeprefix("hdfs://").partition("/")
+        self._root = f"{slash}{path}"
+        try:
+            _client(self._authority, os.getpid())
+        except (RuntimeError, ValueError, OSError) as error:
+            hint = "write hdfs://namenode:port/path, or set HADOOP_CONF_DIR to the folder of core-site.xml and hdfs-site.xml"
+            raise OptionError(f"cannot open {uri}: {first_line(error)}", culprit=uri, hint=hint) from error
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return HdfsStorage, (self._uri,)
+
+    def __repr__(self) -> str:
+        return f"HdfsStorage({self._uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """The URL it was opened with."""
+        return self._uri
+
+    def list(self, prefix: str = "") -> list[ObjectMeta]:
+        """All objects below a folder, at any depth, sorted by path."""
+        return sorted(self._object(one) for one in self._statuses(checked_folder(prefix), deep=True) if not one.isdir)
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        """One level below a folder; empty folders are listed, too."""
+        statuses = list(self._statuses(checked_folder(prefix)))
+        folders = sorted(self._relative(one.path) for one in statuses if one.isdir)
+        return Listing(tuple(folders), tuple(sorted(self._object(one) for one in statuses if not one.isdir)))
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and modification time."""
+        full = self._full(path)
+        with _translated("head", path):
+            found = self._client.get_file_info(full)
+        if found.isdir:
+            raise _missing(path)
+        return self._object(found)
+
+    def read(self, path: str) -> bytes:
+        """The whole object."""
+        full = self._full(path)
+        return self._read(path, lambda: self._client.read(full).read())
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """At most ``length`` bytes from ``start``."""
+        full = self._full(path)
+
+        def read() -> bytes:
+            file = self._client.read(full)
+            there = max(min(length, len(file) - start), 0)
+            return file.read_range(start, there) if there else b""
+
+        return self._read(path, read)
+
+    def create(self, path: str, data: bytes) -> None:
+        """Write the object if it is absent; a rename without overwrite decides the race."""
+        self._put(path, data, overwrite=False)
+
+    def write(self, path: str, data: bytes | Pieces) -> None:
+        """Write or replace the object."""
+        self._put(path, data, overwrite=True)
+
+    def delete(self, path: str) -> None:
+        """Remove the object; its folder stays (see :meth:`remove_empty_folders`)."""
+        full = self._full(path)
+        try:
+            self.head(path)  # a folder is none, also if it is empty
+        except ObjectNotFoundError:
+            return
+        with _translated("delete", path):
+            self._client.delete(full)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing to do: a closed file is on as many DataNodes as its replication says, and a rename in the NameNodes' log."""
+
+    def remove_empty_folders(self, prefix: str) -> None:
+        """Remove a folder and those below it, as far as they hold no object."""
+        top = checked_folder(prefix)
+        if not top:
+            raise StorageError("the root of a store is never removed", culprit=prefix)
+        below = [self._relative(one.path) for one in self._statuses(top, deep=True) if one.isdir]
+        for folder in [*sorted(below, key=len, reverse=True), top]:
+            with suppress(StorageError, ObjectNotFoundError), _translated("remove", folder):
+                self._client.delete(self._full(folder))  # not recursive: refused where somebody just wrote
+
+    def remove_temporary(self, prefix: str, older_than_seconds: float) -> int:
+        """Remove temporary files that killed writers left in one folder; returns how many."""
+        removed = 0
+        limit = (time.time() - older_than_seconds) * 1000
+        for one in self._statuses(checked_folder(prefix), temporary=True):
+            if not one.isdir and one.modification_time < limit:
+                with _translated("delete", one.path):
+                    removed += self._client.delete(one.path)
+        return removed
+
+    @property
+    def _client(self) -> Client:
+        return _client(self._authority, os.getpid())
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{checked_path(path)}"
+
+    def _relative(self, full: str) -> str:
+        return full.removeprefix(f"{self._root}/")
+
+    def _object(self, found: FileStatus) -> ObjectMeta:
+        etag = f"{found.modification_time:x}-{found.length:x}"
+        return ObjectMeta(self._relative(found.path), found.length, found.modification_time, etag)
+
+    def _statuses(self, folder: str, *, deep: bool = False, temporary: bool = False) -> Iterator[FileStatus]:
+        """What is below a folder: temporary files, or all but them."""
+        full = f"{self._root}/{folder}" if folder else self._root or "/"
+        try:
+            with _translated("list", folder):
+                for one in self._client.list_status(full, deep):
+                    if one.path != full and _is_temporary(one.path) is temporary:
+                        yield one
+        except ObjectNotFoundError:
+            return
+
+    def _read(self, path: str, read: Callable[[], Found]) -> Found:
+        again = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(lambda error: type(error) is StorageError),
+            stop=tenacity.stop_after_attempt(_READ_TRIES),
+            reraise=True,
+        )
+        for attempt in again:
+            with attempt, _translated("read", path):
+                return read()
+        raise AssertionError("tenacity returns or raises")
+
+    def _put(self, path: str, data: bytes | Pieces, *, overwrite: bool) -> None:
+        full = self._full(path)
+        folder = full.rpartition("/")[0]
+        temporary = join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+        try:
+            with _translated("write", path):
+                file = self._client.create(temporary, WriteOptions(permission=0o644))
+                with file:
+                    for piece in (data,) if isinstance(data, bytes) else data:
+                        file.write(
+                            bytes(piece)
+                        )  # it takes a view item by item: ten times slower, signed ones not at all
+            try:
+                with _translated("write" if overwrite else "create", path, writing=True):
+                    self._client.rename(temporary, full, overwrite=overwrite)
+            except (
+                ObjectNotFoundError
+            ) as error:  # the temporary file is: an earlier try of this rename may have moved it
+                raise UnknownOutcomeError(f"cannot tell whether {path} was written", culprit=path) from error
+        except (StorageError, ObjectExistsError):
+            with suppress(RuntimeError, OSError):
+                self._client.delete(temporary)
+            raise
+
+
+@lru_cache(maxsize=16)
+def _client(authority: str, _process: int) -> Client:
+    """One client a cluster and process: a forked process must not speak on its parent's connections."""
+    return Client(f"hdfs://{authority}" if authority else None)
+
+
+def _is_temporary(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(TEMPORARY_PREFIX)
+
+
+def _missing(path: str) -> ObjectNotFoundError:
+    return ObjectNotFoundError(f"{path} does not exist", culprit=path)
+
+
+@contextmanager
+def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None]:
+    """Raise hdfs-native's errors as ours: "exists" and "not found" are OSErrors, what the servers refuse is a RuntimeError."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise ObjectExistsError(f"{path} exists", culprit=path) from error
+    except FileNotFoundError as error:
+        raise _missing(path) from error
+    except (RuntimeError, ValueError, OSError) as error:
+        said = first_line(error).partition(r"\n\tat ")[0]  # then Java's stack, in the same line
+        if what in _READS and said.endswith("(is not a directory)"):
+            raise _missing(path) from error  # below an object
+        kind = UnknownOutcomeError if writing else StorageError
+        raise kind(f"cannot {what} {path}: {said}", culprit=path) from error
