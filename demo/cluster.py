@@ -30,7 +30,7 @@ from demo.oracle import Counts, Oracle, messages_of
 from demo.readback import Comparison, compare_table
 from demo.show import show_comparisons, show_counts, show_funnel
 from lakeindex.airflow.plan import batch_of_run, safe_run_id
-from lakeindex.airflow.tables import TableConf, load_tables
+from lakeindex.airflow.tables import TableConf, load_table
 from lakeindex.storage import open_storage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -53,7 +53,7 @@ class ClusterDemo:
         self.place = place
         self.airflow = airflow
         self.env = {**os.environ, "LAKEINDEX_DEMO": place}
-        self.table: TableConf = load_tables(ROOT / "conf/tables", ROOT, self.env)["flights"]
+        self.table: TableConf = load_table(ROOT / "conf/tables/flights.yaml", ROOT, self.env)
         self.oracle = Oracle()
         self.comparisons: list[Comparison] = []
 

@@ -29,7 +29,7 @@ from demo.feed import write_feed
 from demo.oracle import Counts, Oracle, messages_of
 from demo.readback import Comparison, compare_table
 from demo.show import show_comparisons, show_counts, show_funnel, show_next
-from lakeindex.airflow.tables import TableConf, load_tables
+from lakeindex.airflow.tables import TableConf, load_table
 from lakeindex.pipeline import Stage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -59,7 +59,7 @@ class Demo:
         self.console = console
         self.feed = home / "feed"
         self.env = {**os.environ, "LAKEINDEX_DEMO": str(home)}
-        self.table: TableConf = load_tables(ROOT / "conf/tables", ROOT, self.env)["flights"]
+        self.table: TableConf = load_table(ROOT / "conf/tables/flights.yaml", ROOT, self.env)
 
     def run(self) -> bool:
         """All steps; whether every comparison held."""

@@ -12,7 +12,13 @@ from typing import Final
 _PACKAGE: Final = Path(__file__).resolve().parent
 _CHECKOUT: Final = _PACKAGE.parents[1]
 _PROBE: Final = "upsert.py"
-DAG_FILES: Final = ("upsert_table.py", "upsert_tables.py", "maintain_tables.py", "example_consumer.py")
+DAG_FILES: Final = (
+    "upsert_table.py",
+    "upsert_tables.py",
+    "maintain_tables.py",
+    "example_consumer.py",
+    "table_files.py",
+)
 
 
 def jobs_folder(root: Path | None = None) -> Path:

@@ -117,9 +117,14 @@ def test_a_table_file_that_is_wrong_is_an_import_error_that_names_it(
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag
 
+    (tmp_path / "orders.yaml").write_text("uri: /lake/orders\nschedule: '@daily'\nstart_date: 2026-01-01\ninput: x\n")
+    (tmp_path / "taxis.yaml").write_text("uri: [1]\n")
     (tmp_path / "trips.yaml").write_text("uri: /lake/trips\nkeys: [id]\n")
     monkeypatch.setenv("LAKEINDEX_TABLES", str(tmp_path))
-    errors = DagBag(dag_folder=str(ROOT / "dags")).import_errors
-    # upsert_tables reads the files when it runs
-    assert {Path(file).name for file in errors} == {"upsert_table.py", "example_consumer.py"}
-    assert all(f"{tmp_path}/trips.yaml:2: keys is unknown" in said for said in errors.values())
+    bag = DagBag(dag_folder=str(ROOT / "dags"))
+    ((file, said),) = bag.import_errors.items()
+    assert Path(file).name == "table_files.py"
+    assert f"{tmp_path}/trips.yaml:2: keys is unknown" in said
+    assert f"{tmp_path}/taxis.yaml:1: uri" in said
+    assert {"upsert_table", "upsert_orders", "example_consumer"} < set(bag.dags)
+    assert bag.dags["upsert_table"].params.get_param("table").schema["enum"] == ["orders"]

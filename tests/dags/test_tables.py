@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.airflow.tables import CreateConf, TableConf, load_tables
+from lakeindex.airflow.tables import CreateConf, TableConf, read_tables
 from lakeindex.errors import UsageError
 
 
 def load(folder: Path, text: str, **environ: str) -> TableConf:
     (folder / "trips.yaml").write_text(text)
-    return load_tables(folder, Path("/project"), environ)["trips"]
+    tables, wrong = read_tables(folder, Path("/project"), environ)
+    if wrong:
+        raise wrong[0]
+    return tables["trips"]
 
 
 def test_little_is_needed(tmp_path: Path) -> None:
@@ -91,7 +94,9 @@ def test_what_is_wrong_is_said_with_file_and_key(tmp_path: Path, text: str, said
 
 def test_a_folder_without_tables_and_a_name_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no table in"):
-        load_tables(tmp_path, tmp_path, {})
+        read_tables(tmp_path, tmp_path, {})
     (tmp_path / "a b.yaml").write_text("uri: x")
-    with pytest.raises(UsageError, match="cannot be called 'a b'"):
-        load_tables(tmp_path, tmp_path, {})
+    (tmp_path / "ab.yaml").write_text("uri: x")
+    tables, (wrong,) = read_tables(tmp_path, tmp_path, {})
+    assert list(tables) == ["ab"]
+    assert "cannot be called 'a b'" in wrong.message

@@ -182,8 +182,10 @@ _TABLE_KEYS: Final = frozenset(
 )  # fmt: skip
 
 
-def load_tables(folder: Path, root: Path, environ: Mapping[str, str] | None = None) -> dict[str, TableConf]:
-    """All tables of a folder by name, sorted.
+def read_tables(
+    folder: Path, root: Path, environ: Mapping[str, str] | None = None
+) -> tuple[dict[str, TableConf], list[UsageError]]:
+    """The tables of a folder by name, sorted, and what is wrong with the files that are none.
 
     Args:
         folder: where the ``*.yaml`` files are.
@@ -191,17 +193,28 @@ def load_tables(folder: Path, root: Path, environ: Mapping[str, str] | None = No
         environ: where ``${NAME}`` is looked up; default: this process's environment.
 
     Raises:
-        UsageError: a file is not valid; names the file, the line and the key, and says what is.
+        UsageError: there is no file.
     """
     env = os.environ if environ is None else environ
     files = sorted(folder.glob("*.yaml"))
     if not files:
         raise UsageError(f"no table in {folder}", culprit=str(folder), hint="add a file NAME.yaml with a uri")
-    return {file.stem: load_table(file, root, env) for file in files}
+    tables: dict[str, TableConf] = {}
+    wrong: list[UsageError] = []
+    for file in files:
+        try:
+            tables[file.stem] = load_table(file, root, env)
+        except UsageError as error:
+            wrong.append(error)
+    return tables, wrong
 
 
 def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
-    """One table; see :func:`load_tables`."""
+    """One table; arguments as of :func:`read_tables`.
+
+    Raises:
+        UsageError: the file is not valid; names the file, the line and the key, and says what is.
+    """
     if not _NAME.match(file.stem):
         raise UsageError(
             f"{file}: a table cannot be called {file.stem!r}", culprit=str(file), hint="letters, digits, _.-"
