@@ -1,7 +1,13 @@
-"""One warm process per Hudi release, shared by the whole session."""
+"""One warm process per Hudi release, shared by the whole session.
+
+``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases, in turns, instead of with both: every case and every
+release of every test is still there. So does ``.ci/run``; ``make interop`` alone runs all.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +17,26 @@ from scripts import interop_env
 from tests.interop.hudi_client import HudiServer
 
 VERSIONS = tuple(interop_env.BUNDLES)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("LAKEINDEX_INTEROP") != "narrow":
+        return
+    cases: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))  # test, case, releases
+    for item in items:
+        name, _, rest = item.nodeid.partition("[")
+        if any(version in rest for version in VERSIONS):
+            cases[name]["-".join(part for part in rest.split("-") if part.rstrip("]") not in VERSIONS)].append(item)
+    left_out = [
+        item
+        for number, of_test in enumerate(cases.values())
+        for turn, of_case in enumerate(of_test.values(), start=number)
+        if len(of_test) > 1
+        for item in of_case
+        if VERSIONS[turn % len(VERSIONS)] not in item.nodeid
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
