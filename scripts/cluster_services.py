@@ -78,8 +78,12 @@ class Layout:
             "LAKEINDEX_DEMO": f"s3://{BUCKET}",
         }
 
+    @property
+    def database(self) -> str:
+        """URL of Airflow's database."""
+        return postgres_parts.url(HOST, self.port("postgres"), self.password)
+
     def _airflow(self) -> dict[str, str]:
-        database = f"{postgres_parts.USER}:{self.password}@{HOST}:{self.port('postgres')}/{postgres_parts.DATABASE}"
         master = {"conn_type": "spark", "host": f"spark://{HOST}", "port": self.port("spark")}
         return {
             **env.airflow(),
@@ -90,7 +94,7 @@ class Layout:
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url('airflow')}/execution/",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "AIRFLOW__CORE__FERNET_KEY": self.fernet_key,
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"postgresql+psycopg2://{database}",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres_parts.airflow_url(self.database),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self.port("trigger-logs")),
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.port("task-logs")),
             "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # seconds; its 5 are too few on a machine that is busy
@@ -141,16 +145,12 @@ def _postgres(layout: Layout) -> Service:
     def command() -> list[str]:
         programs = postgres_parts.fetch()
         postgres_parts.make_database(programs, home, layout.password)
-        options = ["-D", str(home / "data"), "-h", HOST, "-p", str(layout.port("postgres")), "-k", str(home)]
-        # a database for tests and demos: what a power cut loses is made anew
-        return [str(programs / "postgres"), *options, "-c", "fsync=off", "-c", "shared_buffers=64MB"]
+        return postgres_parts.server_command(programs, home, HOST, layout.port("postgres"))
 
     def is_healthy() -> bool:
         try:
-            with psycopg2.connect(
-                host=HOST, port=layout.port("postgres"), user=postgres_parts.USER, password=layout.password,
-                dbname=postgres_parts.DATABASE, connect_timeout=_ASK_SECONDS,
-            ) as connection, connection.cursor() as cursor:  # fmt: skip
+            connection = psycopg2.connect(layout.database, connect_timeout=_ASK_SECONDS)
+            with connection, connection.cursor() as cursor:
                 cursor.execute("SELECT 1")
                 return cursor.fetchone() == (1,)
         except psycopg2.OperationalError:

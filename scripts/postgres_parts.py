@@ -68,6 +68,22 @@ def run_as() -> dict[str, Any]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
+def url(host: str, port: int, password: str) -> str:
+    """Where the database is, for a client."""
+    return f"postgresql://{USER}:{password}@{host}:{port}/{DATABASE}"
+
+
+def airflow_url(database: str) -> str:
+    """The same for Airflow, which names the driver."""
+    return database.replace("postgresql://", "postgresql+psycopg2://", 1)
+
+
+def server_command(programs: Path, folder: Path, host: str, port: int) -> list[str]:
+    """Start line of a server for tests and demos: what a power cut loses is made anew."""
+    options = ["-D", str(folder / "data"), "-h", host, "-p", str(port), "-k", str(folder)]
+    return [str(programs / "postgres"), *options, "-c", "fsync=off", "-c", "shared_buffers=64MB"]
+
+
 def make_database(programs: Path, folder: Path, password: str) -> None:
     """A database folder whose user :data:`USER` has this password; nothing to do if it is there.
 

@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tenacity
 from playwright.sync_api import Page, expect, sync_playwright
 
+from scripts import postgres_parts
 from scripts.browser import ensure
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +86,37 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def database() -> Iterator[str]:
+    """A PostgreSQL. Airflow's SQLite gives up with "database is locked" where scheduler and command line write at once."""
+    with tempfile.TemporaryDirectory(prefix="lakeindex-postgres-") as name:
+        folder, port, password = Path(name), free_port(), secrets.token_hex(16)
+        folder.chmod(0o755)  # the server does not run as root
+        programs = postgres_parts.fetch()
+        postgres_parts.make_database(programs, folder, password)
+        command = postgres_parts.server_command(programs, folder, "127.0.0.1", port)
+        server = subprocess.Popen(command, cwd="/", stderr=subprocess.DEVNULL, **postgres_parts.run_as())
+        try:
+            url = postgres_parts.url("127.0.0.1", port, password)
+            answer_of(url)
+            yield url
+        finally:
+            server.send_signal(signal.SIGINT)  # SIGTERM would wait for every client
+            server.wait(timeout=60)
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(psycopg2.OperationalError),
+    stop=tenacity.stop_after_delay(60),
+    wait=tenacity.wait_fixed(0.2),
+    reraise=True,
+)
+def answer_of(url: str) -> None:
+    """Until the server takes a connection."""
+    psycopg2.connect(url, connect_timeout=5).close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Site]:
     """Airflow, from its migration to its end; sign-in is by password."""
     # a picture shows paths: short ones
     folder = Path(tempfile.mkdtemp(prefix="lake-")) if PICTURES else tmp_path_factory.mktemp("site")
@@ -107,8 +140,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(folder / "passwords.json"),
-        # SQLite has one writer: who finds it busy waits, rather than to give up after five seconds
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow/airflow.db?timeout=60",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres_parts.airflow_url(database),
         "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "LAKEINDEX_TABLES": str(folder / "conf"),
     }
