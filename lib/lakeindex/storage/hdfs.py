@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _READ_TRIES: Final = 3
 """A file that is replaced while it is read may lose its blocks: it is then opened anew."""
 
+_ATTEMPTS: Final = "4"
+"""How often a call is tried where no NameNode answers: some ten seconds, well inside the lock's lease. Hadoop's 15 are minutes."""
+
 _READS: Final = frozenset({"head", "list", "read"})
 
 Found = TypeVar("Found")
@@ -172,7 +175,7 @@ class HdfsStorage:
 
     def _read(self, path: str, read: Callable[[], Found]) -> Found:
         again = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: type(error) is StorageError),
+            retry=tenacity.retry_if_exception(lambda error: isinstance(error.__cause__, RuntimeError)),
             stop=tenacity.stop_after_attempt(_READ_TRIES),
             reraise=True,
         )
@@ -183,33 +186,31 @@ class HdfsStorage:
 
     def _put(self, path: str, data: bytes | Pieces, *, overwrite: bool) -> None:
         full = self._full(path)
-        folder = full.rpartition("/")[0]
-        temporary = join(folder, f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+        temporary = join(full.rpartition("/")[0], f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
         try:
-            with _translated("write", path):
-                file = self._client.create(temporary, WriteOptions(permission=0o644))
-                with file:
-                    for piece in (data,) if isinstance(data, bytes) else data:
-                        file.write(
-                            bytes(piece)
-                        )  # it takes a view item by item: ten times slower, signed ones not at all
-            try:
-                with _translated("write" if overwrite else "create", path, writing=True):
-                    self._client.rename(temporary, full, overwrite=overwrite)
-            except (
-                ObjectNotFoundError
-            ) as error:  # the temporary file is: an earlier try of this rename may have moved it
-                raise UnknownOutcomeError(f"cannot tell whether {path} was written", culprit=path) from error
-        except (StorageError, ObjectExistsError):
+            with _translated("write", path), self._client.create(temporary, WriteOptions(permission=0o644)) as file:
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    # a view would be taken item by item: ten times slower, and one of signed items not at all
+                    file.write(bytes(piece))
+            self._rename(temporary, path, overwrite=overwrite)
+        except StorageError:
             with suppress(RuntimeError, OSError):
                 self._client.delete(temporary)
             raise
+
+    def _rename(self, temporary: str, path: str, *, overwrite: bool) -> None:
+        try:
+            with _translated("write" if overwrite else "create", path, writing=True):
+                self._client.rename(temporary, self._full(path), overwrite=overwrite)
+        except ObjectNotFoundError as error:
+            # the temporary file is not there: an earlier try of this rename may have moved it
+            raise UnknownOutcomeError(f"cannot tell whether {path} was written", culprit=path) from error
 
 
 @lru_cache(maxsize=16)
 def _client(authority: str, _process: int) -> Client:
     """One client a cluster and process: a forked process must not speak on its parent's connections."""
-    return Client(f"hdfs://{authority}" if authority else None)
+    return Client(f"hdfs://{authority}" if authority else None, {"dfs.client.failover.max.attempts": _ATTEMPTS})
 
 
 def _is_temporary(path: str) -> bool:
