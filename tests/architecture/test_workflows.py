@@ -15,7 +15,7 @@ CALLS = {
     "ci": "bash .ci/run",
     "compose": "sh docker/smoke.sh",
     "docs": "make docs",
-    "versions": "make versions test-dag",
+    "versions": "make versions test-dag interop",
 }
 
 
