@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, task
 
 from lakeindex.airflow.assets import table_asset
-from lakeindex.airflow.tables import load_table
+from lakeindex.airflow.tables import load_table, project_root, tables_folder
 
-ROOT = Path(os.environ.get("LAKEINDEX_HOME") or Path(__file__).resolve().parents[1])
-FOLDER = Path(os.environ.get("LAKEINDEX_TABLES") or ROOT / "conf" / "tables")
-TABLE = load_table(min(FOLDER.glob("*.yaml")), ROOT, os.environ)  # the first one; name yours
+ROOT = project_root(__file__)
+TABLE = load_table(min(tables_folder(ROOT).glob("*.yaml")), ROOT, os.environ)  # the first one; name yours
 
 with DAG(
     "example_consumer",

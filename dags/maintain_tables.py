@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from lakeindex.airflow.maintenance import maintenance_dag
+from lakeindex.airflow.tables import project_root, tables_folder
 
-ROOT = Path(os.environ.get("LAKEINDEX_HOME") or Path(__file__).resolve().parents[1])
+ROOT = project_root(__file__)
 
-maintain_tables = maintenance_dag(
-    Path(os.environ.get("LAKEINDEX_TABLES") or ROOT / "conf" / "tables"),
-    ROOT,
-    schedule=os.environ.get("LAKEINDEX_MAINTENANCE") or None,
-)
+maintain_tables = maintenance_dag(tables_folder(ROOT), ROOT, schedule=os.environ.get("LAKEINDEX_MAINTENANCE") or None)

@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from lakeindex.airflow.tables import read_tables
+from lakeindex.airflow.tables import project_root, read_tables, tables_folder
 from lakeindex.errors import UsageError
 
-ROOT = Path(os.environ.get("LAKEINDEX_HOME") or Path(__file__).resolve().parents[1])
-FOLDER = Path(os.environ.get("LAKEINDEX_TABLES") or ROOT / "conf" / "tables")
+ROOT = project_root(__file__)
+FOLDER = tables_folder(ROOT)
 
 _, WRONG = read_tables(FOLDER, ROOT)
 if WRONG:

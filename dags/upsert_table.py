@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from lakeindex.airflow.dag import manual_dag, table_dag
-from lakeindex.airflow.tables import read_tables
+from lakeindex.airflow.tables import project_root, read_tables, tables_folder
 
-ROOT = Path(os.environ.get("LAKEINDEX_HOME") or Path(__file__).resolve().parents[1])
-TABLES, WRONG = read_tables(Path(os.environ.get("LAKEINDEX_TABLES") or ROOT / "conf" / "tables"), ROOT)
+ROOT = project_root(__file__)
+TABLES, WRONG = read_tables(tables_folder(ROOT), ROOT)
 
 if TABLES:  # dags/table_files.py tells of the others
     upsert_table = manual_dag(TABLES, ROOT)

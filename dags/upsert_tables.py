@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from lakeindex.airflow.many import tables_dag
+from lakeindex.airflow.tables import project_root, tables_folder
 
-ROOT = Path(os.environ.get("LAKEINDEX_HOME") or Path(__file__).resolve().parents[1])
+ROOT = project_root(__file__)
 
-upsert_tables = tables_dag(
-    Path(os.environ.get("LAKEINDEX_TABLES") or ROOT / "conf" / "tables"), ROOT, pool="default_pool", at_once=2
-)
+upsert_tables = tables_dag(tables_folder(ROOT), ROOT, pool="default_pool", at_once=2)

@@ -19,7 +19,7 @@ RUN apt-get update \
 
 WORKDIR /opt/hbase
 COPY --from=parts /opt/hbase /opt/hbase
-COPY scripts/hbase_server.py scripts/
+COPY scripts/hbase_server.py scripts/ports.py scripts/
 
 RUN useradd --create-home hbase && mkdir /data && chown hbase /data
 USER hbase

@@ -24,7 +24,8 @@ import tenacity
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from scripts.s3_server import free_port, run_beside  # noqa: E402 - found through the line above
+from scripts.ports import free_port  # noqa: E402 - found through the line above
+from scripts.s3_server import run_beside  # noqa: E402 - as above
 
 HOME: Final = ROOT / ".azurite"
 RELEASE: Final = "azurite@3.35.0"

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import boto3
-import psycopg2
 import requests
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -148,13 +147,7 @@ def _postgres(layout: Layout) -> Service:
         return postgres_parts.server_command(programs, home, HOST, layout.port("postgres"))
 
     def is_healthy() -> bool:
-        try:
-            connection = psycopg2.connect(layout.database, connect_timeout=_ASK_SECONDS)
-            with connection, connection.cursor() as cursor:
-                cursor.execute("SELECT 1")
-                return cursor.fetchone() == (1,)
-        except psycopg2.OperationalError:
-            return False
+        return postgres_parts.answers(layout.database, _ASK_SECONDS)
 
     # the fast shutdown: the smart one, SIGTERM, would wait for every client
     return Service("postgres", command, is_healthy, signal.SIGINT, {"cwd": "/", **postgres_parts.run_as()})

@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts import maven_jars  # noqa: E402 - found through the line above, whoever imports this
-from scripts.maven_jars import PartsError  # noqa: E402
+from scripts.maven_jars import PartsError  # noqa: E402 - as above
 
 RECIPE: Final = maven_jars.Recipe(
     "HBase", ROOT / "scripts" / "hbase", Path(os.environ.get("LAKEINDEX_HBASE_HOME", ROOT / ".hbase"))

@@ -34,6 +34,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts import hbase_parts
+from scripts.ports import free_port
 
 MASTER: Final = "org.apache.hadoop.hbase.master.HMaster"
 THRIFT: Final = "org.apache.hadoop.hbase.thrift.ThriftServer"
@@ -197,13 +198,6 @@ class HBaseServer:
             if time.monotonic() > deadline:
                 raise ServerError(f"no answer in {START_SECONDS} s; see {self.folder / 'logs'}")
             time.sleep(0.25)
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(host: str, port: int, timeout: float = 10.0) -> bool:

@@ -22,7 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts import maven_jars  # noqa: E402 - found through the line above
-from scripts.s3_server import free_port, run_beside  # noqa: E402
+from scripts.ports import free_port  # noqa: E402 - as above
+from scripts.s3_server import run_beside  # noqa: E402 - as above
 
 RECIPE: Final = maven_jars.Recipe("HDFS", ROOT / "scripts" / "hdfs", ROOT / ".hdfs")
 MAIN: Final = "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"
@@ -49,7 +50,7 @@ def server_command(port: int, data: str) -> list[str]:
 
 @tenacity.retry(stop=tenacity.stop_after_delay(_START_SECONDS), wait=tenacity.wait_fixed(0.5), reraise=True)
 def wait_for(uri: str) -> None:
-    """Until a file was written and read."""
+    """Until a file can be written."""
     client = Client(uri)
     with client.create("/ready", WriteOptions(overwrite=True)) as file:  # an earlier try may have left it
         file.write(b"ready")

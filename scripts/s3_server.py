@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from scripts.ports import free_port  # noqa: E402 - found through the line above, whoever imports this
+
 GATEWAY: Final = "github.com/versity/versitygw/cmd/versitygw@latest"
 KEY, SECRET, BUCKET = "lakeindex", "lakeindex-secret", "lakeindex"
 _START_SECONDS: Final = 60
@@ -37,13 +40,6 @@ def gateway() -> Path | None:
         return None
     built = subprocess.run([go, "install", GATEWAY], env={**os.environ, "GOBIN": str(binary.parent)}, check=False)
     return binary if built.returncode == 0 else None
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def server_command(port: int, data: Path) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -28,6 +27,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from scripts import postgres_parts
 from scripts.browser import ensure
+from scripts.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "ann", "only-for-this-test"
@@ -78,13 +78,6 @@ class Site:
         return answer.json()
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def database() -> Iterator[str]:
     """A PostgreSQL. Airflow's SQLite gives up with "database is locked" where scheduler and command line write at once."""
@@ -97,22 +90,15 @@ def database() -> Iterator[str]:
         server = subprocess.Popen(command, cwd="/", stderr=subprocess.DEVNULL, **postgres_parts.run_as())
         try:
             url = postgres_parts.url("127.0.0.1", port, password)
-            answer_of(url)
+            tenacity.Retrying(
+                retry=tenacity.retry_if_result(operator.not_),
+                stop=tenacity.stop_after_delay(60),
+                wait=tenacity.wait_fixed(0.2),
+            )(postgres_parts.answers, url)
             yield url
         finally:
             server.send_signal(signal.SIGINT)  # SIGTERM would wait for every client
             server.wait(timeout=60)
-
-
-@tenacity.retry(
-    retry=tenacity.retry_if_exception_type(psycopg2.OperationalError),
-    stop=tenacity.stop_after_delay(60),
-    wait=tenacity.wait_fixed(0.2),
-    reraise=True,
-)
-def answer_of(url: str) -> None:
-    """Until the server takes a connection."""
-    psycopg2.connect(url, connect_timeout=5).close()
 
 
 @pytest.fixture(scope="session")

@@ -22,20 +22,23 @@ VERSIONS = tuple(interop_env.BUNDLES)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if os.environ.get("LAKEINDEX_INTEROP") != "narrow":
         return
-    cases: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))  # test, case, releases
+    cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))  # test, case, release
     for item in items:
-        name, _, rest = item.nodeid.partition("[")
-        if any(version in rest for version in VERSIONS):
-            cases[name]["-".join(part for part in rest.split("-") if part.rstrip("]") not in VERSIONS)].append(item)
-    left_out = [
+        callspec = getattr(item, "callspec", None)
+        for release in callspec.params.values() if callspec else ():
+            if release not in VERSIONS:
+                continue
+            case = "-".join(part for part in callspec.id.split("-") if part != release)
+            cases[item.nodeid.partition("[")[0]][case][release] = item
+    left_out = {
         item
         for number, of_test in enumerate(cases.values())
         for turn, of_case in enumerate(of_test.values(), start=number)
         if len(of_test) > 1
-        for item in of_case
-        if VERSIONS[turn % len(VERSIONS)] not in item.nodeid
-    ]
-    config.hook.pytest_deselected(items=left_out)
+        for release, item in of_case.items()
+        if release != VERSIONS[turn % len(VERSIONS)]
+    }
+    config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
 

@@ -182,6 +182,16 @@ _TABLE_KEYS: Final = frozenset(
 )  # fmt: skip
 
 
+def project_root(dag_file: str) -> Path:
+    """The folder that relative paths of tables' files are relative to: ``LAKEINDEX_HOME``, else the one above the DAG file's."""
+    return Path(os.environ.get("LAKEINDEX_HOME") or Path(dag_file).resolve().parents[1])
+
+
+def tables_folder(root: Path) -> Path:
+    """Where the tables' files are: ``LAKEINDEX_TABLES``, else ``conf/tables`` below the project's folder."""
+    return Path(os.environ.get("LAKEINDEX_TABLES") or root / "conf" / "tables")
+
+
 def read_tables(
     folder: Path, root: Path, environ: Mapping[str, str] | None = None
 ) -> tuple[dict[str, TableConf], list[UsageError]]:

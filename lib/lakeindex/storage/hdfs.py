@@ -23,7 +23,7 @@ import tenacity
 from hdfs_native import Client, WriteOptions
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
-from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line, join
+from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class HdfsStorage:
     def read(self, path: str) -> bytes:
         """The whole object."""
         full = self._full(path)
-        return self._read(path, lambda: self._client.read(full).read())
+        return _tried_again(path, lambda: self._client.read(full).read())
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """At most ``length`` bytes from ``start``."""
@@ -105,7 +105,7 @@ class HdfsStorage:
             there = max(min(length, len(file) - start), 0)
             return file.read_range(start, there) if there else b""
 
-        return self._read(path, read)
+        return _tried_again(path, read)
 
     def create(self, path: str, data: bytes) -> None:
         """Write the object if it is absent; a rename without overwrite decides the race."""
@@ -135,7 +135,7 @@ class HdfsStorage:
             raise StorageError("the root of a store is never removed", culprit=prefix)
         below = [self._relative(one.path) for one in self._statuses(top, deep=True) if one.isdir]
         for folder in [*sorted(below, key=len, reverse=True), top]:
-            with suppress(StorageError, ObjectNotFoundError), _translated("remove", folder):
+            with suppress(StorageError), _translated("remove", folder):
                 self._client.delete(self._full(folder))  # not recursive: refused where somebody just wrote
 
     def remove_temporary(self, prefix: str, older_than_seconds: float) -> int:
@@ -173,20 +173,9 @@ class HdfsStorage:
         except ObjectNotFoundError:
             return
 
-    def _read(self, path: str, read: Callable[[], Found]) -> Found:
-        again = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda error: isinstance(error.__cause__, RuntimeError)),
-            stop=tenacity.stop_after_attempt(_READ_TRIES),
-            reraise=True,
-        )
-        for attempt in again:
-            with attempt, _translated("read", path):
-                return read()
-        raise AssertionError("tenacity returns or raises")
-
     def _put(self, path: str, data: bytes | Pieces, *, overwrite: bool) -> None:
         full = self._full(path)
-        temporary = join(full.rpartition("/")[0], f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
+        temporary = f"{full.rpartition('/')[0]}/{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
         try:
             with _translated("write", path), self._client.create(temporary, WriteOptions(permission=0o644)) as file:
                 for piece in (data,) if isinstance(data, bytes) else data:
@@ -211,6 +200,16 @@ class HdfsStorage:
 def _client(authority: str, _process: int) -> Client:
     """One client a cluster and process: a forked process must not speak on its parent's connections."""
     return Client(f"hdfs://{authority}" if authority else None, {"dfs.client.failover.max.attempts": _ATTEMPTS})
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception(lambda error: isinstance(error.__cause__, RuntimeError)),
+    stop=tenacity.stop_after_attempt(_READ_TRIES),
+    reraise=True,
+)
+def _tried_again(path: str, read: Callable[[], Found]) -> Found:
+    with _translated("read", path):
+        return read()
 
 
 def _is_temporary(path: str) -> bool:

@@ -13,6 +13,12 @@ from lakeindex.storage.memory import MemoryStorage
 
 _FAKE_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 _BUCKET = "lakeindex-contract"
+_SERVERS = {
+    "s3": ("LAKEINDEX_S3_BUCKET", "s3://"),
+    "azure": ("LAKEINDEX_AZURE_CONTAINER", "az://"),
+    "hdfs": ("LAKEINDEX_HDFS", ""),
+}
+"""Where the server of a script is, and what stands before it in a URL."""
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +48,7 @@ def moto_env(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
         "memory",
         "local",
         "moto",
-        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "azure", "hdfs")),
+        *(pytest.param(name, marks=getattr(pytest.mark, name)) for name in _SERVERS),
     ]
 )
 def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
@@ -53,16 +59,8 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         return open_storage(str(tmp_path / "store"))
     if request.param == "moto":
         return open_storage(request.getfixturevalue("moto_env"))
-    if request.param == "azure":
-        if "LAKEINDEX_AZURE_CONTAINER" not in os.environ:
-            pytest.skip("LAKEINDEX_AZURE_CONTAINER is not set")
-        return open_storage(f"az://{os.environ['LAKEINDEX_AZURE_CONTAINER']}/{uuid.uuid4().hex}")
-    if request.param == "hdfs":
-        if "LAKEINDEX_HDFS" not in os.environ:
-            pytest.skip("LAKEINDEX_HDFS is not set")
-        return open_storage(f"{os.environ['LAKEINDEX_HDFS']}/{uuid.uuid4().hex}")
-    endpoint = os.environ.get("LAKEINDEX_S3_ENDPOINT")
-    if not endpoint:
-        pytest.skip("LAKEINDEX_S3_ENDPOINT is not set")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    return open_storage(f"s3://{os.environ.get('LAKEINDEX_S3_BUCKET', 'lakeindex')}/{uuid.uuid4().hex}")
+    variable, scheme = _SERVERS[request.param]
+    place = os.environ.get(variable) or pytest.skip(f"{variable} is not set")
+    if request.param == "s3":
+        monkeypatch.setenv("AWS_ENDPOINT_URL", os.environ["LAKEINDEX_S3_ENDPOINT"])
+    return open_storage(f"{scheme}{place}/{uuid.uuid4().hex}")

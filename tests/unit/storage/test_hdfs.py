@@ -57,6 +57,21 @@ def test_empty_folders_go_and_no_other(store: HdfsStorage) -> None:
 
 
 @pytest.mark.hdfs
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_store_may_be_the_whole_cluster(slash: str) -> None:
+    root = HdfsStorage(os.environ["LAKEINDEX_HDFS"] + slash)
+    name = uuid.uuid4().hex
+    root.write(name, b"1")
+    root.create(f"{name}-folder/a", b"2")
+    assert root.read(name) == b"1"
+    assert {name, f"{name}-folder/a"} <= {one.path for one in root.list()}
+    for path in (name, f"{name}-folder/a"):
+        root.delete(path)
+    remove_empty_folders(root, f"{name}-folder")
+    assert not [one for one in root.list_folder().folders if name in one]
+
+
+@pytest.mark.hdfs
 def test_a_loser_leaves_nothing_behind(store: HdfsStorage) -> None:
     store.create("lock", b"1")
     for _ in range(3):
