@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -148,10 +149,14 @@ def _repeats(name: str, column: pa.ChunkedArray) -> bool:
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
-    if not len(column):
-        return True
-    sample = column.take(pa.array(np.unique(np.linspace(0, len(column) - 1, _SAMPLE_ROWS).astype(np.int64))))
+    sample = column if len(column) <= _SAMPLE_ROWS else column.take(_spread(len(column)))
     return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2)
+
+
+@lru_cache(maxsize=64)
+def _spread(rows: int) -> pa.Array:
+    """Places of a sample, evenly spread over more rows than it has."""
+    return pa.array(np.linspace(0, rows - 1, _SAMPLE_ROWS).astype(np.int64))
 
 
 def key_footer(keys: Callable[[], pa.Array], config: WriteConfig, carried: CarriedFooter | None) -> dict[str, str]:
