@@ -1,5 +1,7 @@
 """The Spark runner on a real session: the same rows as the in-process runner, errors as they were raised."""
 
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,6 +54,20 @@ def test_upsert_of_a_spark_dataframe_and_of_a_spark_table(session: SparkSession,
     )
     assert counts_of(table.upsert("table:feed", runner=runner)) == oracle.apply(second)
     assert content_of(table) == oracle.content()
+
+
+def state_of_worker(_task: int) -> tuple[int, str]:
+    """What a task of Spark's finds: objects that the collector passes over, and how Spark speaks with it."""
+    return gc.get_freeze_count(), os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower()
+
+
+def test_workers_answer_at_once(session: SparkSession):
+    runner = SparkRunner(session)
+    runner.map(state_of_worker, range(8), "load")
+    found = runner.map(state_of_worker, range(8), "look")
+    assert all(frozen > 10_000 for frozen, _ in found)
+    if tuple(map(int, session.version.split(".")[:2])) >= (4, 1):
+        assert {sockets for _, sockets in found} == {"true"}
 
 
 def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tmp_path: Path):

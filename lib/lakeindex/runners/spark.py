@@ -8,6 +8,8 @@ ours come back as values, so that the driver raises them as they were.
 
 from __future__ import annotations
 
+import functools
+import gc
 import pickle
 import posixpath
 import uuid
@@ -101,6 +103,14 @@ def _do_task(payload: bytes) -> bytes:
         return pickle.dumps(function(task))
     except LakeIndexError as error:
         return pickle.dumps(error)
+    finally:
+        _keep_what_is_loaded()
+
+
+@functools.cache
+def _keep_what_is_loaded() -> None:
+    """Spark's worker collects garbage after every task: once a process, take out of that what the first task left, the modules above all."""
+    gc.freeze()
 
 
 def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
