@@ -10,7 +10,7 @@ import lakeindex
 from benchmarks.peers.base import hudi_totals, in_steps
 from benchmarks.workloads import Totals, Workload
 from lakeindex.config import parse_create_options
-from lakeindex.runners.spark_settings import WORKER_SOCKETS
+from lakeindex.runners.spark_settings import FAST_WORKERS
 from lakeindex.services.creating import create_like
 from lakeindex.storage.local import LocalStorage
 
@@ -87,7 +87,9 @@ class LakeIndexSpark(_LakeIndex):
 
         builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
         quiet = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-        self._session = quiet.config(map=dict(WORKER_SOCKETS)).getOrCreate()
+        # tasks give back metadata only: there is room for no more
+        lean = quiet.config("spark.driver.maxResultSize", "1m")
+        self._session = lean.config(map=dict(FAST_WORKERS)).getOrCreate()
         self._session.sparkContext.setLogLevel("ERROR")
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ import pytest
 import tenacity
 from playwright.sync_api import Page, expect, sync_playwright
 
+from lakeindex.api import open_table
 from scripts import postgres_parts
 from scripts.browser import ensure
 from scripts.ports import free_port
@@ -32,6 +33,8 @@ from scripts.ports import free_port
 ROOT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "ann", "only-for-this-test"
 START_SECONDS = 240
+#: Rows of the table before the first test.
+TRIPS = 9000
 #: A folder for pictures of what the tests see; none are taken without it.
 PICTURES = os.environ.get("LAKEINDEX_PICTURES")
 
@@ -133,6 +136,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Si
     like = site.batch("like", {"id": ["a"], "day": ["1"], "ts": [1]})
     site.run("lakeindex", "create", str(site.table), "--like", str(like),
              "--key", "id", "--partition", "day", "--ordering", "ts")  # fmt: skip
+    write_history(site)
     site.run("airflow", "db", "migrate")
     log, parts = folder / "airflow.log", []
     try:
@@ -148,6 +152,14 @@ def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Si
         stop(parts)
         if PICTURES:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_history(site: Site) -> None:
+    """Three earlier batches, each in files of its own: so a run has something to prune, and its report something to show."""
+    for first in range(0, TRIPS, 3000):
+        numbers = range(first, first + 3000)
+        rows = {"id": [f"trip-{n:05}" for n in numbers], "day": [str(n % 3) for n in numbers], "ts": [1] * 3000}
+        open_table(str(site.table)).upsert(pa.table(rows), options={"hoodie.parquet.small.file.limit": "0"})
 
 
 def wait_for(site: Site, parts: list[subprocess.Popen[bytes]], log: Path) -> None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
 from lakeindex.api import open_table
-from tests.browser.conftest import PASSWORD, USER, Site
+from tests.browser.conftest import PASSWORD, TRIPS, USER, Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(540)]
 
@@ -61,7 +62,8 @@ def test_a_wrong_password_is_refused_and_the_report_with_it(site: Site, page: Pa
 def test_a_batch_goes_from_the_form_to_the_table_and_the_report(
     site: Site, page: Page, picture: Callable[[str], None]
 ) -> None:
-    rows = {"id": [f"trip-{n}" for n in range(60)], "day": [str(n % 3) for n in range(60)], "ts": [1] * 60}
+    numbers = [*range(7, TRIPS - 1000, 500), *range(TRIPS - 1000, TRIPS + 250)]
+    rows = {"id": [f"trip-{n:05}" for n in numbers], "day": [str(n % 3) for n in numbers], "ts": [2] * len(numbers)}
     run = trigger(site, page, str(site.batch("first", rows)), picture)
     watch(site, page, run, "Success")
     picture("airflow-run")
@@ -69,7 +71,9 @@ def test_a_batch_goes_from_the_form_to_the_table_and_the_report(
     expect(report.get_by_role("heading", name="What happened to the rows")).to_be_visible()
     expect(report.locator("body")).to_contain_text("committed")
     picture("airflow-report")
-    assert open_table(str(site.table)).read().num_rows == 60
+    table = open_table(str(site.table))
+    assert table.read().num_rows == TRIPS + 250
+    assert table.read().filter(pc.field("ts") == 2).num_rows == len(numbers)
 
 
 def test_a_run_on_bad_rows_says_why_shows_them_and_links_to_the_log(
@@ -84,7 +88,7 @@ def test_a_run_on_bad_rows_says_why_shows_them_and_links_to_the_log(
     expect(body).to_contain_text("2 bad rows, 0 allowed")
     expect(report.get_by_role("heading", name="Rows that were set aside")).to_be_visible()
     picture("airflow-failed")
-    assert open_table(str(site.table)).read().num_rows == 60
+    assert open_table(str(site.table)).read().num_rows == TRIPS + 250
     report.get_by_role("link", name="stage_input").click()
     log = page.frame_locator("iframe")
     expect(log.get_by_role("heading", name="Rows that were set aside")).to_have_count(0)
@@ -93,7 +97,7 @@ def test_a_run_on_bad_rows_says_why_shows_them_and_links_to_the_log(
 
 def test_a_backfill_upserts_every_interval(site: Site, page: Page) -> None:
     for day in ("2026-01-05", "2026-01-06"):
-        site.batch(day, {"id": [f"late-{day}", "trip-1"], "day": ["5", "1"], "ts": [5, int(day[-2:])]})
+        site.batch(day, {"id": [f"late-{day}", "trip-00001"], "day": ["5", "1"], "ts": [5, int(day[-2:])]})
     site.run("airflow", "dags", "unpause", "upsert_trips")
     site.run("airflow", "backfill", "create", "--dag-id", "upsert_trips",
              "--from-date", "2026-01-05", "--to-date", "2026-01-06", "--max-active-runs", "1")  # fmt: skip
@@ -103,10 +107,10 @@ def test_a_backfill_upserts_every_interval(site: Site, page: Page) -> None:
         states = backfilled(site, page)
     assert states == ["success", "success"]
     found = {row["id"]: row["ts"] for row in open_table(str(site.table)).read().to_pylist()}
-    assert {key: found[key] for key in ("late-2026-01-05", "late-2026-01-06", "trip-1")} == {
+    assert {key: found[key] for key in ("late-2026-01-05", "late-2026-01-06", "trip-00001")} == {
         "late-2026-01-05": 5,
         "late-2026-01-06": 5,
-        "trip-1": 6,
+        "trip-00001": 6,
     }
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pyspark.sql import GroupedData, SparkSession
 
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.index.keyed import StateSettings
-from lakeindex.runners.spark import SparkRunner
+from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
 from lakeindex.runners.spark_session import spark_session
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 
@@ -56,18 +57,30 @@ def test_upsert_of_a_spark_dataframe_and_of_a_spark_table(session: SparkSession,
     assert content_of(table) == oracle.content()
 
 
-def state_of_worker(_task: int) -> tuple[int, str]:
-    """What a task of Spark's finds: objects that the collector passes over, and how Spark speaks with it."""
-    return gc.get_freeze_count(), os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower()
+def state_of_worker(_task: int) -> tuple[int, str, str]:
+    """What a task of Spark's finds: objects that the collector passes over, how Spark speaks with it, from what it was forked."""
+    daemon = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
+    return gc.get_freeze_count(), os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower(), " ".join(daemon)
 
 
 def test_workers_answer_at_once(session: SparkSession):
     runner = SparkRunner(session)
-    runner.map(state_of_worker, range(8), "load")
     found = runner.map(state_of_worker, range(8), "look")
-    assert all(frozen > 10_000 for frozen, _ in found)
+    assert all(frozen > 10_000 for frozen, _, _ in found)
+    assert all("lakeindex.runners.spark_daemon" in daemon for _, _, daemon in found)
     if tuple(map(int, session.version.split(".")[:2])) >= (4, 1):
-        assert {sockets for _, sockets in found} == {"true"}
+        assert {sockets for _, sockets, _ in found} == {"true"}
+
+
+def test_workers_of_any_session_are_spared_the_collection_of_modules():
+    """Where Spark's own daemon forked the worker, its first task sees to it."""
+    before = gc.get_freeze_count()
+    try:
+        assert pickle.loads(_do_task(pickle.dumps((abs, -1)))) == 1
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
+        _keep_what_is_loaded.cache_clear()
 
 
 def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tmp_path: Path):

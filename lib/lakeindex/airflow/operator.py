@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from lakeindex.airflow.plan import RunPlan
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
-from lakeindex.runners.spark_settings import WORKER_SOCKETS
+from lakeindex.runners.spark_settings import FAST_WORKERS
 
 PLAN_TASK: Final = "check_input"
 #: Key of the XCom by which the report tab finds a run: the plan, of whatever task of whatever DAG.
@@ -26,7 +26,7 @@ SPARK_CONF: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.log.level": "WARN",
     "spark.sql.shuffle.partitions": "2",
-    **WORKER_SOCKETS,
+    **FAST_WORKERS,
 }
 RETRIES: Final[Mapping[str, Any]] = {
     "retries": 2,

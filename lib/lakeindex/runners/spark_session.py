@@ -8,7 +8,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from lakeindex.runners.java import find_java_home
-from lakeindex.runners.spark_settings import WORKER_SOCKETS
+from lakeindex.runners.spark_settings import FAST_WORKERS
 
 DEFAULT_MASTER = "local[*]"
 
@@ -38,7 +38,7 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "WARN")
-            .config(map=dict(WORKER_SOCKETS))
+            .config(map=dict(FAST_WORKERS))
         )
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return builder.getOrCreate()

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-WORKER_SOCKETS: Final[Mapping[str, str]] = MappingProxyType(
+FAST_WORKERS: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "spark.python.daemon.module": "lakeindex.runners.spark_daemon",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - a socket's path has 108 bytes, YARN's folders take more
     }
 )
-"""Spark speaks with its Python workers over Unix sockets: over TCP each task waits 40 ms for an acknowledgement.
+"""Spark's Python workers begin with the library loaded, and speak over Unix sockets: over TCP each task waits 40 ms for an acknowledgement.
 
-From Spark 4.1; those before pass over it. The socket belongs to the user of the worker, and only who owns it can connect.
+The sockets are Spark 4.1's; those before pass over them. A socket belongs to the user of the worker, and only its owner can connect.
 """

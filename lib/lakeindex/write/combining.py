@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,8 +57,9 @@ def combine(rows: pa.Table, rule: Combining) -> Combined:
     Returns:
         The rows with ``_li_arrival``; as they came if keys hardly repeat, else in no certain order.
     """
-    sample = np.unique(np.linspace(0, max(rows.num_rows - 1, 0), _SAMPLE_ROWS).astype(np.int64))
-    keys = rows.column(STAGED_KEY).take(pa.array(sample[: rows.num_rows]))
+    keys = rows.column(STAGED_KEY)
+    if len(keys) > _SAMPLE_ROWS:
+        keys = keys.take(pa.array(np.linspace(0, len(keys) - 1, _SAMPLE_ROWS).astype(np.int64)))
     if pc.count_distinct(keys).as_py() >= len(keys) * _MOSTLY_DISTINCT:
         return Combined(rows, 0)
     winners = _winners(rows, rule)
@@ -74,11 +76,23 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
     Returns:
         The rows without ``_li_arrival``, each column in one piece; order: lookup key, ascending.
     """
-    winners = _winners(rows, rule)
-    names = [name for name in rows.column_names if name != ARRIVAL]
-    columns = [one_array(rows.column(name).take(winners)) for name in names]
-    schema = pa.schema([rows.schema.field(name) for name in names])
-    return Combined(pa.table(columns, schema=schema), rows.num_rows - len(winners))
+    before = rows.num_rows
+    if not _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) or not _is_sorted(rows, rule.lookup):
+        rows = rows.take(_winners(rows, rule))
+    rows = rows.drop_columns([ARRIVAL])
+    columns = [one_array(column) for column in rows.columns]
+    return Combined(pa.table(columns, schema=rows.schema), before - rows.num_rows)
+
+
+def _is_sorted(rows: pa.Table, names: Sequence[str]) -> bool:
+    """Whether each row's values are greater than those of the row before, the first column first."""
+    count = max(rows.num_rows - 1, 0)
+    is_greater, is_same = np.zeros(count, np.bool_), np.ones(count, np.bool_)
+    for name in names:
+        left, right = rows.column(name).slice(0, count), rows.column(name).slice(1)
+        is_greater |= is_same & pc.less(left, right).to_numpy()
+        is_same &= pc.equal(left, right).to_numpy()
+    return bool(is_greater.all())
 
 
 def _winners(rows: pa.Table, rule: Combining) -> pa.Array:

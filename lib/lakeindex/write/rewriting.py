@@ -177,13 +177,13 @@ class _Work:
         fresh: dict[int, dict[str, tuple[ParquetParts, int]]] = {}
         for some in groups_within(patched, lambda n: plan[n].rows, _ROWS_AT_ONCE):
             fresh |= self._patched([(n, plan[n].sources[0], int(first_rows[n])) for n in some])
-        names = self._file_names([p.rows for p in plan if not p.is_recoded])
+        names = self._file_names([p.rows for n, p in enumerate(plan) if not p.is_recoded and n not in fresh])
         result: list[GroupOf] = []
         for number, planned in enumerate(plan):
             if planned.is_recoded:
                 result += self._recoded(planned, int(first_rows[number]))
             else:
-                columns = {FILE_NAME: (names[planned.rows], 0), **fresh.get(number, {})}
+                columns = fresh.get(number) or {FILE_NAME: (names[planned.rows], 0)}
                 result.append(self._mixed(planned.sources[0], columns, shell))
         return result
 
@@ -210,7 +210,7 @@ class _Work:
         return result
 
     def _patched(self, groups: Sequence[tuple[int, int, int]]) -> dict[int, dict[str, tuple[ParquetParts, int]]]:
-        """Columns that change in row groups of which rows are updated.
+        """Columns that change in row groups of which rows are updated, the file's name among them.
 
         Args:
             groups: number in the plan, row group of the old file, first row in the new one.
@@ -238,7 +238,7 @@ class _Work:
         stored = self._old.decode(
             sources, wanted, [n for n in wanted if n in texts and self._old.has_dictionary(sources[0], n)]
         )
-        columns = {}
+        columns = {FILE_NAME: constant_column(new.file_name, int(ends[-1]))}
         for name in wanted:
             column = one_array(stored.column(name))
             values = stamps[name] if name in stamps else one_array(updates.column(name))
@@ -250,7 +250,7 @@ class _Work:
         table = pa.table(columns)
         slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
         fresh = pa.schema([file_schema.field(n) for n in columns])
-        dictionaries = [n for n in columns if self._old.has_dictionary(sources[0], n)]
+        dictionaries = [n for n in columns if n == FILE_NAME or self._old.has_dictionary(sources[0], n)]
         parts = encoded_parts(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
         return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
 
