@@ -1,9 +1,9 @@
-"""Arrow columns in one piece, and string arrays as the two plain buffers that the compiled kernels read."""
+"""Arrow columns in one piece, samples of rows, and string arrays as the two plain buffers that the compiled kernels read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _NO_OFFSETS: Final = np.zeros(1, dtype=np.int64)
 
 StringArray: TypeAlias = pa.Array | pa.ChunkedArray
+_Rows = TypeVar("_Rows", pa.Table, pa.ChunkedArray)
 
 
 def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -25,6 +26,13 @@ def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def sample_of(rows: _Rows, most: int) -> _Rows:
+    """At most so many rows of a table or values of a column, evenly spread."""
+    if len(rows) <= most:
+        return rows
+    return rows.take(pa.array(np.linspace(0, len(rows) - 1, most).astype(np.int64)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

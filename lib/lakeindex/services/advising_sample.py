@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.bloom import expected_fpp
 from lakeindex.config import InputFormat
-from lakeindex.hashing.arrow import one_array, string_buffers
+from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.index.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
@@ -91,7 +91,7 @@ def sample_batch(
         SchemaMismatchError: key columns are missing or do not convert.
     """
     if isinstance(batch, pa.Table):
-        rows, pieces = batch.num_rows, [_strided(batch, SAMPLED_ROWS)]
+        rows, pieces = batch.num_rows, [sample_of(batch, SAMPLED_ROWS)]
     else:
         rows, pieces = _from_files(find_inputs(tuple(batch), wanted), schema, wanted)
     generator = KeyGenerator(spec)
@@ -117,13 +117,6 @@ def sample_batch(
     return BatchSample(max(rows, sample.num_rows), sample.num_rows, keys)
 
 
-def _strided(rows: pa.Table, most: int) -> pa.Table:
-    """At most so many rows, evenly spread."""
-    if rows.num_rows <= most:
-        return rows
-    return rows.take(pa.array(np.linspace(0, rows.num_rows - 1, most).astype(np.int64)))
-
-
 def _from_files(files: Sequence[InputFile], schema: pa.Schema, wanted: InputFormat) -> tuple[int, list[pa.Table]]:
     """Rows of all files, and pieces of some: row groups of Parquet files, else whole files."""
     chosen = _spread(files, _PIECES)
@@ -137,7 +130,7 @@ def _from_files(files: Sequence[InputFile], schema: pa.Schema, wanted: InputForm
     whole = [read_split(Split(file), schema, wanted) for file in chosen[:1]]
     size = sum(file.size_bytes for file in chosen[:1])
     total = round(sum(one.num_rows for one in whole) * sum(f.size_bytes for f in files) / size) if size else 0
-    return total, [_strided(one, SAMPLED_ROWS) for one in whole]
+    return total, [sample_of(one, SAMPLED_ROWS) for one in whole]
 
 
 def _parquet(file: InputFile) -> pq.ParquetFile:
@@ -147,7 +140,7 @@ def _parquet(file: InputFile) -> pq.ParquetFile:
 def _piece(file: InputFile, rows: int) -> pa.Table:
     source = _parquet(file)
     groups = _spread(range(source.num_row_groups), 2)
-    return _strided(source.read_row_groups(list(groups)), rows)
+    return sample_of(source.read_row_groups(list(groups)), rows)
 
 
 def _spread(items: Sequence[_T], most: int) -> list[_T]:

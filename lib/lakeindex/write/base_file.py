@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
 from lakeindex.config import Codec, WriteConfig
-from lakeindex.hashing.arrow import plain_strings
+from lakeindex.hashing.arrow import plain_strings, sample_of
 from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
 
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
@@ -149,14 +148,8 @@ def _repeats(name: str, column: pa.ChunkedArray) -> bool:
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
-    sample = column if len(column) <= _SAMPLE_ROWS else column.take(_spread(len(column)))
+    sample = sample_of(column, _SAMPLE_ROWS)
     return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2)
-
-
-@lru_cache(maxsize=64)
-def _spread(rows: int) -> pa.Array:
-    """Places of a sample, evenly spread over more rows than it has."""
-    return pa.array(np.linspace(0, rows - 1, _SAMPLE_ROWS).astype(np.int64))
 
 
 def key_footer(keys: Callable[[], pa.Array], config: WriteConfig, carried: CarriedFooter | None) -> dict[str, str]:

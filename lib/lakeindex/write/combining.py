@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.hashing.arrow import one_array
+from lakeindex.hashing.arrow import one_array, sample_of
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 
 ARRIVAL = "_li_arrival"
@@ -57,9 +57,7 @@ def combine(rows: pa.Table, rule: Combining) -> Combined:
     Returns:
         The rows with ``_li_arrival``; as they came if keys hardly repeat, else in no certain order.
     """
-    keys = rows.column(STAGED_KEY)
-    if len(keys) > _SAMPLE_ROWS:
-        keys = keys.take(pa.array(np.linspace(0, len(keys) - 1, _SAMPLE_ROWS).astype(np.int64)))
+    keys = sample_of(rows.column(STAGED_KEY), _SAMPLE_ROWS)
     if pc.count_distinct(keys).as_py() >= len(keys) * _MOSTLY_DISTINCT:
         return Combined(rows, 0)
     winners = _winners(rows, rule)
@@ -76,12 +74,12 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
     Returns:
         The rows without ``_li_arrival``, each column in one piece; order: lookup key, ascending.
     """
-    before = rows.num_rows
+    kept = rows.drop_columns([ARRIVAL])
+    # most unsorted batches are found out by their first rows
     if not _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) or not _is_sorted(rows, rule.lookup):
-        rows = rows.take(_winners(rows, rule))
-    rows = rows.drop_columns([ARRIVAL])
-    columns = [one_array(column) for column in rows.columns]
-    return Combined(pa.table(columns, schema=rows.schema), before - rows.num_rows)
+        kept = kept.take(_winners(rows, rule))
+    columns = [one_array(column) for column in kept.columns]
+    return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows)
 
 
 def _is_sorted(rows: pa.Table, names: Sequence[str]) -> bool:

@@ -14,11 +14,11 @@ from lakeindex.storage.memory import MemoryStorage
 _FAKE_CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 _BUCKET = "lakeindex-contract"
 _SERVERS = {
-    "s3": ("LAKEINDEX_S3_BUCKET", "s3://"),
-    "azure": ("LAKEINDEX_AZURE_CONTAINER", "az://"),
-    "hdfs": ("LAKEINDEX_HDFS", ""),
+    "s3": ("LAKEINDEX_S3_ENDPOINT", "s3://{LAKEINDEX_S3_BUCKET}"),
+    "azure": ("LAKEINDEX_AZURE_CONTAINER", "az://{LAKEINDEX_AZURE_CONTAINER}"),
+    "hdfs": ("LAKEINDEX_HDFS", "{LAKEINDEX_HDFS}"),
 }
-"""Where the server of a script is, and what stands before it in a URL."""
+"""The variable without which there is no server of that kind, and where a store is on it."""
 
 
 @pytest.fixture(scope="session")
@@ -59,8 +59,9 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         return open_storage(str(tmp_path / "store"))
     if request.param == "moto":
         return open_storage(request.getfixturevalue("moto_env"))
-    variable, scheme = _SERVERS[request.param]
-    place = os.environ.get(variable) or pytest.skip(f"{variable} is not set")
+    variable, root = _SERVERS[request.param]
+    if not os.environ.get(variable):
+        pytest.skip(f"{variable} is not set")
     if request.param == "s3":
         monkeypatch.setenv("AWS_ENDPOINT_URL", os.environ["LAKEINDEX_S3_ENDPOINT"])
-    return open_storage(f"{scheme}{place}/{uuid.uuid4().hex}")
+    return open_storage(f"{root.format_map({'LAKEINDEX_S3_BUCKET': 'lakeindex', **os.environ})}/{uuid.uuid4().hex}")
