@@ -11,11 +11,10 @@ Source of the format: parquet.thrift (parquet-format 2.12), as far as :mod:`lake
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InvariantError
@@ -25,11 +24,20 @@ _MAGIC: Final = b"PAR1"
 _END_BYTES: Final = 8
 _LIST_OF_STRUCTS: Final = 12
 _MOST_IN_HEAD: Final = 15
+_PIECE_BYTES: Final = 8 * 1024 * 1024
+
+
+class Content(Protocol):
+    """A file's bytes, in memory or read where they are sliced."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, span: slice, /) -> bytes | memoryview: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParquetParts:
-    """A Parquet file in memory whose column chunks can be copied.
+    """A Parquet file whose column chunks can be copied.
 
     Attributes:
         data: the whole file.
@@ -39,7 +47,7 @@ class ParquetParts:
         columns: path of each leaf column.
     """
 
-    data: memoryview
+    data: Content
     footer: bytes
     text: FooterText
     rows: tuple[int, ...]
@@ -51,31 +59,29 @@ class ParquetParts:
         return self.footer[slice(*self.text.schema)]
 
 
-def parts_of(data: bytes | pa.Buffer, metadata: pq.FileMetaData | None = None) -> ParquetParts | None:
+def parts_of(data: Content, metadata: pq.FileMetaData) -> ParquetParts | None:
     """The parts of a Parquet file.
 
     Args:
         data: the whole file.
-        metadata: its parsed footer, if it is at hand.
+        metadata: its parsed footer.
 
     Returns:
         None if chunks of the file cannot be copied: one lies outside of the file, or has more than pages.
     """
-    view = memoryview(data)
-    (length,) = struct.unpack("<I", view[-_END_BYTES:-4])
-    footer = bytes(view[-_END_BYTES - length : -_END_BYTES])
-    parsed = metadata or pq.read_metadata(pa.BufferReader(data))
-    groups = parsed.num_row_groups
-    text = footer_text(footer, parsed.num_columns, groups)
+    (length,) = struct.unpack("<I", data[-_END_BYTES:-4])
+    end = len(data) - _END_BYTES - length
+    footer = bytes(data[end:-_END_BYTES])
+    groups = metadata.num_row_groups
+    text = footer_text(footer, metadata.num_columns, groups)
     if text is None:
         return None
-    end = len(view) - _END_BYTES - length
     for chunk in (c for group in text.chunks for c in group):
         if chunk.has_more or chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > end:
             return None
-    rows = tuple(parsed.row_group(g).num_rows for g in range(groups))
-    columns = tuple(parsed.schema.column(c).path for c in range(parsed.num_columns))
-    return ParquetParts(view, footer, text, rows, columns)
+    rows = tuple(metadata.row_group(g).num_rows for g in range(groups))
+    columns = tuple(metadata.schema.column(c).path for c in range(metadata.num_columns))
+    return ParquetParts(data, footer, text, rows, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,39 +106,52 @@ class GroupOf:
     chunks: tuple[ChunkOf, ...]
 
 
-def splice(shell: ParquetParts, groups: Sequence[GroupOf]) -> tuple[bytes | memoryview, ...]:
+def splice(shell: ParquetParts, groups: Iterable[GroupOf]) -> Iterator[bytes | memoryview]:
     """A new Parquet file.
 
     Args:
         shell: a file without rows: its schema and key/values become the new file's.
-        groups: the row groups.
+        groups: the row groups; each is asked for when those before it were given out.
 
-    Returns:
-        The whole file in pieces, the footer in the last; the others are parts of the sources, not copied.
+    Yields:
+        The file in pieces, the footer in the last; the others are parts of the sources, as they slice.
 
     Raises:
         InvariantError: a row group does not have the schema's columns, or a chunk not the row group's rows.
     """
-    spans: list[tuple[ParquetParts, int, int]] = []
+    yield _MAGIC
     at = len(_MAGIC)
+    rows = 0
     structs: list[bytes] = []
+    span: tuple[ParquetParts, int, int] | None = None
     for ordinal, group in enumerate(groups):
         _check(shell, group)
         first = at
         texts = []
         for chunk in group.chunks:
-            text = chunk.text
-            if spans and spans[-1][0] is chunk.source and spans[-1][2] == text.start:
-                spans[-1] = (chunk.source, spans[-1][1], text.start + text.size)
+            source, text = chunk.source, chunk.text
+            if span is not None and span[0] is source and span[2] == text.start:
+                span = (source, span[1], text.start + text.size)
             else:
-                spans.append((chunk.source, text.start, text.start + text.size))
-            texts.append(_moved(chunk.source.footer, text, at - text.start))
+                yield from _cut(span)
+                span = (source, text.start, text.start + text.size)
+            texts.append(_moved(source.footer, text, at - text.start))
             at += text.size
         full = sum(chunk.text.full_size for chunk in group.chunks)
         structs.append(_row_group(texts, full, group.rows, first, at - first, ordinal))
-    footer = [*_footer(shell, structs, sum(g.rows for g in groups))]
-    tail = b"".join([*footer, struct.pack("<I", sum(map(len, footer))), _MAGIC])
-    return (_MAGIC, *(source.data[start:stop] for source, start, stop in spans), tail)
+        rows += group.rows
+    yield from _cut(span)
+    footer = [*_footer(shell, structs, rows)]
+    yield b"".join([*footer, struct.pack("<I", sum(map(len, footer))), _MAGIC])
+
+
+def _cut(span: tuple[ParquetParts, int, int] | None) -> Iterator[bytes | memoryview]:
+    """Bytes of a file, in pieces of bounded size."""
+    if span is None:
+        return
+    source, start, stop = span
+    for at in range(start, stop, _PIECE_BYTES):
+        yield source.data[at : min(at + _PIECE_BYTES, stop)]
 
 
 def _check(shell: ParquetParts, group: GroupOf) -> None:

@@ -170,12 +170,12 @@ def _build(task: BuildTask) -> BuiltFile:
     named = rows.set_column(
         rows.column_names.index(FILE_NAME), FILE_NAME, constant_column(task.new.name, rows.num_rows)
     )
-    encoded = encode_base_file(named, task.table_name, task.schema, task.config, None)
-    again = align(pq.read_table(pa.BufferReader(encoded.data)), task.new, schema)
+    data = encode_base_file(named, task.table_name, task.schema, task.config)
+    again = align(pq.read_table(pa.BufferReader(data)), task.new, schema)
     digest = digest_without_name(again)
-    store.write(task.new.path, encoded.pieces)
-    built = BuiltFile(_sized(task.new, encoded.size), digest)
-    store.write(task.record, records.encode({"size": encoded.size, "digest": asdict(digest)}))
+    store.write(task.new.path, data)
+    built = BuiltFile(_sized(task.new, len(data)), digest)
+    store.write(task.record, records.encode({"size": len(data), "digest": asdict(digest)}))
     return built
 
 

@@ -6,7 +6,7 @@ share, a small part of what one of them may hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,12 +82,52 @@ def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:
     return one_array(chunk_columns(folder, chunk, [STAGED_KEY]).column(0))
 
 
-def take_rows(
-    folder: RunFolder, chunks: Mapping[int, Chunk], picks: Iterable[tuple[int, np.ndarray]]
-) -> pa.Table | None:
-    """Whole staged rows: for each (chunk number, row numbers), in that order; None if there are none."""
-    tables = [_picked(chunk_columns(folder, chunks[c], None), rows) for c, rows in picks if len(rows)]
-    return pa.concat_tables(tables) if tables else None
+class StagedRows:
+    """Rows of the batch by chunk and row number, read where they are sliced.
+
+    Args:
+        folder: the run's.
+        chunks: those that are named, by number.
+        chunk: number of each row's chunk.
+        row: number of each row in it.
+        empty: no rows, of the batch's columns.
+    """
+
+    def __init__(
+        self, folder: RunFolder, chunks: Mapping[int, Chunk], chunk: np.ndarray, row: np.ndarray, empty: pa.Table
+    ) -> None:
+        self._folder, self._chunks, self._chunk, self._row, self._empty = folder, chunks, chunk, row, empty
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def take(self, places: pa.Array) -> StagedRows:
+        """These rows, in this order."""
+        order = places.to_numpy()
+        return StagedRows(self._folder, self._chunks, self._chunk[order], self._row[order], self._empty)
+
+    def slice(self, offset: int, length: int) -> pa.Table:
+        """Rows behind each other, all columns."""
+        return self._read(offset, offset + length, None)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One column of all rows."""
+        return self._read(0, len(self), [name]).column(0)
+
+    def _read(self, start: int, stop: int, columns: Sequence[str] | None) -> pa.Table:
+        chunk, row = self._chunk[start:stop], self._row[start:stop]
+        if not len(row):
+            return self._empty if columns is None else self._empty.select(list(columns))
+        is_grouped = bool((chunk[1:] >= chunk[:-1]).all())
+        order = np.arange(len(chunk)) if is_grouped else np.argsort(chunk, kind="stable")
+        numbers, starts = np.unique(chunk[order], return_index=True)
+        pieces = np.split(row[order], starts[1:])
+        tables = [
+            _picked(chunk_columns(self._folder, self._chunks[int(n)], columns), rows)
+            for n, rows in zip(numbers, pieces, strict=True)
+        ]
+        found = pa.concat_tables(tables)
+        return found if is_grouped else found.take(pa.array(np.argsort(order, kind="stable")))
 
 
 def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:

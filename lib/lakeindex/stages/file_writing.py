@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import InvariantError, TableCorruptError
-from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.protocol import DELTA_SCHEMA, Change
 from lakeindex.index.tagging import Fate
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
-from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, take_rows, unpack_rows
+from lakeindex.stages.chunks import Chunk, StagedRows, chunk_columns, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.memory import current_share
+from lakeindex.storage.protocol import Storage
+from lakeindex.storage.reading import StoredBytes
 from lakeindex.table.footer_cache import CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, footer_in
-from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.base_file import CarriedFooter, EncodedFile, encode_base_file, footer_texts
-from lakeindex.write.file_parts import OldSlice, open_slice
+from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
-from lakeindex.write.merging import Changes, NewSlice, merge_slice
-from lakeindex.write.rewriting import Rewrite, rewrite_slice
+from lakeindex.write.merging import Changes, NewSlice, Rows
+from lakeindex.write.rewriting import NewFile, Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,7 @@ class WriteTask:
         placed: new rows that go in.
         chunks: chunks that are named, by number.
         changes_path: where to leave what changes, for an index that stores locations; else None.
+        whole_bytes: memory it needs to make the file at once, about; with less, it makes some row groups at a time.
         held_bytes: memory it will need, about (:mod:`lakeindex.stages.memory`).
     """
 
@@ -69,6 +69,7 @@ class WriteTask:
     placed: tuple[PlacedRows, ...]
     chunks: dict[int, Chunk]
     changes_path: str | None = None
+    whole_bytes: int = 0
     held_bytes: int = 0
 
 
@@ -119,35 +120,31 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
     started = time.perf_counter()
     store = storage_at(task.spec.table_uri)
     rewrite = _rewrite_of(task)
-    old = None if task.old is None else _read_slice(task, task.old, rewrite)
-    changes, gone = _changes(task, None if old is None else old.row_group_starts)
+    old = None if task.old is None else _open_slice(store, task.old, rewrite)
+    changes, gone = _changes(task, None if old is None else old.row_group_starts, is_whole=rewrite.part >= 1)
     before = 0 if old is None else old.rows
     expected = before - len(changes.delete_positions) + len(changes.inserts)
-    try:
-        encoded = _encoded(old, changes, rewrite)
-    except (pa.ArrowException, OSError) as error:
-        if task.old is None:
-            raise
-        raise _unreadable(task.old, error) from error
-    if encoded.rows != expected:
+    new = NewFile(old, changes, rewrite)
+    if new.rows != expected:
         raise InvariantError(
-            f"{task.new.path!r} came out with {encoded.rows} rows instead of {expected}", culprit=task.new.path
+            f"{task.new.path!r} would have {new.rows} rows instead of {expected}", culprit=task.new.path
         )
-    store.write(task.new.path, encoded.pieces)
+    store.write(task.new.path, new if task.old is None else _reading(task.old, new))
+    encoded = new.encoded
     written = BaseFile(
         task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.size
     )
     if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).traits.needs_footers:
-        footers.append((written, footer_in(encoded.pieces[-1], written)))
+        footers.append((written, footer_in(encoded.tail, written)))
     return WrittenFile(
         written,
         task.old,
-        encoded.rows,
+        new.rows,
         before,
         len(changes.updates),
         len(changes.delete_positions),
         len(changes.inserts),
-        _write_delta(task, changes.inserts.column(STAGED_KEY), gone),
+        _write_delta(task, changes.inserts, gone),
         chunks_copied=encoded.chunks_copied,
         chunks_encoded=encoded.chunks_encoded,
         seconds=round(time.perf_counter() - started, 4),
@@ -162,25 +159,17 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         task.spec.config,
         fixed_columns(facts.keys, facts.schema, None if facts.is_global else new.partition_path),
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
+        current_share() / max(task.whole_bytes, 1),
     )
 
 
-def _encoded(old: OldSlice | _DecodedSlice | None, changes: Changes, rewrite: Rewrite) -> EncodedFile:
-    if isinstance(old, OldSlice):
-        return rewrite_slice(old, changes, rewrite)
-    merged = merge_slice(None if old is None else old.table, changes, rewrite.schema, rewrite.new)
-    added = plain_strings(changes.inserts.column(STAGED_KEY))
-    carried = None if old is None else CarriedFooter(old.key_value, added)
-    return encode_base_file(merged, rewrite.table_name, rewrite.schema, rewrite.config, carried)
-
-
-def _write_delta(task: WriteTask, added: pa.ChunkedArray, gone: pa.Table) -> Part | None:
+def _write_delta(task: WriteTask, added: Rows, gone: pa.Table) -> Part | None:
     """What an index that stores locations has to learn: keys that are in this file now, keys that left the old one."""
     if task.changes_path is None:
         return None
     n = len(added)
     columns = [
-        added,
+        added.column(STAGED_KEY),
         pa.repeat(task.new.partition_path, n),
         pa.repeat(task.new.file_id, n),
         pa.array(np.full(n, Change.INSERT, np.int8)),
@@ -189,39 +178,22 @@ def _write_delta(task: WriteTask, added: pa.ChunkedArray, gone: pa.Table) -> Par
     return run_folder(task.spec).write_table(task.changes_path, pa.concat_tables([arrived, gone]))
 
 
-@dataclass(frozen=True, slots=True)
-class _DecodedSlice:
-    """All rows of a slice in the table's types, where each row group starts, and its footer's entries."""
-
-    table: pa.Table
-    row_group_starts: np.ndarray
-    key_value: dict[str, str]
-
-    @property
-    def rows(self) -> int:
-        """Rows of the file."""
-        return self.table.num_rows
-
-
-def _read_slice(task: WriteTask, file: BaseFile, rewrite: Rewrite) -> OldSlice | _DecodedSlice:
-    """The slice, in parts if it can be rewritten in parts, else decoded."""
+def _open_slice(store: Storage, file: BaseFile, rewrite: Rewrite) -> OldSlice | ForeignSlice:
+    """The slice, in memory if there is room for all that is done with it."""
+    whole = rewrite.part >= 1
     try:
-        data = storage_at(task.spec.table_uri).read(file.path)
-        old = open_slice(data, rewrite.schema, rewrite.config)
-        if old is not None:
-            return old
-        source = pq.ParquetFile(pa.BufferReader(data))
-        table = source.read()
-        groups = [source.metadata.row_group(g).num_rows for g in range(source.num_row_groups)]
+        content = WholeFile(store.read(file.path)) if whole else StoredBytes(store, file.path, file.size_bytes)
+        return open_slice(content, rewrite.schema, rewrite.config)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(file, error) from error
-    fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *task.facts.schema]
-    columns = [
-        table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
-        for f in fields
-    ]
-    starts = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
-    return _DecodedSlice(pa.table(columns, names=[f.name for f in fields]), starts, footer_texts(source.metadata))
+
+
+def _reading(file: BaseFile, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Pieces of the new file; what goes wrong is said of the old one, which is read for them."""
+    try:
+        yield from pieces
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from error
 
 
 def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
@@ -232,50 +204,46 @@ def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
     )
 
 
-def _changes(task: WriteTask, starts: np.ndarray | None) -> tuple[Changes, pa.Table]:
-    """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know)."""
+def _changes(task: WriteTask, starts: np.ndarray | None, *, is_whole: bool) -> tuple[Changes, pa.Table]:
+    """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know).
+
+    Args:
+        task: what to write.
+        starts: where the row groups of the old slice start.
+        is_whole: the batch's rows are read now; else where they are sliced.
+    """
     folder = run_folder(task.spec)
     empty = _empty_rows(task, folder)
-    inserts = _inserts(task, folder)
+
+    def staged(chunk: np.ndarray, row: np.ndarray) -> StagedRows:
+        return StagedRows(folder, task.chunks, chunk, row, empty)
+
+    def fetched(rows: StagedRows) -> Rows:
+        return rows.slice(0, len(rows)) if is_whole else rows
+
+    inserts = fetched(staged(*_inserts(task, folder)))
+    nothing = np.array([], np.int64)
     if starts is None:
-        nothing = np.array([], np.int64)
-        changes = Changes(empty, nothing, nothing, empty if inserts is None else inserts)
-        return changes, DELTA_SCHEMA.empty_table()
+        return Changes(empty, nothing, nothing, inserts), DELTA_SCHEMA.empty_table()
     located = _located(task, folder)
     fate = located.column("fate").to_numpy()
     places = starts[located.column("row_group").to_numpy()] + located.column("row_in_group").to_numpy()
     is_update = fate == Fate.UPDATE
     chunk, row = located.column("chunk").to_numpy(), located.column("row").to_numpy()
-    order, picks = _by_chunk(chunk[is_update], row[is_update])
-    updates = take_rows(folder, task.chunks, picks)
+    order = np.argsort(chunk[is_update], kind="stable")
+    updates = fetched(staged(chunk[is_update][order], row[is_update][order]))
     leaves = (fate == Fate.DELETE) | (fate == Fate.MOVED)
-    changes = Changes(
-        empty if updates is None else updates,
-        places[is_update][order],
-        places[leaves],
-        empty if inserts is None else inserts,
-    )
+    changes = Changes(updates, places[is_update][order], places[leaves], inserts)
     if task.changes_path is None or task.old is None:
         return changes, DELTA_SCHEMA.empty_table()
-    return changes, _leaving(task, task.old, folder, chunk[leaves], row[leaves], fate[leaves])
+    return changes, _leaving(task.old, staged(chunk[leaves], row[leaves]), fate[leaves])
 
 
-def _leaving(
-    task: WriteTask, old: BaseFile, folder: RunFolder, chunk: np.ndarray, row: np.ndarray, fate: np.ndarray
-) -> pa.Table:
-    order, picks = _by_chunk(chunk, row)
-    tables = [chunk_keys(folder, task.chunks[number]).take(pa.array(rows)) for number, rows in picks]
-    keys = pa.concat_arrays([t.cast(pa.string()) for t in tables]) if tables else pa.array([], pa.string())
-    change = np.where(fate[order] == Fate.MOVED, Change.MOVE, Change.DELETE).astype(np.int8)
+def _leaving(old: BaseFile, rows: StagedRows, fate: np.ndarray) -> pa.Table:
+    keys = rows.column(STAGED_KEY)
+    change = np.where(fate == Fate.MOVED, Change.MOVE, Change.DELETE).astype(np.int8)
     columns = [keys, pa.repeat(old.partition_path, len(keys)), pa.nulls(len(keys), pa.string()), pa.array(change)]
     return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
-
-
-def _by_chunk(chunk: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, list[tuple[int, np.ndarray]]]:
-    order = np.argsort(chunk, kind="stable")
-    numbers, starts = np.unique(chunk[order], return_index=True)
-    pieces = np.split(row[order], starts[1:]) if len(numbers) else []
-    return order, [(int(n), piece) for n, piece in zip(numbers, pieces, strict=True)]
 
 
 def _located(task: WriteTask, folder: RunFolder) -> pa.Table:
@@ -289,16 +257,18 @@ def _located(task: WriteTask, folder: RunFolder) -> pa.Table:
     return pa.table({n: pa.array([], pa.int32()) for n in names})
 
 
-def _inserts(task: WriteTask, folder: RunFolder) -> pa.Table | None:
-    return take_rows(folder, task.chunks, list(_insert_picks(task.placed, folder)))
-
-
-def _insert_picks(placed: Sequence[PlacedRows], folder: RunFolder) -> Iterable[tuple[int, np.ndarray]]:
-    for piece in placed:
+def _inserts(task: WriteTask, folder: RunFolder) -> tuple[np.ndarray, np.ndarray]:
+    """Chunk and row number of the new rows: int64, shapes (n,)."""
+    chunks, rows = [np.array([], np.int64)], [np.array([], np.int64)]
+    for piece in task.placed:
         table = folder.read_table(piece.part)
         for record in table.to_pylist():
             if (record["chunk"], record["partition"], record["home"]) == (piece.chunk, piece.partition, piece.home):
-                yield piece.chunk, unpack_rows(record["rows"])[piece.start : piece.stop]
+                rows.append(unpack_rows(record["rows"])[piece.start : piece.stop])
+                chunks.append(np.full(len(rows[-1]), piece.chunk, np.int64))
+    chunk, row = np.concatenate(chunks), np.concatenate(rows)
+    order = np.argsort(chunk, kind="stable")
+    return chunk[order], row[order]
 
 
 def _empty_rows(task: WriteTask, folder: RunFolder) -> pa.Table:

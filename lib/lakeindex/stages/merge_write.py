@@ -26,7 +26,7 @@ from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.index_store import IndexSession
 from lakeindex.stages.insert_check import find_committed_inserts
 from lakeindex.stages.lookup_files import read_files
-from lakeindex.stages.memory import write_bytes
+from lakeindex.stages.memory import current_bound, write_bytes
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import StageCost
 from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
@@ -235,6 +235,7 @@ class _Merge:
 
     def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
         locations = self._looked_up.verified.parts("locations")
+        whole = write_bytes(0 if planned.old is None else planned.old.size_bytes, self._staged_bytes(planned))
         return WriteTask(
             self._spec,
             self._facts,
@@ -246,7 +247,8 @@ class _Merge:
             planned.placed,
             {n: self._chunks[n] for n in planned.chunks},
             f"{self._attempt}/delta/{number:05d}.parquet" if self._stored is not None else None,
-            write_bytes(0 if planned.old is None else planned.old.size_bytes, self._staged_bytes(planned)),
+            whole,
+            min(whole, current_bound() // self._runner.slots),
         )
 
     def _staged_bytes(self, planned: PlannedSlice) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakeindex.stages.memory import peak_resident_bytes
@@ -126,8 +126,13 @@ class MeteredStorage:
 
     def write(self, path: str, data: bytes | Pieces) -> None:
         """As the port."""
-        self._meter.add(IoCount(1, 0, len(data) if isinstance(data, bytes) else sum(map(len, data))))
-        self._store.write(path, data)
+        self._meter.add(IoCount(1))
+        self._store.write(path, self._counted(data))
+
+    def _counted(self, data: bytes | Pieces) -> Iterator[bytes | memoryview]:
+        for piece in (data,) if isinstance(data, bytes) else data:
+            self._meter.add(IoCount(0, 0, len(piece)))
+            yield piece
 
     def delete(self, path: str) -> None:
         """As the port."""

@@ -24,7 +24,7 @@ from hdfs_native import Client, WriteOptions
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:
     from hdfs_native import FileStatus
@@ -176,15 +176,18 @@ class HdfsStorage:
     def _put(self, path: str, data: bytes | Pieces, *, overwrite: bool) -> None:
         full = self._full(path)
         temporary = f"{full.rpartition('/')[0]}/{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
+        pieces = Watched(data)
         try:
             with _translated("write", path), self._client.create(temporary, WriteOptions(permission=0o644)) as file:
-                for piece in (data,) if isinstance(data, bytes) else data:
+                for piece in pieces:
                     # a view would be taken item by item: ten times slower, and one of signed items not at all
                     file.write(bytes(piece))
             self._rename(temporary, path, overwrite=overwrite)
-        except StorageError:
+        except BaseException:
             with suppress(RuntimeError, OSError):
                 self._client.delete(temporary)
+            if pieces.failure is not None:
+                raise pieces.failure from None
             raise
 
     def _rename(self, temporary: str, path: str, *, overwrite: bool) -> None:

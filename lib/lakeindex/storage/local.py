@@ -18,7 +18,7 @@ from typing import Final
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
 
 _MKDIR_TRIES: Final = 5
 
@@ -218,15 +218,18 @@ class LocalStorage:
                 os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
             except OSError as error:
                 raise _failed("write", path, error) from error
+        pieces = Watched(data)
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
-                for piece in (data,) if isinstance(data, bytes) else data:
+                for piece in pieces:
                     view = memoryview(piece)
                     while view:
                         view = view[file.write(view) :]
-        except OSError as error:
+        except BaseException as error:
             Path(temporary).unlink(missing_ok=True)
-            raise _failed("write", path, error) from error
+            if isinstance(error, OSError) and pieces.failure is None:
+                raise _failed("write", path, error) from error
+            raise
         return temporary
 
     def _fsync(self, path: str, full: str, flags: int) -> None:

@@ -9,6 +9,7 @@ told that the object exists, although it is its own: "exists" and errors are the
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,13 +22,16 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
 from lakeindex.storage.paths import checked_folder, checked_path, first_line
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
+from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 CONTROL_TIMEOUT: Final = timedelta(seconds=10)
 """Longest a create may take, all retries included: it must end well inside the lock's lease."""
+
+_AT_ONCE_BYTES: Final = 32 * 1024 * 1024
+"""What is larger is uploaded while it is made, in parts; what is smaller may need no more than one request."""
 
 _BULK_TIMEOUT: Final = timedelta(minutes=5)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -120,8 +124,16 @@ class ObjectStorage:
 
     def write(self, path: str, data: bytes | Pieces) -> None:
         """Put the object; a multipart upload becomes visible when it is completed."""
-        with _translated("write", path, writing=True):
-            self._bulk.put(checked_path(path), joined(data))
+        checked_path(path)
+        pieces = Watched(data)
+        body = _body(pieces)
+        try:
+            with _translated("write", path, writing=True):
+                self._bulk.put(path, body)
+        except StorageError:
+            if pieces.failure is not None:
+                raise pieces.failure from None
+            raise
 
     def delete(self, path: str) -> None:
         """Remove the object."""
@@ -133,6 +145,19 @@ class ObjectStorage:
 
     def sync(self, paths: Iterable[str]) -> None:
         """Nothing to do: an object store has answered only when the object is durable."""
+
+
+def _body(pieces: Iterable[bytes | memoryview]) -> bytes | Iterator[bytes | memoryview]:
+    """The whole object, or, of a large one, its pieces; errors of making them are raised as they are."""
+    more = iter(pieces)
+    some: list[bytes | memoryview] = []
+    held = 0
+    for piece in more:
+        some.append(piece)
+        held += len(piece)
+        if held > _AT_ONCE_BYTES:
+            return itertools.chain(some, more)
+    return b"".join(some)
 
 
 def _connect(uri: str, timeout: timedelta) -> ObjectStore:

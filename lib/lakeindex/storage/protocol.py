@@ -3,7 +3,8 @@
 Paths are relative to the store's root, ``/``-separated, never starting with ``/`` and never holding ``..``; they
 are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checked by one suite on every adapter:
 
-* a write is whole or absent for every reader, and readable right after it returned;
+* a write is whole or absent for every reader, and readable right after it returned; so is one whose pieces are made while it
+  runs: if making them fails, nothing was written, and the error is raised as it was;
 * ``create`` has exactly one winner among any number of racers; the losers get ``ObjectExistsError``;
 * a call that raises ``UnknownOutcomeError`` may or may not have happened: the caller reads back;
 * ``delete`` of a missing object is no error; listing shows what is there, sorted by path.
@@ -11,12 +12,12 @@ are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checke
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-Pieces: TypeAlias = tuple[bytes | memoryview, ...]
-"""An object's bytes, one piece after the other: parts of a big file need not be joined to be written."""
+Pieces: TypeAlias = Iterable[bytes | memoryview]
+"""An object's bytes, one piece after the other: a file that does not fit into memory is made while it is written."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -83,3 +84,18 @@ class Storage(Protocol):
 def joined(data: bytes | Pieces) -> bytes:
     """What is written, in one piece."""
     return data if isinstance(data, bytes) else b"".join(data)
+
+
+class Watched:
+    """What is written, in pieces, for a client that reports any error as its own: ``failure`` is the one of making them."""
+
+    def __init__(self, data: bytes | Pieces) -> None:
+        self._pieces = (data,) if isinstance(data, bytes) else data
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        try:
+            yield from self._pieces
+        except Exception as error:
+            self.failure = error
+            raise

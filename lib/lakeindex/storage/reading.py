@@ -1,4 +1,4 @@
-"""A seekable, read-only binary file over a store, for readers that want a file (pyarrow)."""
+"""Objects of a store for readers that want a file (pyarrow), or bytes that they can slice."""
 
 from __future__ import annotations
 
@@ -8,6 +8,30 @@ from typing import Final
 from lakeindex.storage.protocol import Storage
 
 _SEEKS: Final = (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END)
+
+
+class StoredBytes:
+    """An object's bytes: every slice is one ranged request.
+
+    Args:
+        storage: the store.
+        path: the object.
+        size: its size.
+    """
+
+    def __init__(self, storage: Storage, path: str, size: int) -> None:
+        self._storage, self._path, self._size = storage, path, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, span: slice) -> bytes:
+        start, stop, _ = span.indices(self._size)
+        return self._storage.read_range(self._path, start, stop - start)
+
+    def reader(self) -> StorageFile:
+        """The object as a file."""
+        return StorageFile(self._storage, self._path, self._size)
 
 
 class StorageFile(io.RawIOBase):

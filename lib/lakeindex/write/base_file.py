@@ -1,4 +1,4 @@
-"""Encode one base file: meta columns, footer key/values, row groups; bytes in memory, put whole by the caller.
+"""Encode base files: meta columns, footer key/values, row groups.
 
 Footer keys about record keys are made by :mod:`lakeindex.bloom.marks`; beside them stand ``parquet.avro.schema`` and
 ``writer.model.name``, as Hudi's Avro writer puts them (docs/format.md).
@@ -6,7 +6,7 @@ Footer keys about record keys are made by :mod:`lakeindex.bloom.marks`; beside t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,29 +26,19 @@ _SAMPLE_ROWS = 4096
 
 @dataclass(frozen=True, slots=True)
 class EncodedFile:
-    """A whole base file in memory.
+    """A base file that was made.
 
     Attributes:
-        pieces: the Parquet file, one piece after the other; its footer is in the last.
-        rows: rows in it.
+        size: bytes of the file.
+        tail: its last bytes, the footer among them.
         chunks_copied: column chunks that were copied as bytes.
         chunks_encoded: column chunks that were encoded.
     """
 
-    pieces: tuple[bytes | memoryview, ...]
-    rows: int
+    size: int
+    tail: bytes
     chunks_copied: int
     chunks_encoded: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return sum(map(len, self.pieces))
-
-    @property
-    def data(self) -> bytes:
-        """The file in one piece."""
-        return b"".join(self.pieces)
 
 
 def constant_column(value: str, rows: int) -> pa.DictionaryArray:
@@ -67,28 +57,17 @@ def sequence_numbers(instant: str, task: int, rows: np.ndarray) -> pa.Array:
     return pc.binary_join_element_wise(f"{instant}_{task}", pc.cast(pa.array(rows), pa.string()), "_")
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedFooter:
-    """Key/values of the slice that is replaced, and the keys that the new one has beyond it."""
-
-    key_value: Mapping[str, str]
-    added: pa.Array
-
-
-def encode_base_file(
-    rows: pa.Table, table_name: str, schema: pa.Schema, config: WriteConfig, carried: CarriedFooter | None = None
-) -> EncodedFile:
-    """Encode rows with their meta columns as a base file.
+def encode_base_file(rows: pa.Table, table_name: str, schema: pa.Schema, config: WriteConfig) -> bytes:
+    """Encode rows that have their meta columns as a base file.
 
     Args:
         rows: meta columns first, then the table's columns; sorted by record key.
         table_name: for the Avro schema in the footer.
         schema: the table's columns with their nullability.
         config: codec, row group size, filter type and sizing.
-        carried: the old slice's footer, whose filter is taken over if it is ours and has room.
 
     Returns:
-        The file's bytes. A file without rows has a filter and no key range, as Hudi writes it.
+        The file. One without rows has a filter and no key range, as Hudi writes it.
     """
     file_schema = file_schema_of(schema)
     fitted = schema_of_arrays(rows, file_schema)
@@ -98,12 +77,12 @@ def encode_base_file(
             writer.write_table(rows.cast(fitted), row_group_size=config.row_group_rows)
         writer.add_key_value_metadata(
             {
-                **key_footer(lambda: plain_strings(rows.column(RECORD_KEY)), config, carried),
+                **marks.footer_of_keys(plain_strings(rows.column(RECORD_KEY)), config),
                 **schema_footer(schema, table_name),
             }
         )
-    groups = -(-rows.num_rows // config.row_group_rows)
-    return EncodedFile((sink.getvalue().to_pybytes(),), rows.num_rows, 0, groups * len(file_schema))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def file_schema_of(schema: pa.Schema) -> pa.Schema:
@@ -150,15 +129,6 @@ def _repeats(name: str, column: pa.ChunkedArray) -> bool:
         return True
     sample = sample_of(column, _SAMPLE_ROWS)
     return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2)
-
-
-def key_footer(keys: Callable[[], pa.Array], config: WriteConfig, carried: CarriedFooter | None) -> dict[str, str]:
-    """Footer entries about record keys: carried over if they can be, else made from all keys."""
-    if carried is not None:
-        footer = marks.footer_with_added(carried.key_value, carried.added, config)
-        if footer is not None:
-            return footer
-    return marks.footer_of_keys(keys(), config)
 
 
 def schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:

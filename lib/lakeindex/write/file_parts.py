@@ -1,10 +1,10 @@
-"""Base files in parts: an old one, decoded where it is asked for, and columns of a new one."""
+"""Base files in parts: an old one, in memory or not, decoded where it is asked for, and columns of a new one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import BinaryIO, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,52 +13,90 @@ import pyarrow.parquet as pq
 from lakeindex.bloom import marks
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
-from lakeindex.parquet.splicing import ParquetParts, parts_of
+from lakeindex.hashing.arrow import one_array, plain_strings
+from lakeindex.parquet.splicing import Content, ParquetParts, parts_of
 from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.base_file import file_schema_of, footer_texts, parquet_writer, schema_of_arrays
+from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
 
 _OUR_WRITER: Final = "parquet-cpp-arrow"
+_BATCH_ROWS: Final = 65_536
+_PAGE_BUFFER: Final = 1024 * 1024
 
 
-def open_slice(data: bytes, schema: pa.Schema, config: WriteConfig) -> OldSlice | None:
-    """A base file, if it can be rewritten in parts: ours, and of the schema that the new file will have.
+class StoredFile(Content, Protocol):
+    """A base file's bytes, and the same as a file."""
+
+    def reader(self) -> pa.NativeFile | BinaryIO:
+        """Opened anew."""
+
+
+class WholeFile:
+    """A base file in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self._view = memoryview(data)
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __getitem__(self, span: slice) -> memoryview:
+        return self._view[span]
+
+    def reader(self) -> pa.NativeFile:
+        """A file over the bytes, without a copy."""
+        return pa.BufferReader(self._view)
+
+
+def open_slice(file: StoredFile, schema: pa.Schema, config: WriteConfig) -> OldSlice | ForeignSlice:
+    """A base file that is to be rewritten: in parts if it is ours and of the schema that the new file will have.
 
     Raises:
         ArrowException: its footer cannot be read.
     """
-    file = pq.ParquetFile(pa.BufferReader(data))
-    metadata = file.metadata
-    if marks.MARK.encode() not in (metadata.metadata or {}) or not str(metadata.created_by).startswith(_OUR_WRITER):
-        return None
-    parts = parts_of(data, metadata)
+    metadata = pq.ParquetFile(file.reader()).metadata
+    is_ours = marks.MARK.encode() in (metadata.metadata or {}) and str(metadata.created_by).startswith(_OUR_WRITER)
+    parts = parts_of(file, metadata) if is_ours else None
     if parts is None or parts.schema != _schema_bytes(schema, config):
-        return None
-    return OldSlice(data, file.metadata, parts, schema)
+        return ForeignSlice(file, metadata, schema)
+    return OldSlice(file, metadata, parts, schema)
 
 
-class OldSlice:
-    """A base file in memory, decoded where it is asked for."""
+class _Slice:
+    """A base file, decoded where it is asked for, in the table's types."""
 
-    def __init__(self, data: bytes, metadata: pq.FileMetaData, parts: ParquetParts, schema: pa.Schema) -> None:
-        self._data = data
+    def __init__(self, file: StoredFile, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
+        self._file = file
         self._metadata = metadata
-        self.parts = parts
         self._schema = schema
 
     @property
     def row_group_starts(self) -> np.ndarray:
         """Where each row group starts, and the end: int64, shape (row groups + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.parts.rows)]).astype(np.int64)
+        groups = range(self._metadata.num_row_groups)
+        return np.cumsum([0, *(self._metadata.row_group(g).num_rows for g in groups)], dtype=np.int64)
 
     @property
     def rows(self) -> int:
         """Rows of the file."""
-        return sum(self.parts.rows)
+        return int(self._metadata.num_rows)
 
     @cached_property
     def key_value(self) -> dict[str, str]:
         """The footer's entries."""
         return footer_texts(self._metadata)
+
+    def keys(self) -> pa.Array:
+        """All record keys, in the file's order."""
+        stored = pq.ParquetFile(self._file.reader(), metadata=self._metadata).read([RECORD_KEY], use_threads=False)
+        return plain_strings(one_array(stored.column(0)))
+
+
+class OldSlice(_Slice):
+    """A base file of ours: its column chunks can be copied."""
+
+    def __init__(self, file: StoredFile, metadata: pq.FileMetaData, parts: ParquetParts, schema: pa.Schema) -> None:
+        super().__init__(file, metadata, schema)
+        self.parts = parts
 
     def has_dictionary(self, group: int, column: str) -> bool:
         """Whether a flat column's values stand in a dictionary."""
@@ -80,11 +118,46 @@ class OldSlice:
             The columns in the table's types, or dictionaries of them.
         """
         names = [*META_COLUMNS, *self._schema.names] if columns is None else list(columns)
-        source = pa.BufferReader(self._data)
-        file = pq.ParquetFile(source, metadata=self._metadata, read_dictionary=list(dictionaries))
+        file = pq.ParquetFile(self._file.reader(), metadata=self._metadata, read_dictionary=list(dictionaries))
         table = file.read_row_groups(list(groups), columns=names, use_threads=False)
         kinds = {f.name: f.type for f in self._schema} | {n: table.schema.field(n).type for n in dictionaries}
         return pa.table([table.column(n).cast(kinds.get(n, pa.string())) for n in names], names=names)
+
+
+class ForeignSlice(_Slice):
+    """A base file of another writer's, or from before a schema change: nothing of it can be copied."""
+
+    def units(self, most: int) -> tuple[int, ...]:
+        """Rows of its windows."""
+        return tuple(min(most, self.rows - at) for at in range(0, self.rows, most))
+
+    def windows(self, most: int) -> Iterator[pa.Table]:
+        """All rows in their order, so many at once, the last ones fewer; columns that the file has not got are null."""
+        if most >= self.rows:
+            yield self._fitted(pq.ParquetFile(self._file.reader(), metadata=self._metadata).read())
+            return
+        file = pq.ParquetFile(self._file.reader(), metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER)
+        some: list[pa.Table] = []
+        held = 0
+        for batch in file.iter_batches(min(most, _BATCH_ROWS), use_threads=False):
+            rows = self._fitted(pa.Table.from_batches([batch]))
+            while rows.num_rows:
+                some.append(rows.slice(0, most - held))
+                rows = rows.slice(some[-1].num_rows)
+                held += some[-1].num_rows
+                if held == most:
+                    yield pa.concat_tables(some)
+                    some, held = [], 0
+        if some:
+            yield pa.concat_tables(some)
+
+    def _fitted(self, rows: pa.Table) -> pa.Table:
+        fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self._schema]
+        columns = [
+            rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
+            for f in fields
+        ]
+        return pa.table(columns, names=[f.name for f in fields])
 
 
 @lru_cache(maxsize=64)
@@ -108,7 +181,8 @@ def encoded_parts(
             writer.write_table(group.cast(fitted), row_group_size=max(group.num_rows, 1))
         if entries:
             writer.add_key_value_metadata(entries)
-    parts = parts_of(sink.getvalue())
+    data = sink.getvalue()
+    parts = parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)))
     if parts is None:
         raise InvariantError("a file that was just encoded cannot be taken apart", culprit=str(schema.names))
     return parts

@@ -7,6 +7,7 @@ instant's; every row gets the new file's name. The result is sorted by record ke
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -39,21 +40,36 @@ class NewSlice:
     first_row: int = 0
 
 
+class Rows(Protocol):
+    """Staged rows of a batch (record key column and the table's columns): an Arrow table, or rows read where they are sliced."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, places: pa.Array, /) -> Rows:
+        """These rows, in this order."""
+
+    def slice(self, offset: int, length: int, /) -> pa.Table:
+        """Rows behind each other."""
+
+    def column(self, name: str, /) -> pa.ChunkedArray:
+        """One column of all rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What a batch does to one file group.
 
     Attributes:
-        updates: staged rows (record key column and the table's columns) that replace stored ones.
+        updates: staged rows that replace stored ones.
         update_positions: int64 per update: the row it replaces, counted from the start of the file.
         delete_positions: int64: rows that go away (deleted, or moved to another partition).
         inserts: staged rows that are new in this file group.
     """
 
-    updates: pa.Table
+    updates: Rows
     update_positions: np.ndarray
     delete_positions: np.ndarray
-    inserts: pa.Table
+    inserts: Rows
 
 
 def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice) -> pa.Table:
@@ -68,7 +84,7 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
     Returns:
         Meta columns, then the table's columns; sorted by record key (UTF-8 bytes).
     """
-    staged = pa.concat_tables([changes.updates, changes.inserts])
+    staged = pa.concat_tables([rows.slice(0, len(rows)) for rows in (changes.updates, changes.inserts)])
     stored = 0 if old is None else old.num_rows
     source = _sources(stored, changes)
     keys = _column(None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), source, pa.string())

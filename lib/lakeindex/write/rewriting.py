@@ -1,21 +1,28 @@
-"""Rewrite a base file by decoding only what a batch changes; the rest is copied as bytes.
+"""Make base files: of new rows, or from an old one by decoding only what a batch changes; the rest is copied as bytes.
 
 A row group is *copied* if no row of it changes. If rows of it are only updated it is *patched*: columns whose values cannot
 change (:mod:`lakeindex.write.fixed_columns`) or did not change are copied, the others encoded anew. If rows of it are
 deleted it is *recoded*, all columns. New rows go to row groups of their own, behind the others. A row group that has
 become small is joined with its neighbour, so they stay few. ``_hoodie_file_name`` names the new file in every row: its
 chunks are always written anew, without reading the old ones.
+
+A file is made while it is written, some row groups at a time, as many as there is memory for. A file of another writer, of
+which nothing can be copied, is merged with its changes in windows of that many rows; each is sorted by key, so all of it is if
+it fits into one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakeindex.bloom import marks
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.grouping import groups_within
@@ -26,22 +33,21 @@ from lakeindex.write.base_file import (
     COMMIT_SEQNO,
     COMMIT_TIME,
     FILE_NAME,
-    RECORD_KEY,
-    CarriedFooter,
     EncodedFile,
     constant_column,
     dictionaries_for,
     file_schema_of,
-    key_footer,
     schema_footer,
     sequence_numbers,
 )
 from lakeindex.write.columns import are_same, leaves, replaced, without_unused
-from lakeindex.write.file_parts import OldSlice, encoded_parts
+from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
 
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
+_DECODED_TIMES: Final = 3
+"""What a file takes that is decoded with all its columns, as a multiple of one that is not. Measured: docs/architecture.md, "Memory"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class Rewrite:
         config: codec, row group size, filter.
         fixed: the table's columns that an update cannot change.
         new: what the new slice is called.
+        part: of the rows, how many may be in memory at once; 1 or more means all.
     """
 
     table_name: str
@@ -61,53 +68,78 @@ class Rewrite:
     config: WriteConfig
     fixed: frozenset[str]
     new: NewSlice
+    part: float = math.inf
 
 
-def rewrite_slice(old: OldSlice, changes: Changes, rewrite: Rewrite) -> EncodedFile:
-    """The new file.
+class NewFile:
+    """A base file that is made while its pieces are taken, which can be done once.
 
     Args:
-        old: the file that is replaced.
+        old: the file that it replaces; None: it is new.
         changes: what to replace, drop and add.
         rewrite: how.
 
     Raises:
-        InvariantError: the parts do not fit together.
+        InvariantError: while it is made: the parts do not fit together.
     """
-    work = _Work(old, changes, rewrite)
-    plan = work.plan()
-    carried = CarriedFooter(old.key_value, plain_strings(changes.inserts.column(STAGED_KEY)))
-    entries = key_footer(work.keys, rewrite.config, carried)
-    entries |= schema_footer(rewrite.schema, rewrite.table_name)
-    shell = encoded_parts([], file_schema_of(rewrite.schema), rewrite.config, entries)
-    groups = work.groups(plan, shell)
-    copied = sum(c.source is old.parts for g in groups for c in g.chunks)
-    encoded = sum(len(g.chunks) for g in groups) - copied
-    return EncodedFile(splice(shell, groups), sum(g.rows for g in groups), copied, encoded)
+
+    def __init__(self, old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrite) -> None:
+        self._work = _Work(old, changes, rewrite)
+        self._plan = self._work.plan()
+        self.rows = sum(planned.rows for planned in self._plan)
+        self._encoded: EncodedFile | None = None
+
+    @property
+    def encoded(self) -> EncodedFile:
+        """What was made, when it was.
+
+        Raises:
+            InvariantError: not all pieces were taken.
+        """
+        if self._encoded is None:
+            raise InvariantError("a base file was used before it was whole", culprit=self._work.new.file_name)
+        return self._encoded
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        size = copied = chunks = 0
+
+        def counted(groups: Iterable[GroupOf]) -> Iterator[GroupOf]:
+            nonlocal copied, chunks
+            for group in groups:
+                copied += sum(self._work.is_copied(chunk) for chunk in group.chunks)
+                chunks += len(group.chunks)
+                yield group
+
+        shell = self._work.shell()
+        piece: bytes | memoryview = b""
+        for piece in splice(shell, counted(self._work.groups(self._plan, shell))):
+            size += len(piece)
+            yield piece
+        self._encoded = EncodedFile(size, bytes(piece), copied, chunks - copied)
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A row group of the new file, or, if new rows are in it, a few.
+    """A row group of the new file, or a few that are made together.
 
     Attributes:
-        sources: row groups of the old file that it is made of.
+        sources: row groups (windows, if it cannot be copied) of the old file that it is made of.
         rows: rows it will have.
-        inserts: of them new ones: all of the batch, or none.
+        inserts: of them new ones.
         updated: rows are updated.
-        shrunk: rows go away.
+        recoded: rows go away, or the old file cannot be copied.
     """
 
     sources: tuple[int, ...]
     rows: int
     inserts: int
     updated: bool
-    shrunk: bool
+    recoded: bool
 
     @property
     def is_recoded(self) -> bool:
         """Every column is encoded anew."""
-        return self.shrunk or self.inserts > 0 or len(self.sources) > 1
+        return self.recoded or self.inserts > 0 or len(self.sources) > 1
 
     def joined(self, other: _Planned) -> _Planned:
         """Both as one."""
@@ -116,16 +148,17 @@ class _Planned:
             self.rows + other.rows,
             self.inserts + other.inserts,
             self.updated or other.updated,
-            self.shrunk or other.shrunk,
+            self.recoded or other.recoded,
         )
 
 
 class _Work:
-    """One file's rewrite."""
+    """One file's making."""
 
-    def __init__(self, old: OldSlice, changes: Changes, rewrite: Rewrite) -> None:
+    def __init__(self, old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrite) -> None:
         self._old = old
         self._rewrite = rewrite
+        self.new = rewrite.new
         order = np.argsort(changes.update_positions, kind="stable")
         self._changes = replace(
             changes,
@@ -133,77 +166,139 @@ class _Work:
             update_positions=changes.update_positions[order],
             delete_positions=np.sort(changes.delete_positions),
         )
-        starts = old.row_group_starts
+        stored = 0 if old is None else old.rows
+        limit = rewrite.config.row_group_rows
+        rows = stored + len(changes.inserts)
+        part = rewrite.part / _DECODED_TIMES if isinstance(old, ForeignSlice) else rewrite.part
+        self._is_whole = part >= 1
+        self._most = max(rows, 1) if self._is_whole else max(int(rows * part) // limit, 1) * limit
+        if not self._is_whole and len(changes.inserts) > self._most:
+            ordered = pc.sort_indices(plain_strings(one_array(changes.inserts.column(STAGED_KEY))))
+            self._changes = replace(self._changes, inserts=changes.inserts.take(ordered))
+        self._units: tuple[int, ...] = ()
+        self._windows: Iterator[tuple[int, pa.Table]] = iter(())
+        if isinstance(old, ForeignSlice):
+            self._units = old.units(self._most)
+            self._windows = enumerate(old.windows(self._most))
+        elif old is not None:
+            self._units = old.parts.rows
+        starts = np.cumsum([0, *self._units], dtype=np.int64)
         self._starts = starts
         self._updates_to = np.searchsorted(self._changes.update_positions, starts)
         self._deletes_to = np.searchsorted(self._changes.delete_positions, starts)
 
-    def keys(self) -> pa.Array:
+    def is_copied(self, chunk: ChunkOf) -> bool:
+        """Whether a chunk is the old file's."""
+        return isinstance(self._old, OldSlice) and chunk.source is self._old.parts
+
+    def shell(self) -> ParquetParts:
+        """The new file without rows: its footer's entries about the keys, taken over from the old file if they can be, else made
+        from all keys.
+        """
+        rewrite = self._rewrite
+        added = plain_strings(self._changes.inserts.column(STAGED_KEY))
+        entries = None
+        if self._old is not None:
+            entries = marks.footer_with_added(self._old.key_value, added, rewrite.config)
+        entries = entries or marks.footer_of_keys(self._keys(one_array(added)), rewrite.config)
+        entries |= schema_footer(rewrite.schema, rewrite.table_name)
+        return encoded_parts([], file_schema_of(rewrite.schema), rewrite.config, entries)
+
+    def _keys(self, added: pa.Array) -> pa.Array:
         """Record keys of the new file, in no certain order."""
-        groups = range(len(self._old.parts.rows))
-        stored = plain_strings(one_array(self._old.decode(groups, [RECORD_KEY]).column(0)))
+        if self._old is None:
+            return added
+        stored = self._old.keys()
         keep = np.ones(len(stored), np.bool_)
         keep[self._changes.delete_positions] = False
-        added = plain_strings(self._changes.inserts.column(STAGED_KEY))
         return pa.concat_arrays([stored.filter(pa.array(keep)), added.cast(stored.type)])
 
     def plan(self) -> list[_Planned]:
         """The new file's row groups, in its order."""
         limit = self._rewrite.config.row_group_rows
-        singles = [self._single(group, rows) for group, rows in enumerate(self._old.parts.rows)]
+        singles = [self._single(unit, rows) for unit, rows in enumerate(self._units)]
         added = len(self._changes.inserts)
-        if added:
-            singles.append(_Planned((), added, added, updated=False, shrunk=False))
+        for at in range(0, added, self._most):
+            rows = min(self._most, added - at)
+            singles.append(_Planned((), rows, rows, updated=False, recoded=False))
         plan: list[_Planned] = []
         for one in singles:
             if not one.rows:
                 continue
-            is_small = bool(plan) and min(plan[-1].rows, one.rows) < limit / _SMALL_PART
-            if is_small and plan[-1].rows + one.rows <= limit:
+            if plan and self._is_joined(plan[-1], one, limit):
                 plan[-1] = plan[-1].joined(one)
             else:
                 plan.append(one)
         return plan
 
-    def _single(self, group: int, rows: int) -> _Planned:
-        updated = self._updates_to[group + 1] > self._updates_to[group]
-        gone = int(self._deletes_to[group + 1] - self._deletes_to[group])
-        return _Planned((group,), rows - gone, 0, bool(updated), gone > 0)
+    def _is_joined(self, one: _Planned, other: _Planned, limit: int) -> bool:
+        if self._is_whole and isinstance(self._old, ForeignSlice):
+            return True  # and so sorted
+        return min(one.rows, other.rows) < limit / _SMALL_PART and one.rows + other.rows <= limit
 
-    def groups(self, plan: Sequence[_Planned], shell: ParquetParts) -> list[GroupOf]:
-        """The new file's row groups, with their chunks."""
-        first_rows = np.concatenate([[0], np.cumsum([p.rows for p in plan])]).astype(np.int64)
+    def _single(self, unit: int, rows: int) -> _Planned:
+        updated = self._updates_to[unit + 1] > self._updates_to[unit]
+        gone = int(self._deletes_to[unit + 1] - self._deletes_to[unit])
+        recoded = gone > 0 or isinstance(self._old, ForeignSlice)
+        return _Planned((unit,), rows - gone, 0, bool(updated), recoded)
+
+    def groups(self, plan: Sequence[_Planned], shell: ParquetParts) -> Iterator[GroupOf]:
+        """The new file's row groups, with their chunks; each is made when it is asked for."""
+        first_rows = np.cumsum([0, *(p.rows for p in plan)], dtype=np.int64).tolist()
         patched = [n for n, p in enumerate(plan) if p.updated and not p.is_recoded]
+        together = groups_within(patched, lambda n: plan[n].rows, min(_ROWS_AT_ONCE, self._most))
         fresh: dict[int, dict[str, tuple[ParquetParts, int]]] = {}
-        for some in groups_within(patched, lambda n: plan[n].rows, _ROWS_AT_ONCE):
-            fresh |= self._patched([(n, plan[n].sources[0], int(first_rows[n])) for n in some])
-        names = self._file_names([p.rows for n, p in enumerate(plan) if not p.is_recoded and n not in fresh])
-        result: list[GroupOf] = []
+        kept = {p.rows for p in plan if not (p.updated or p.is_recoded)}
+        names = self._file_names(kept)
+        inserted = 0
         for number, planned in enumerate(plan):
             if planned.is_recoded:
-                result += self._recoded(planned, int(first_rows[number]))
-            else:
-                columns = fresh.get(number) or {FILE_NAME: (names[planned.rows], 0)}
-                result.append(self._mixed(planned.sources[0], columns, shell))
-        return result
+                yield from self._recoded(planned, first_rows[number], inserted)
+                inserted += planned.inserts
+                continue
+            if planned.updated and number not in fresh:
+                fresh = self._patched([(n, plan[n].sources[0], first_rows[n]) for n in next(together)])
+            columns = fresh.pop(number) if planned.updated else {FILE_NAME: (names[planned.rows], 0)}
+            yield self._mixed(planned.sources[0], columns, shell)
+
+    @property
+    def _ours(self) -> OldSlice:
+        if not isinstance(self._old, OldSlice):
+            raise InvariantError("chunks of a file that cannot be copied", culprit=self.new.file_name)
+        return self._old
+
+    def _decoded(self, sources: Sequence[int]) -> pa.Table | None:
+        """Rows of these units of the old file; those of a foreign one come in their order."""
+        if not sources:
+            return None
+        if isinstance(self._old, OldSlice):
+            return self._old.decode(sources)
+        found = []
+        for number, rows in self._windows:
+            if number in sources:
+                found.append(rows)
+            if number == sources[-1]:
+                break
+        return pa.concat_tables(found)
 
     def _mixed(self, group: int, fresh: Mapping[str, tuple[ParquetParts, int]], shell: ParquetParts) -> GroupOf:
         """An old row group in which some top-level columns are replaced."""
+        old = self._ours.parts
         chunks = []
         leaf = 0
         for field in file_schema_of(self._rewrite.schema):
             width = leaves(field.type)
-            source, row_group = fresh.get(field.name, (self._old.parts, group))
-            first = leaf if source is self._old.parts else source.columns.index(shell.columns[leaf])
+            source, row_group = fresh.get(field.name, (old, group))
+            first = leaf if source is old else source.columns.index(shell.columns[leaf])
             chunks += [ChunkOf(source, row_group, first + n) for n in range(width)]
             leaf += width
-        return GroupOf(self._old.parts.rows[group], tuple(chunks))
+        return GroupOf(old.rows[group], tuple(chunks))
 
-    def _file_names(self, rows: Sequence[int]) -> dict[int, ParquetParts]:
+    def _file_names(self, rows: Iterable[int]) -> dict[int, ParquetParts]:
         """Chunks of the file name, by the rows they are for."""
         schema = pa.schema([file_schema_of(self._rewrite.schema).field(FILE_NAME)])
         result = {}
-        for count in set(rows):
+        for count in rows:
             column = constant_column(self._rewrite.new.file_name, count)
             rows_of_name = pa.table([column], names=[FILE_NAME])
             result[count] = encoded_parts([rows_of_name], schema, self._rewrite.config, dictionaries=[FILE_NAME])
@@ -218,9 +313,9 @@ class _Work:
         Returns:
             By number in the plan: where to find each of these columns.
         """
-        new, schema = self._rewrite.new, self._rewrite.schema
+        new, schema, old = self._rewrite.new, self._rewrite.schema, self._ours
         sources = [group for _, group, _ in groups]
-        sizes = [self._old.parts.rows[group] for group in sources]
+        sizes = [old.parts.rows[group] for group in sources]
         ends = np.cumsum([0, *sizes])
         spans = [(int(self._updates_to[g]), int(self._updates_to[g + 1])) for g in sources]
         inside = [
@@ -228,16 +323,14 @@ class _Work:
         ]
         places = np.concatenate([i + e for i, e in zip(inside, ends, strict=False)])
         numbers = np.concatenate([i + first for i, (_, _, first) in zip(inside, groups, strict=True)])
-        updates = pa.concat_tables([self._changes.updates.slice(a, b - a) for a, b in spans])
+        updates = self._updates(spans)
         stamps = {
             COMMIT_TIME: pa.repeat(new.instant, len(places)),
             COMMIT_SEQNO: sequence_numbers(new.instant, new.task, numbers),
         }
         wanted = [COMMIT_TIME, COMMIT_SEQNO, *(n for n in schema.names if n not in self._rewrite.fixed)]
         texts = {COMMIT_TIME, *(f.name for f in schema if f.type == pa.string())}
-        stored = self._old.decode(
-            sources, wanted, [n for n in wanted if n in texts and self._old.has_dictionary(sources[0], n)]
-        )
+        stored = old.decode(sources, wanted, [n for n in wanted if n in texts and old.has_dictionary(sources[0], n)])
         columns = {FILE_NAME: constant_column(new.file_name, int(ends[-1]))}
         for name in wanted:
             column = one_array(stored.column(name))
@@ -250,46 +343,52 @@ class _Work:
         table = pa.table(columns)
         slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
         fresh = pa.schema([file_schema.field(n) for n in columns])
-        dictionaries = [n for n in columns if n == FILE_NAME or self._old.has_dictionary(sources[0], n)]
+        dictionaries = [n for n in columns if n == FILE_NAME or old.has_dictionary(sources[0], n)]
         parts = encoded_parts(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
         return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
 
-    def _recoded(self, planned: _Planned, first_row: int) -> Iterator[GroupOf]:
+    def _updates(self, spans: Sequence[tuple[int, int]]) -> pa.Table:
+        """Updates at these places, ascending ``[start, stop)``; neighbours are fetched together."""
+        joined = [(0, 0)]
+        for start, stop in spans:
+            joined[-1:] = [(joined[-1][0], stop)] if joined[-1][1] == start else [joined[-1], (start, stop)]
+        return pa.concat_tables([self._changes.updates.slice(start, stop - start) for start, stop in joined])
+
+    def _recoded(self, planned: _Planned, first_row: int, first_insert: int) -> Iterator[GroupOf]:
         """Row groups that are encoded anew, all columns."""
-        changes = self._changes_of(planned)
-        stored = self._old.decode(planned.sources) if planned.sources else None
+        changes = self._changes_of(planned, first_insert)
         new = replace(self._rewrite.new, first_row=first_row)
-        rows = merge_slice(stored, changes, self._rewrite.schema, new)
+        rows = merge_slice(self._decoded(planned.sources), changes, self._rewrite.schema, new)
         if rows.num_rows != planned.rows:
             raise InvariantError(
                 f"row groups {planned.sources} came out with {rows.num_rows} rows instead of {planned.rows}",
                 culprit=self._rewrite.new.file_name,
             )
-        limit = max(self._rewrite.config.row_group_rows, planned.rows if not planned.inserts else 0)
+        is_one_group = isinstance(self._old, OldSlice) and not planned.inserts
+        limit = planned.rows if is_one_group else self._rewrite.config.row_group_rows
         slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
         file_schema = file_schema_of(self._rewrite.schema)
-        parts = encoded_parts(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(slices[0]))
+        parts = encoded_parts(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(rows))
         for number, count in enumerate(parts.rows):
             yield GroupOf(count, tuple(ChunkOf(parts, number, c) for c in range(len(parts.columns))))
 
-    def _changes_of(self, planned: _Planned) -> Changes:
+    def _changes_of(self, planned: _Planned, first_insert: int) -> Changes:
         """What happens to the rows of a planned row group; positions count from its first old row."""
         at = 0
-        updates, places, gone = [self._changes.updates.slice(0, 0)], [], []
-        for group in planned.sources:
-            a, b = self._updates_to[group], self._updates_to[group + 1]
-            shift = at - self._starts[group]
-            updates.append(self._changes.updates.slice(int(a), int(b - a)))
+        spans, places, gone = [], [], []
+        for unit in planned.sources:
+            a, b = self._updates_to[unit], self._updates_to[unit + 1]
+            shift = at - self._starts[unit]
+            spans.append((int(a), int(b)))
             places.append(self._changes.update_positions[a:b] + shift)
-            gone.append(self._changes.delete_positions[self._deletes_to[group] : self._deletes_to[group + 1]] + shift)
-            at += self._old.parts.rows[group]
+            gone.append(self._changes.delete_positions[self._deletes_to[unit] : self._deletes_to[unit + 1]] + shift)
+            at += self._units[unit]
         nothing = np.zeros(0, np.int64)
-        inserts = self._changes.inserts
         return Changes(
-            pa.concat_tables(updates),
+            self._updates(spans),
             np.concatenate([nothing, *places]),
             np.concatenate([nothing, *gone]),
-            inserts if planned.inserts else inserts.slice(0, 0),
+            self._changes.inserts.slice(first_insert, planned.inserts),
         )
 
 

@@ -36,9 +36,13 @@ def encoded(table: pa.Table, rows: int, entries: dict[str, str] | None = None, *
 
 
 def parts(table: pa.Table, rows: int = ROWS, entries: dict[str, str] | None = None, **options: Any) -> ParquetParts:
-    found = parts_of(encoded(table, rows, entries, **options))
+    found = taken(encoded(table, rows, entries, **options))
     assert found is not None
     return found
+
+
+def taken(data: bytes | pa.Buffer) -> ParquetParts | None:
+    return parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)))
 
 
 def whole(source: ParquetParts, group: int) -> GroupOf:
@@ -90,7 +94,7 @@ def test_checksums_of_pages_move_with_them():
 
 def test_a_spliced_file_can_be_spliced_again():
     shell, old = parts(TABLE.slice(0, 0)), parts(TABLE, 50)
-    once = parts_of(spliced(shell, [whole(old, g) for g in range(20)]))
+    once = taken(spliced(shell, [whole(old, g) for g in range(20)]))
     assert once is not None
     assert read(spliced(shell, [whole(once, g) for g in range(20)])).equals(TABLE)
 
@@ -101,20 +105,35 @@ def test_no_row_groups():
 
 
 def test_a_chunk_with_more_than_pages_is_not_taken():
-    assert parts_of(encoded(TABLE, 100, write_page_index=True)) is None
+    assert taken(encoded(TABLE, 100, write_page_index=True)) is None
 
 
 def test_chunks_outside_of_the_file_are_not_taken():
     data = encoded(TABLE, 100).to_pybytes()
     metadata = pq.read_metadata(pa.BufferReader(data))
     cut = data[:1000] + data[-metadata.serialized_size - 8 :]
-    assert parts_of(cut, metadata) is None
+    assert parts_of(memoryview(cut), metadata) is None
 
 
 def test_more_than_fourteen_columns_and_row_groups():
     wide = pa.table({f"c{n:02d}": pa.array(range(40)) for n in range(40)})
     data = spliced(parts(wide.slice(0, 0)), [whole(parts(wide, 2), g) for g in range(20)])
     assert read(data).equals(wide)
+
+
+def test_long_spans_are_given_out_in_pieces(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("lakeindex.parquet.splicing._PIECE_BYTES", 1000)
+    old = parts(TABLE, 100)
+    pieces = list(splice(parts(TABLE.slice(0, 0)), [whole(old, g) for g in range(10)]))
+    assert read(b"".join(pieces)).equals(TABLE)
+    assert {len(piece) for piece in pieces[1:-2]} == {1000}
+
+
+def test_row_groups_are_asked_for_one_after_the_other():
+    old, asked = parts(TABLE, 100), []
+    groups = (asked.append(g) or whole(old, g) for g in (5, 1, 7))
+    seen = [len(asked) for _ in splice(parts(TABLE.slice(0, 0)), groups)]
+    assert seen == [0, 2, 3, 3, 3]  # a span is given out when the next begins
 
 
 def test_what_does_not_fit_together_is_refused():

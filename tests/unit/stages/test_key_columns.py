@@ -18,7 +18,7 @@ KEYS = [f"k{number:03d}" for number in range(100)]
 
 def encoded() -> bytes:
     rows = pa.table([*([pa.array(KEYS)] * len(META_COLUMNS)), pa.array(KEYS)], names=[*META_COLUMNS, "id"])
-    return encode_base_file(rows, "orders", SCHEMA, WriteConfig(row_group_rows=10)).data
+    return encode_base_file(rows, "orders", SCHEMA, WriteConfig(row_group_rows=10))
 
 
 def stored(data: bytes) -> tuple[MemoryStorage, BaseFile]:

@@ -3,11 +3,12 @@
 import pickle
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, TableCorruptError
 from lakeindex.storage import Storage, open_storage
 
 ODD_NAMES = (
@@ -56,6 +57,40 @@ def test_pieces_are_written_as_one(storage: Storage) -> None:
     signed = memoryview(bytes(range(256))).cast("b")
     storage.write("a", (b"PAR1", signed, memoryview(b"12345")[1:3], b""))
     assert storage.read("a") == b"PAR1" + bytes(range(256)) + b"23"
+
+
+MANY = [bytes([number]) * 4_000_000 for number in range(12)]
+"""More than an object store takes in one request."""
+
+
+def test_pieces_are_made_while_they_are_written(storage: Storage) -> None:
+    storage.write("a", iter(MANY))
+    assert storage.head("a").size_bytes == sum(map(len, MANY))
+    for number, piece in enumerate(MANY):
+        assert storage.read_range("a", number * len(piece), len(piece)) == piece
+
+
+@pytest.mark.parametrize(
+    ("pieces", "error"),
+    [
+        ([], OSError(5, "no")),
+        ([b"x"], ValueError("no")),
+        (MANY, TableCorruptError("no", culprit="f")),
+        (MANY, OSError(5, "no")),
+    ],
+)
+def test_pieces_that_cannot_be_made_leave_nothing(storage: Storage, pieces: list[bytes], error: Exception) -> None:
+    def failing() -> Iterator[bytes]:
+        yield from pieces
+        raise error
+
+    storage.write("folder/old", b"old")
+    for path in ("folder/old", "folder/new"):
+        with pytest.raises(type(error)) as caught:
+            storage.write(path, failing())
+        assert caught.value is error
+    assert [(one.path, one.size_bytes) for one in storage.list()] == [("folder/old", 3)]
+    assert storage.read("folder/old") == b"old"
 
 
 def test_racing_creates_have_one_winner(storage: Storage) -> None:

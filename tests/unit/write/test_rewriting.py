@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +13,15 @@ from hypothesis import strategies as st
 
 from lakeindex.bloom import marks
 from lakeindex.config import WriteConfig
+from lakeindex.errors import InvariantError
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.base_file import encode_base_file
-from lakeindex.write.file_parts import OldSlice, open_slice
+from lakeindex.write.base_file import EncodedFile, encode_base_file
+from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.key_spec import KeySpec, PartitionKind
 from lakeindex.write.merging import Changes, NewSlice, merge_slice
-from lakeindex.write.rewriting import Rewrite, rewrite_slice
+from lakeindex.write.rewriting import NewFile, Rewrite
 from tests.unit.write.test_merging import OLD
 
 SCHEMA = pa.schema(
@@ -69,10 +71,44 @@ def staged(keys: list[str], value: int) -> pa.Table:
     return pa.table({STAGED_KEY: pa.array(keys, pa.string()), **rows_of(keys, value)})
 
 
+def slice_of(data: bytes) -> OldSlice | ForeignSlice:
+    return open_slice(WholeFile(data), SCHEMA, CONFIG)
+
+
 def opened(rows: pa.Table, config: WriteConfig = CONFIG) -> OldSlice:
-    old = open_slice(encode_base_file(rows, "orders", SCHEMA, config).data, SCHEMA, CONFIG)
-    assert old is not None
+    return ours(encode_base_file(rows, "orders", SCHEMA, config))
+
+
+def ours(data: bytes) -> OldSlice:
+    old = slice_of(data)
+    assert isinstance(old, OldSlice)
     return old
+
+
+def foreign(rows: pa.Table) -> ForeignSlice:
+    """The same rows as another writer leaves them: row groups as it likes, no mark."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, rows.schema, store_schema=False) as writer:
+        writer.write_table(rows, row_group_size=max(rows.num_rows * 2 // 3, 1))
+    old = slice_of(sink.getvalue().to_pybytes())
+    assert isinstance(old, ForeignSlice)
+    return old
+
+
+def made(
+    old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrite = REWRITE
+) -> tuple[bytes, EncodedFile]:
+    new = NewFile(old, changes, rewrite)
+    data = b"".join(new)
+    assert (new.encoded.size, data[-len(new.encoded.tail) :]) == (len(data), new.encoded.tail)
+    assert new.rows == pq.read_metadata(pa.BufferReader(data)).num_rows
+    return data, new.encoded
+
+
+def rows_in(old: OldSlice | ForeignSlice | None) -> pa.Table | None:
+    if old is None or not old.rows:
+        return None
+    return next(old.windows(old.rows)) if isinstance(old, ForeignSlice) else old.decode(range(len(old.parts.rows)))
 
 
 def change(keys: list[str], update: list[int], delete: list[int], insert: list[str], value: int = 1) -> Changes:
@@ -94,14 +130,13 @@ def by_key(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted((r["_hoodie_record_key"].encode(), repr(r)) for r in rows)
 
 
-def check(old: OldSlice, changes: Changes, rewrite: Rewrite = REWRITE) -> OldSlice:
+def check(old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrite = REWRITE) -> OldSlice | ForeignSlice:
     """Rewrite, compare with a merge of all rows, open the result."""
-    stored = old.decode(range(len(old.parts.rows))) if old.rows else None
-    result = rewrite_slice(old, changes, rewrite)
-    rows = read(result.data)
+    stored = rows_in(old)
+    data, _ = made(old, changes, rewrite)
+    rows = read(data)
     expected = merge_slice(stored, changes, SCHEMA, rewrite.new)
     assert by_key(rows) == by_key(expected.cast(rows.schema))
-    assert result.rows == rows.num_rows
     numbers = rows.column("_hoodie_commit_seqno").to_pylist()
     assert len(set(numbers)) == len(numbers)
     before = dict(zip(column(stored, "_hoodie_record_key"), column(stored, "_hoodie_commit_seqno"), strict=True))
@@ -111,15 +146,15 @@ def check(old: OldSlice, changes: Changes, rewrite: Rewrite = REWRITE) -> OldSli
             assert number.startswith(f"{rewrite.new.instant}_{rewrite.new.task}_")
         else:
             assert number == before[key]
-    entries = pq.read_metadata(pa.BufferReader(result.data)).metadata
+    entries = pq.read_metadata(pa.BufferReader(data)).metadata
     from_keys = marks.footer_of_keys(pa.array(column(rows, "_hoodie_record_key"), pa.string()), CONFIG)
     if rows.num_rows and marks.MIN_KEY.encode() in entries:
         assert entries[marks.MIN_KEY.encode()].decode() <= from_keys[marks.MIN_KEY]
         assert entries[marks.MAX_KEY.encode()].decode() >= from_keys[marks.MAX_KEY]
-    again = open_slice(result.data, rewrite.schema, rewrite.config)
-    assert again is not None
-    assert again.rows == result.rows
-    assert all(count <= max(GROUP, *old.parts.rows, 1) for count in again.parts.rows)
+    again = slice_of(data)
+    assert isinstance(again, OldSlice) or not rows.num_rows
+    largest = max(old.parts.rows, default=0) if isinstance(old, OldSlice) else 0
+    assert all(g.num_rows <= max(GROUP, largest) for g in groups_of(data))
     return again
 
 
@@ -133,9 +168,10 @@ KEYS = [f"k{n:03d}" for n in range(40)]
 @given(st.data())
 def test_any_changes_three_times(data: st.DataObject):
     keys = data.draw(st.lists(st.text("abcé中", min_size=1, max_size=3), unique=True, min_size=1, max_size=40))
-    old = opened(old_rows(keys))
+    kinds = {"ours": opened, "foreign": foreign, "none": lambda _: None}
+    old = kinds[data.draw(st.sampled_from(list(kinds)))](old_rows(keys))
     for turn in range(3):
-        stored = old.decode(range(len(old.parts.rows))) if old.rows else None
+        stored = rows_in(old)
         keys = column(stored, "_hoodie_record_key")
         fates = [data.draw(st.sampled_from(["keep", "keep", "update", "delete"])) for _ in keys]
         fresh = data.draw(st.lists(st.text("xyz", min_size=1, max_size=2), unique=True, max_size=12))
@@ -143,12 +179,13 @@ def test_any_changes_three_times(data: st.DataObject):
         delete = [i for i, f in enumerate(fates) if f == "delete"]
         changes = change(keys, update, delete, [f"{key}{turn}" for key in fresh], turn)
         new = NewSlice("p", f"2026010{turn + 2}000000000", f"f_{turn}.parquet", turn)
-        old = check(old, changes, dataclasses.replace(REWRITE, new=new))
+        part = data.draw(st.sampled_from([3.0, 1.0, 0.6, 0.001]))
+        old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
 
 
 def chunks(old: OldSlice, changes: Changes) -> tuple[int, int]:
-    result = rewrite_slice(old, changes, REWRITE)
-    return result.chunks_copied, result.chunks_encoded
+    _, encoded = made(old, changes)
+    return encoded.chunks_copied, encoded.chunks_encoded
 
 
 LEAVES = len(META_COLUMNS) + 11
@@ -176,14 +213,12 @@ def test_columns_that_did_not_change_are_copied():
 
 def test_new_rows_get_a_group_of_their_own_and_the_next_join_them():
     old = opened(old_rows(KEYS))
-    first = rewrite_slice(old, change(KEYS, [], [], ["n1"]), REWRITE)
-    assert [g.num_rows for g in groups_of(first.data)] == [8, 8, 8, 8, 8, 1]
-    assert first.chunks_encoded == 5 + LEAVES
-    again = open_slice(first.data, SCHEMA, CONFIG)
-    assert again is not None
-    second = rewrite_slice(again, change(KEYS, [], [], ["n0", "n2"]), REWRITE)
-    assert [g.num_rows for g in groups_of(second.data)] == [8, 8, 8, 8, 8, 3]
-    assert read(second.data)["id"].to_pylist()[-3:] == ["n0", "n1", "n2"]
+    first, encoded = made(old, change(KEYS, [], [], ["n1"]))
+    assert [g.num_rows for g in groups_of(first)] == [8, 8, 8, 8, 8, 1]
+    assert encoded.chunks_encoded == 5 + LEAVES
+    second, _ = made(ours(first), change(KEYS, [], [], ["n0", "n2"]))
+    assert [g.num_rows for g in groups_of(second)] == [8, 8, 8, 8, 8, 3]
+    assert read(second)["id"].to_pylist()[-3:] == ["n0", "n1", "n2"]
 
 
 def groups_of(data: bytes) -> list[pq.RowGroupMetaData]:
@@ -193,20 +228,22 @@ def groups_of(data: bytes) -> list[pq.RowGroupMetaData]:
 
 def test_many_new_rows_are_cut():
     old = opened(old_rows(KEYS))
-    result = rewrite_slice(old, change(KEYS, [], [], [f"n{i:02d}" for i in range(20)]), REWRITE)
-    assert [g.num_rows for g in groups_of(result.data)] == [8, 8, 8, 8, 8, 8, 8, 4]
+    data, _ = made(old, change(KEYS, [], [], [f"n{i:02d}" for i in range(20)]))
+    assert [g.num_rows for g in groups_of(data)] == [8, 8, 8, 8, 8, 8, 8, 4]
 
 
 def test_a_group_that_lost_most_rows_is_joined_with_its_neighbour():
     old = opened(old_rows(KEYS[:24]))
-    result = rewrite_slice(old, change(KEYS, [], [*range(8, 15), *range(16, 20)], []), REWRITE)
-    assert [g.num_rows for g in groups_of(result.data)] == [8, 5]
+    data, _ = made(old, change(KEYS, [], [*range(8, 15), *range(16, 20)], []))
+    assert [g.num_rows for g in groups_of(data)] == [8, 5]
 
 
-def test_all_rows_deleted():
-    old = opened(old_rows(KEYS[:10]))
-    result = rewrite_slice(old, change(KEYS, [], list(range(10)), []), REWRITE)
-    assert (result.rows, read(result.data).num_rows, groups_of(result.data)) == (0, 0, [])
+@pytest.mark.parametrize("kind", [opened, foreign])
+@pytest.mark.parametrize("part", [3.0, 0.001])
+def test_all_rows_deleted(kind: Callable[[pa.Table], OldSlice | ForeignSlice], part: float):
+    rewrite = dataclasses.replace(REWRITE, part=part)
+    data, _ = made(kind(old_rows(KEYS[:10])), change(KEYS, [], list(range(10)), []), rewrite)
+    assert (read(data).num_rows, groups_of(data)) == (0, [])
 
 
 def test_a_full_filter_is_built_from_all_keys():
@@ -214,28 +251,57 @@ def test_a_full_filter_is_built_from_all_keys():
     assert check(opened(old_rows(KEYS[:4])), change(KEYS, [1], [2], fresh)).rows == 33
 
 
-def test_a_decoded_file_that_lost_all_rows():
-    merged = merge_slice(old_rows(KEYS[:3]), change(KEYS, [], [0, 1, 2], []), SCHEMA, NEW)
-    result = encode_base_file(merged, "orders", SCHEMA, CONFIG)
-    assert (result.rows, read(result.data).num_rows, groups_of(result.data)) == (0, 0, [])
-    assert open_slice(result.data, SCHEMA, CONFIG) is None  # it has no keys, so no mark of ours
+def test_a_file_without_keys_has_no_mark_of_ours():
+    assert isinstance(slice_of(encode_base_file(old_rows([]), "orders", SCHEMA, CONFIG)), ForeignSlice)
 
 
-def test_files_of_others_are_decoded():
-    stored = old_rows(KEYS)
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, stored.schema, store_schema=False) as writer:
-        writer.write_table(stored)
-    assert open_slice(sink.getvalue().to_pybytes(), SCHEMA, CONFIG) is None
+def test_files_of_others_are_sorted_as_a_whole_if_there_is_room_else_window_by_window():
+    order = [KEYS[n * 7 % 40] for n in range(40)]
+    changes = change(order, [3], [5], ["k0005", "k0305"])
+    whole, encoded = made(foreign(old_rows(order)), changes, dataclasses.replace(REWRITE, part=3.0))
+    keys = read(whole)["_hoodie_record_key"].to_pylist()
+    assert keys == sorted(keys)
+    assert (len(keys), encoded.chunks_copied) == (41, 0)
+    assert [g.num_rows for g in groups_of(whole)] == [8, 8, 8, 8, 8, 1]
+    cut, encoded = made(foreign(old_rows(order)), changes, dataclasses.replace(REWRITE, part=1.2))
+    assert [g.num_rows for g in groups_of(cut)] == [8, 7, 8, 8, 8, 2]
+    found = read(cut)["_hoodie_record_key"].to_pylist()
+    windows = [order[:16], order[16:32], order[32:], ["k0005", "k0305"]]
+    windows[0].remove(order[5])
+    assert found == [key for window in windows for key in sorted(window)]
+    assert encoded.chunks_copied == 0
+
+
+def test_a_file_in_parts_is_made_while_it_is_written():
+    """With room for two row groups, no more than two are decoded and encoded before a piece of them is given out."""
+    old = opened(old_rows(KEYS))
+    decoded: list[int] = []
+    real = old.decode
+    old.decode = lambda groups, *more: decoded.extend(groups) or real(groups, *more)  # type: ignore[method-assign]
+    new = NewFile(old, change(KEYS, list(range(40)), [], []), dataclasses.replace(REWRITE, part=0.4))
+    seen = [(len(decoded), len(piece)) for piece in new]
+    steps = sorted({count for count, _ in seen})
+    assert steps == [0, 2, 4, 5]
+
+
+def test_a_file_is_not_used_before_it_is_whole():
+    new = NewFile(opened(old_rows(KEYS)), change(KEYS, [1], [], []), REWRITE)
+    next(iter(new))
+    with pytest.raises(InvariantError, match="before it was whole"):
+        _ = new.encoded
 
 
 def test_a_file_of_an_older_schema_is_decoded():
     narrow = pa.schema(list(SCHEMA)[:-1])
-    data = encode_base_file(old_rows(KEYS).drop_columns(["at"]), "orders", narrow, CONFIG).data
-    assert open_slice(data, SCHEMA, CONFIG) is None
+    data = encode_base_file(old_rows(KEYS).drop_columns(["at"]), "orders", narrow, CONFIG)
+    old = slice_of(data)
+    assert isinstance(old, ForeignSlice)
+    for part in (3.0, 0.3):
+        rewritten, _ = made(old, change(KEYS, [3], [], []), dataclasses.replace(REWRITE, part=part))
+        assert [row is None for row in read(rewritten)["at"].to_pylist()].count(False) == 1
     required = pa.schema([f.with_nullable(nullable=False) if f.name == "day" else f for f in SCHEMA])
-    data = encode_base_file(old_rows(KEYS), "orders", required, CONFIG).data
-    assert open_slice(data, SCHEMA, CONFIG) is None
+    data = encode_base_file(old_rows(KEYS), "orders", required, CONFIG)
+    assert isinstance(slice_of(data), ForeignSlice)
 
 
 TEXTS = pa.schema(
@@ -275,8 +341,8 @@ def test_dictionaries_hold_what_the_rows_hold_however_often_a_file_is_rewritten(
     for turn in range(5):
         new = dataclasses.replace(NEW, instant=f"2026010{turn + 3}000000000")
         updated = change(keys, [1, 4], [], [], value=turn)
-        result = rewrite_slice(old, updated, dataclasses.replace(REWRITE, new=new))
-        file = pq.ParquetFile(pa.BufferReader(result.data), read_dictionary=["_hoodie_commit_time", "note"])
+        data, _ = made(old, updated, dataclasses.replace(REWRITE, new=new))
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["_hoodie_commit_time", "note"])
         times = file.read_row_group(0).column("_hoodie_commit_time").chunk(0)
         assert sorted(times.dictionary.to_pylist()) == [OLD, new.instant]
         assert times.to_pylist() == [new.instant if row in (1, 4) else OLD for row in range(GROUP)]
