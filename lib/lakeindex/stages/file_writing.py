@@ -19,7 +19,6 @@ from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
 from lakeindex.stages.chunks import Chunk, StagedRows, chunk_columns, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.stages.memory import current_share
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StoredBytes
 from lakeindex.table.footer_cache import CacheEntry, FooterCache
@@ -27,7 +26,7 @@ from lakeindex.table.footers import Footer, footer_in
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merging import Changes, NewSlice, Rows
-from lakeindex.write.rewriting import NewFile, Rewrite
+from lakeindex.write.rewriting import ALL_IN_MEMORY, NewFile, Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class WriteTask:
         placed: new rows that go in.
         chunks: chunks that are named, by number.
         changes_path: where to leave what changes, for an index that stores locations; else None.
-        whole_bytes: memory it needs to make the file at once, about; with less, it makes some row groups at a time.
+        part: of the file's rows, how many it may have in memory at once (:class:`~lakeindex.write.rewriting.Rewrite`).
         held_bytes: memory it will need, about (:mod:`lakeindex.stages.memory`).
     """
 
@@ -69,7 +68,7 @@ class WriteTask:
     placed: tuple[PlacedRows, ...]
     chunks: dict[int, Chunk]
     changes_path: str | None = None
-    whole_bytes: int = 0
+    part: float = ALL_IN_MEMORY
     held_bytes: int = 0
 
 
@@ -159,7 +158,7 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         task.spec.config,
         fixed_columns(facts.keys, facts.schema, None if facts.is_global else new.partition_path),
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
-        current_share() / max(task.whole_bytes, 1),
+        task.part,
     )
 
 

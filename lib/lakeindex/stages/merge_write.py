@@ -17,6 +17,7 @@ from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteSt
 from lakeindex.index.protocol import StoredIndex
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import Stage
+from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.driving import Driven, LookedUp, look_up
@@ -29,7 +30,7 @@ from lakeindex.stages.lookup_files import read_files
 from lakeindex.stages.memory import current_bound, write_bytes
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import StageCost
-from lakeindex.stages.scheduling import Runner, do_task, pack, run_tasks
+from lakeindex.stages.scheduling import Runner, do_task, for_work, pack, run_tasks
 from lakeindex.stages.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
 from lakeindex.stages.written import check_counts, keep_written, write_stat
@@ -46,6 +47,7 @@ from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.handle import Table
 from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.write.rewriting import ALL_IN_MEMORY
 
 _META_BYTES = 24.0
 """What the meta columns and the filter add to a row on disk, about."""
@@ -213,29 +215,41 @@ class _Merge:
         )
         if not plan.slices:
             return (), tags, found
-        tasks = self._write_tasks(plan)
+        near = self._writer(plan)
+        tasks = self._write_tasks(plan, near.slots)
         costs = [float(_OPEN_COST + (t.old.size_bytes if t.old is not None else 0)) for t in tasks]
-        packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, self._runner.slots * 3)]
-        results = run_tasks(self._runner, write_files, packs, "merge write: rewrite and create base files")
+        packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, near.slots * 3)]
+        results = run_tasks(near, write_files, packs, "merge write: rewrite and create base files")
         written = {one.file.path: one for result in results for one in result}
         return tuple(written[t.new.path] for t in tasks), tags, found
 
-    def _write_tasks(self, plan: MergePlan) -> list[WriteTask]:
+    def _writer(self, plan: MergePlan) -> Runner:
+        """Who writes: files that are small together are written sooner here than workers are started."""
+        work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
+        return for_work(self._runner, work, self._spec.config)
+
+    def _write_tasks(self, plan: MergePlan, slots: int) -> list[WriteTask]:
+        share = current_bound() // slots
+        needs = [write_bytes(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
+        # How rows are cut into row groups depends on it, so it is part of the plan: a retry with another bound has other names.
+        parts = [share / max(need, 1) for need in needs]
+        digest = digest_of_text(plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY))
         named = []
         for number, planned in enumerate(plan.slices):
             file_id, token = planned_name(planned, number)
             named.append(
                 PlannedFile(planned.partition_path, file_id, token, planned.old, planned.updates, planned.inserts)
             )
-        run_plan = self._session.plan(named, self._snapshot.instant_time, plan.digest)
+        run_plan = self._session.plan(named, self._snapshot.instant_time, digest)
         return [
-            self._write_task(number, planned, file)
-            for number, (planned, file) in enumerate(zip(plan.slices, run_plan.files, strict=True))
+            replace(self._write_task(number, planned, file), part=part, held_bytes=min(need, share))
+            for number, (planned, file, part, need) in enumerate(
+                zip(plan.slices, run_plan.files, parts, needs, strict=True)
+            )
         ]
 
     def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
         locations = self._looked_up.verified.parts("locations")
-        whole = write_bytes(0 if planned.old is None else planned.old.size_bytes, self._staged_bytes(planned))
         return WriteTask(
             self._spec,
             self._facts,
@@ -247,8 +261,6 @@ class _Merge:
             planned.placed,
             {n: self._chunks[n] for n in planned.chunks},
             f"{self._attempt}/delta/{number:05d}.parquet" if self._stored is not None else None,
-            whole,
-            min(whole, current_bound() // self._runner.slots),
         )
 
     def _staged_bytes(self, planned: PlannedSlice) -> int:

@@ -13,7 +13,6 @@ it fits into one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -48,6 +47,8 @@ _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
 _DECODED_TIMES: Final = 3
 """What a file takes that is decoded with all its columns, as a multiple of one that is not. Measured: docs/architecture.md, "Memory"."""
+ALL_IN_MEMORY: Final = float(_DECODED_TIMES)
+"""The ``part`` from which on any file is made at once, so that what is written does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Rewrite:
         config: codec, row group size, filter.
         fixed: the table's columns that an update cannot change.
         new: what the new slice is called.
-        part: of the rows, how many may be in memory at once; 1 or more means all.
+        part: of the rows, how many may be in memory at once, if only what changes is decoded; 1 or more means all.
     """
 
     table_name: str
@@ -68,7 +69,7 @@ class Rewrite:
     config: WriteConfig
     fixed: frozenset[str]
     new: NewSlice
-    part: float = math.inf
+    part: float = ALL_IN_MEMORY
 
 
 class NewFile:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from lakeindex.api import LakeTable
 from lakeindex.errors import TableCorruptError
+from lakeindex.stages import merge_write
 from lakeindex.stages.memory import MIB, memory_bound
 from lakeindex.storage.paths import TEMPORARY_PREFIX
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
@@ -86,6 +87,41 @@ def test_a_file_that_breaks_off_is_named_and_nothing_is_written(tmp_path: Path):
     assert str(file).endswith(str(caught.value.culprit))
     assert base_files(tmp_path / "t") == [file]
     assert not [path for path in file.parent.iterdir() if path.name.startswith(TEMPORARY_PREFIX)]
+
+
+@pytest.mark.parametrize("bound", [20_000, 30_000, None])
+def test_what_is_written_under_a_name_depends_on_nothing_that_a_retry_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int | None
+):
+    """Row groups are cut by the memory there is: with another bound, a task of the dead run would write other bytes."""
+    table, oracle = make_table(tmp_path / "t"), Oracle()
+    first = [Row(f"k{n:05d}", "x", 1, f"{n * 7919:020d}") for n in range(2_000)]
+    second = [Row(f"k{n:05d}", "x", 2, "new") for n in range(0, 3_000, 3)]
+    for rows in (first, second):
+        oracle.apply(rows)
+    table.upsert(batch_of(first))
+    as_another_writer_would(base_files(tmp_path / "t")[0], 500)
+
+    def upsert() -> None:
+        table.upsert(
+            batch_of(second), batch_id="b", run_id="b", checkpoints=str(tmp_path / "runs"), options=SMALL_GROUPS
+        )
+
+    def dies(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with memory_bound(20_000), monkeypatch.context() as patched:
+        patched.setattr(merge_write._Merge, "_publish", dies)
+        with pytest.raises(KeyboardInterrupt):
+            upsert()
+    _, left = base_files(tmp_path / "t")
+    data = left.read_bytes()
+    with memory_bound(bound):
+        upsert()
+    newest = base_files(tmp_path / "t")[-1]
+    assert (newest == left) is (bound == 20_000)
+    assert (newest.read_bytes() == data) is (bound == 20_000)
+    assert content_of(table) == oracle.content()
 
 
 CHILD = r"""
