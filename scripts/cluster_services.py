@@ -75,6 +75,7 @@ class Layout:
             "LAKEINDEX_CLUSTER_FOLDER": str(self.folder),
             "LAKEINDEX_CLUSTER_AIRFLOW": self.url("airflow"),
             "LAKEINDEX_DEMO": f"s3://{BUCKET}",
+            "LAKEINDEX_DRIVER_BYTES": "0",
         }
 
     @property

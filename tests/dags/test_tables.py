@@ -32,7 +32,7 @@ title: Trips
 uri: ${LAKE:-lake}/trips
 checkpoints: /runs
 create: {key: id, partition: [day, city], ordering: ts}
-options: {hoodie.index.bloom.fpp: 1e-4, lakeindex.footer.cache: false}
+options: {hoodie.index.bloom.fpp: 1e-4, lakeindex.footer.cache: "${CACHE:-false}"}
 max_quarantined: 3
 spark: {driver_memory: 2g, conf: {spark.executor.cores: 4}}
 schedule: "@daily"
@@ -67,6 +67,10 @@ input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
         ("uri: 3", "uri cannot be 3"),
         ("uri: x\nurl: y", "trips.yaml:2: url is unknown"),
         ("title: t\nuri: ${NOWHERE}/x", "trips.yaml:2: uri needs the environment variable NOWHERE"),
+        (
+            "uri: x\noptions: {lakeindex.memory: '${NOWHERE}'}",
+            "trips.yaml:2: options needs the environment variable NOWHERE",
+        ),
         ("uri: x\ncreate: {partition: a}", "create: key is missing"),
         ("uri: x\ncreate: [a]", "create is not a mapping"),
         ("uri: x\noptions: {hoodie.magic: 1}", "options are not valid: unknown option 'hoodie.magic'"),

@@ -9,7 +9,7 @@
       key: [time_hour, carrier, flight]
       partition: [month]
       ordering: event_ms
-    options: {hoodie.index.bloom.fpp: 1e-4}   # as -o
+    options: {hoodie.index.bloom.fpp: 1e-4}   # as -o; ${NAME} and ${NAME:-default} here too
     max_quarantined: 0
     spark: {driver_memory: 1g, conf: {spark.executor.memory: 2g}}
     execution: staged                         # a spark-submit a stage; single: one for all five
@@ -245,7 +245,7 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
         uri=uri,
         checkpoints=place("checkpoints", checkpoints) if checkpoints else f"{uri}.lakeindex",
         create=_create(fields),
-        options=_options(fields),
+        options=_options(fields, environ),
         max_quarantined=fields.whole("max_quarantined"),
         spark=_spark(fields),
         execution=_execution(fields),
@@ -275,8 +275,8 @@ def _create(fields: _Fields) -> CreateConf | None:
     return CreateConf(inner.texts("key"), inner.texts("partition"), inner.text("ordering"))
 
 
-def _options(fields: _Fields) -> dict[str, str]:
-    options = fields.pairs("options")
+def _options(fields: _Fields, environ: Mapping[str, str]) -> dict[str, str]:
+    options = {name: _expand("options", text, environ, fields) for name, text in fields.pairs("options").items()}
     try:
         parse_options(options)
     except OptionError as error:

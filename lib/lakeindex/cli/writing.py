@@ -99,9 +99,14 @@ def _write(
         raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
+    from lakeindex.runners import lean
+
+    # isort: split
     from lakeindex.api import run
     from lakeindex.cli.rendering import show_run
     from lakeindex.pipeline import default_checkpoints
+
+    lean.loaded()
 
     summary = run(
         table,

@@ -10,6 +10,7 @@ import click
 
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
+from lakeindex.runners import lean
 from lakeindex.stages.context import RunSpec
 
 #: Runs one stage (None: all of them) and returns the exit code.
@@ -40,6 +41,7 @@ def stage_command(stage: Stage | None, run: StageRun) -> click.Command:
 
     @click.command(name=str(stage or "upsert"))
     def command(**given: Any) -> None:
+        lean.loaded()
         sys.exit(run(stage, run_spec(**given)))
 
     for option in reversed(_OPTIONS):

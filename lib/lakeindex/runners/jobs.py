@@ -1,4 +1,4 @@
-"""What a spark-submit job does: one stage (or all) on the session it was given, one JSON object, one exit code."""
+"""What a spark-submit job does: one stage (or all), on a session if it needs one; one JSON object, one exit code."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import traceback
 from dataclasses import asdict
 
 import click
-from pyspark.sql import SparkSession
 
 from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, StorageError
 from lakeindex.pipeline import Stage
 from lakeindex.report.keeping import keep_report
 from lakeindex.runners.spark import SparkRunner, with_tables_written
-from lakeindex.runners.spark_session import spark_session
+from lakeindex.runners.spark_session import JobSession
 from lakeindex.stages.context import RunSpec, storage_at
 from lakeindex.stages.retention import drop_old_runs
 from lakeindex.stages.summary import RunSummary, StageSummary
@@ -26,7 +25,7 @@ _TRANSIENT = (ConflictError, StorageError)
 
 
 def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
-    """Run a stage on Spark; print one JSON object as the last line of stdout.
+    """Run a stage; print one JSON object as the last line of stdout.
 
     On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job.
 
@@ -37,7 +36,7 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     Returns:
         The exit code.
     """
-    session = spark_session()
+    session = JobSession()
     try:
         runner = SparkRunner(session, spec.config.parallelism)
         with RunObserver(spec, stage, parent_of(session)) as observer:
@@ -55,10 +54,9 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     return 0
 
 
-def parent_of(session: SparkSession) -> str | None:
+def parent_of(session: JobSession) -> str | None:
     """``NAMESPACE/JOB/RUN ID`` of the OpenLineage run that submitted this job, where Airflow's provider put it into Spark's settings."""
-    conf = session.sparkContext.getConf()
-    parts = [conf.get(f"spark.openlineage.parent{name}") for name in ("JobNamespace", "JobName", "RunId")]
+    parts = [session.setting(f"spark.openlineage.parent{name}") for name in ("JobNamespace", "JobName", "RunId")]
     return "/".join(str(part) for part in parts) if all(parts) else None
 
 

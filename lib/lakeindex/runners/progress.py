@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import rich.progress
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 class Progress(Protocol):
@@ -39,6 +39,8 @@ class TerminalProgress:
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[], None]]:
         """See :class:`Progress`."""
+        import rich.progress  # jobs have no terminal
+
         columns = (
             rich.progress.TextColumn("{task.description}"),
             rich.progress.BarColumn(),

@@ -15,7 +15,7 @@ import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -39,25 +39,27 @@ class SparkRunner:
     """Runs tasks on a Spark session.
 
     Args:
-        session: a live session; it is not stopped here.
+        session: a live session, or what gives one when it is first needed; it is not stopped here.
         slots: tasks at once that work is packed for; 0 means Spark's default parallelism.
         progress: told about every map.
     """
 
-    def __init__(self, session: SparkSession, slots: int = 0, progress: Progress | None = None) -> None:
-        self._session = session
-        self._slots = slots or session.sparkContext.defaultParallelism
+    def __init__(
+        self, session: SparkSession | Callable[[], SparkSession], slots: int = 0, progress: Progress | None = None
+    ) -> None:
+        self._given = session
+        self._slots = slots
         self._progress = progress if progress is not None else NoProgress()
 
-    @property
+    @cached_property
     def session(self) -> SparkSession:
         """The session it runs on."""
-        return self._session
+        return self._given() if callable(self._given) else self._given
 
-    @property
+    @cached_property
     def slots(self) -> int:
         """Tasks that run at once."""
-        return self._slots
+        return self._slots or self.session.sparkContext.defaultParallelism
 
     def keyed_state(self, folder: str, settings: StateSettings) -> KeyedState:
         """State on Spark's state store, for an index that is kept there.
@@ -67,13 +69,13 @@ class SparkRunner:
         """
         if not hasattr(GroupedData, "transformWithState"):
             raise UsageError(
-                f"the STATE index needs a PySpark with GroupedData.transformWithState, {self._session.version} has none",
+                f"the STATE index needs a PySpark with GroupedData.transformWithState, {self.session.version} has none",
                 culprit="hoodie.index.type",
                 hint="install a newer PySpark, or give the table another index: `lakeindex index migrate TABLE --to RECORD_INDEX`",
             )
         from lakeindex.runners.keyed_state import KeyedState
 
-        return KeyedState(self._session, folder, settings)
+        return KeyedState(self.session, folder, settings)
 
     def nearby(self) -> LocalRunner:
         """Threads of the driver."""
@@ -82,7 +84,7 @@ class SparkRunner:
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.stages.scheduling.Runner`."""
         payloads = [pickle.dumps((function, task)) for task in tasks]
-        context = self._session.sparkContext
+        context = self.session.sparkContext
         context.setJobDescription(title)
         try:
             with self._progress.step(title, 1) as advance:

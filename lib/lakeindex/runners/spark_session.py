@@ -1,16 +1,19 @@
-"""A Spark session for the library: found if there is one, else made with a Java that Spark can start."""
+"""A Spark session for the library: found if there is one, else made with a Java that Spark can start; for a job, when it is needed."""
 
 from __future__ import annotations
 
 import os
 import sys
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from lakeindex.runners.java import find_java_home
 from lakeindex.runners.spark_settings import FAST_WORKERS
 
 DEFAULT_MASTER = "local[*]"
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Set in a process that spark-submit started."""
 
 
 def spark_session(master: str | None = None, app_name: str = "lakeindex") -> SparkSession:
@@ -26,7 +29,7 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    is_submitted = _GATEWAY in os.environ
     # Workers must be this interpreter, not whatever python3 is first on their PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
@@ -42,3 +45,36 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
         )
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return builder.getOrCreate()
+
+
+class JobSession:
+    """The session of a spark-submit job, made when it is first asked for.
+
+    A job whose steps are small enough for the driver's cores asks the cluster for nothing, and ends some seconds earlier. On YARN
+    in cluster mode the session is made at once: there a job without one has failed.
+    """
+
+    def __init__(self) -> None:
+        self._session: SparkSession | None = None
+        if _GATEWAY in os.environ:
+            SparkContext._ensure_initialized()  # noqa: SLF001 - a SparkConf knows what was submitted only behind the gateway
+        self._conf = SparkConf(loadDefaults=_GATEWAY in os.environ)
+        if self.setting("spark.submit.deployMode") == "cluster" and str(self.setting("spark.master")).startswith(
+            "yarn"
+        ):
+            self()
+
+    def __call__(self) -> SparkSession:
+        """The session."""
+        if self._session is None:
+            self._session = spark_session()
+        return self._session
+
+    def setting(self, name: str) -> str | None:
+        """One of Spark's settings, as the job was submitted; None if it is not set."""
+        return self._conf.get(name)
+
+    def stop(self) -> None:
+        """Stop it, if it was made."""
+        if self._session is not None:
+            self._session.stop()

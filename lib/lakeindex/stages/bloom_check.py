@@ -86,19 +86,19 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
     chunks = chunks_of(folder, staged)
     files = read_files(folder, lookup.parts("files")[0])
     probes = _probes(files, folder.read_all(lookup, "ranges", arrow_schema(RANGES)))
-    share = sum(p.pairs for p in probes) / (runner.slots * 2)
+    filters = sum({p.file.number: _FILTER_BYTES * p.file.rows for p in probes}.values())
+    near = for_work(runner, filters + sum(part.bytes for part in staged.parts("staged")), spec.config)
+    share = sum(p.pairs for p in probes) / (near.slots * 2)
     probes = [piece for probe in probes for piece in _split_hot(probe, share)]
     cache = FooterCache(storage_at(spec.table_uri))
     probes.sort(key=lambda p: (*_place(cache, p.file), p.file.number, p.slices[0].chunk))
-    packs = _cut([p.pairs + _FILTER_COST for p in probes], runner.slots * 3)
+    packs = _cut([p.pairs + _FILTER_COST for p in probes], near.slots * 3)
     attempt = folder.new_attempt(Stage.BLOOM_CHECK)
     tasks = []
     for n, numbers in enumerate(packs):
         mine = tuple(probes[numbers.start : numbers.stop])
         used = {s.chunk: chunks[s.chunk] for p in mine for s in p.slices}
         tasks.append(ProbeTask(spec, mine, used, f"{attempt}/candidates/{n:05d}.parquet"))
-    filters = sum(_FILTER_BYTES * p.file.rows for p in probes)
-    near = for_work(runner, filters + sum(part.bytes for part in staged.parts("staged")), spec.config)
     results = run_tasks(near, probe_filters, tasks, "bloom check: probe filters")
     mended = {entry.path: entry for r in results for entry in r.mended}
     cache.keep_facts(mended.values(), {p.file.filter_from for p in probes if p.file.file.path in mended})

@@ -160,14 +160,14 @@ def _ask(
     attempt: str,
 ) -> _Answer:
     index = index_for(facts.index)
-    packs = pack([float(c.rows) for c in chunks], runner.slots * 2)
+    rows = [float(c.rows) for c in chunks]
     if isinstance(index, SliceIndex):
+        near = for_work(runner, _KEYS_SHARE * staged_bytes + _FILE_BYTES * len(files), spec.config)
         tasks = [
             PruneTask(spec, facts, tuple(chunks[i] for i in numbers), files_part, f"{attempt}/ranges/{n:05d}.parquet")
-            for n, numbers in enumerate(packs)
+            for n, numbers in enumerate(pack(rows, near.slots * 2))
             if files
         ]
-        near = for_work(runner, _KEYS_SHARE * staged_bytes + _FILE_BYTES * len(files), spec.config)
         slices = run_tasks(near, prune_chunks, tasks, "index lookup: prune files by key range")
         return _Answer({"ranges": tuple(r.part for r in slices)}, sum(r.pairs_kept for r in slices), {})
     store = None
@@ -188,7 +188,7 @@ def _ask(
             f"{attempt}/candidates/{n:05d}.parquet",
             f"{attempt}/searched/{n:05d}.parquet",
         )
-        for n, numbers in enumerate(packs)
+        for n, numbers in enumerate(pack(rows, runner.slots * 2))
         if files
     ]
     here = index.traits.in_process
@@ -230,8 +230,8 @@ def _with_footers(
     cache = FooterCache(storage_at(spec.table_uri)) if spec.config.footer_cache else None
     known = cache.load(files) if cache is not None else {}
     missing = [f for f in files if f.path not in known]
-    tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, runner.slots)]
     near = for_work(runner, _FOOTER_BYTES * len(missing), spec.config)
+    tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, near.slots)]
     results = run_tasks(near, read_footers, tasks, "index lookup: read footers")
     kept = [entry for result in results for entry in result.kept]
     where = cache.keep_facts(kept) if cache is not None else None

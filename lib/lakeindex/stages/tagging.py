@@ -111,13 +111,13 @@ def tag_batch(
     parts_of: dict[int, set[int]] = {}
     for line in found:
         parts_of.setdefault(line.chunk, set()).add(line.part)
+    near = for_work(runner, sum({c.part.path: c.part.bytes for c in chunks}.values()), spec.config)
     tasks = []
-    for n, numbers in enumerate(pack([float(c.rows) for c in chunks], runner.slots * 2)):
+    for n, numbers in enumerate(pack([float(c.rows) for c in chunks], near.slots * 2)):
         mine = tuple(chunks[i] for i in numbers)
         needed = sorted(set().union(*(parts_of.get(c.number, set()) for c in mine)))
         parts = tuple(locations[i] for i in needed)
         tasks.append(TagTask(spec, facts, mine, parts, f"{folder}/inserts/{n:05d}.parquet"))
-    near = for_work(runner, sum({c.part.path: c.part.bytes for c in chunks}.values()), spec.config)
     results = run_tasks(near, tag_chunks, tasks, "merge write: tag inserts")
     new_rows = [NewRows(c, p, home, rows, r.part) for r in results for c, p, home, rows in r.lines]
     return Tags(

@@ -123,16 +123,16 @@ def _verify(
 ) -> tuple[VerifyResult, ...]:
     """Verify what was proposed; ``first`` is the number of the first task."""
     work, used = _work(spec, files, proposed)
-    packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], runner.slots * 3)
+    size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
+        {chunks[c].part.path: chunks[c].part.bytes for numbers in used.values() for c in numbers}.values()
+    )
+    near = for_work(runner, size, spec.config)
+    packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], near.slots * 3)
     tasks = []
     for n, numbers in enumerate(packs, first):
         mine = tuple(work[i] for i in numbers)
         names = {c: chunks[c] for f in mine for c in used[f.file.number]}
         tasks.append(VerifyTask(spec, facts, mine, names, n, f"{attempt}/locations/{n:05d}.parquet"))
-    size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
-        {c.part.path: c.part.bytes for c in chunks}.values()
-    )
-    near = for_work(runner, size, spec.config)
     return run_tasks(near, verify_files, tasks, "verify keys: exact match in the key column")
 
 

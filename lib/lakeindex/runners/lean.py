@@ -1,0 +1,38 @@
+"""Start sooner: imported first by processes of ours (jobs, commands that write), for what it does.
+
+* pyarrow looks for pandas when it makes its first array, to know pandas' objects when it is given some. Importing it takes longer
+  than a small batch, and these processes are never given any; where pandas is wanted later (``to_pandas``), pyarrow imports it then.
+* No garbage is looked for among the modules once they are there (:func:`loaded`), at the end of the process neither.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+
+import pyarrow as pa
+
+
+class _NoPandas(MetaPathFinder):
+    """Says that pandas is not installed."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:  # noqa: ARG002 - its place in the protocol
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is left out at the start", name=fullname)
+
+
+def loaded() -> None:
+    """All modules are there: what they hold is no garbage."""
+    gc.freeze()
+
+
+if "pandas" not in sys.modules:
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(finder)
