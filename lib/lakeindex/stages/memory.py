@@ -115,7 +115,7 @@ def cache_bytes(share: int) -> int:
 
 
 def write_bytes(file_bytes: int, staged_bytes: int) -> int:
-    """What writing a base file holds: the old file and the new one, parts of it decoded or encoded, and the batch's rows
+    """What making a base file at once holds: the old file and the new one, parts of it decoded or encoded, and the batch's rows
     that go into it as they are read, joined and merged. Measured: docs/architecture.md, "Memory".
     """
     return _REWRITE_TIMES * file_bytes + _ROWS_TIMES * staged_bytes
