@@ -31,7 +31,7 @@ COMBINATIONS: Final = {
     "py3.12-spark4": ("3.12", "pyspark>=4.0,<5"),
     "py3.13-spark4": ("3.13", "pyspark>=4.0,<5"),
 }
-EXTRAS: Final = "spark,hbase,metrics,lineage,java"
+EXTRAS: Final = "spark,hbase,hdfs,metrics,lineage,java"
 TOOLS: Final = (
     *("deltalake", "duckdb", "hypothesis", "jsonschema", "mypy", "polars", "psutil", "pytest", "pytest-cov"),
     *("pytest-examples", "pytest-timeout", "pytest-xdist", "hudi", "moto[server]", "types-PyYAML", "types-jsonschema"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,35 +55,43 @@ def test_a_job_starts_a_context_only_if_a_step_needs_executors(tmp_path: Path):
 
 
 SESSION = """
-from pyspark import SparkConf
-from pyspark.sql import SparkSession
-from lakeindex.runners import spark_session
+import sys
+from lakeindex.runners import job_arguments, jobs
 from lakeindex.runners.spark_session import JobSession
 session = JobSession()
-print(SparkSession.getActiveSession() is None, session.setting("spark.app.note"), session.setting("no.such"))
+loaded = [name for name in ("pyspark", "numba", "pandas") if name in sys.modules]
+from pyspark.sql import SparkSession
+print(SparkSession.getActiveSession() is None, loaded, session.setting("spark.app.note"), session.setting("no.such"))
 print(session() is session() is SparkSession.getActiveSession())
 session.stop()
-asked = []
-spark_session.spark_session = lambda: asked.append("at once")
-class OnYarn(SparkConf):
-    def get(self, name, default=None):
-        return {"spark.submit.deployMode": "cluster", "spark.master": "yarn"}.get(name, default)
-spark_session.SparkConf = OnYarn
-JobSession()
-print(asked)
+"""
+ON_YARN = """
+from lakeindex.runners.spark_session import JobSession
+session = JobSession()
+from pyspark.sql import SparkSession
+print(SparkSession.getActiveSession() is not None)
+session.stop()
 """
 
 
+def run_script(folder: Path, text: str, **env: str) -> list[str]:
+    """What a script that spark-submit runs prints."""
+    script = folder / "job.py"
+    script.write_text(text)
+    command = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]"]
+    command += ["--conf", "spark.app.note=x", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **env})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
 @pytest.mark.spark
-def test_a_job_knows_its_settings_without_a_context_and_has_one_on_yarn(tmp_path: Path):
-    script = tmp_path / "job.py"
-    script.write_text(SESSION)
-    command = [
-        str(Path(sys.executable).with_name("spark-submit")),
-        "--master",
-        "local[2]",
-        "--conf",
-        "spark.app.note=x",
+def test_a_job_loads_and_starts_no_spark_before_it_needs_it(tmp_path: Path):
+    assert run_script(tmp_path, SESSION) == ["True [] x None", "True"]
+
+
+@pytest.mark.spark
+def test_a_job_in_a_container_of_yarn_starts_spark_at_once(tmp_path: Path):
+    assert run_script(tmp_path, ON_YARN, CONTAINER_ID="container_1_0001_01_000001", LOCAL_DIRS=str(tmp_path)) == [
+        "True"
     ]
-    done = subprocess.run([*command, str(script)], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.splitlines() == ["True x None", "True", "['at once']"], done.stdout + done.stderr

@@ -13,16 +13,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.murmur import (
-    MULTIPLIER,
-    READ_BYTES,
-    READ_OFFSETS,
-    hash_round,
-    mix_words,
-    njit_inline,
-    njit_kernel,
-    word_room,
-)
+from lakeindex.hashing.compiling import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
+from lakeindex.hashing.murmur_kernels import MULTIPLIER, hash_round, mix_words, word_room
 
 _LANES: Final = 8
 _READ_BITS: Final = numba.types.Array(numba.uint8, 2, "C", readonly=True)

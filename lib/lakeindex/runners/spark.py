@@ -1,4 +1,4 @@
-"""The Spark runner: one Spark task a task; the only place that imports pyspark.
+"""The Spark runner: one Spark task a task; the only place that imports pyspark, and that when a session is used.
 
 A map is one Spark job over pickled tasks, one a partition, by a module-level function that does its task and gives back
 the pickled result. It is an RDD, not a DataFrame: there is no row for a query plan to work on, and planning one takes
@@ -19,7 +19,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, GroupedData, SparkSession
 
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.index.keyed import StateSettings
@@ -29,6 +28,8 @@ from lakeindex.stages.context import RunSpec
 from lakeindex.storage import open_storage
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from lakeindex.runners.keyed_state import KeyedState
 
 TABLE_PREFIX = "table:"
@@ -67,6 +68,8 @@ class SparkRunner:
         Raises:
             UsageError: this PySpark has no keyed state of rows.
         """
+        from pyspark.sql import GroupedData
+
         if not hasattr(GroupedData, "transformWithState"):
             raise UsageError(
                 f"the STATE index needs a PySpark with GroupedData.transformWithState, {self.session.version} has none",

@@ -14,7 +14,9 @@ from pyspark import daemon
 
 LOADED: Final = (
     "lakeindex.bloom.kernels",
+    "lakeindex.hashing.java_kernels",
     "lakeindex.index.search_kernels",
+    "lakeindex.parquet.footer_walk",
     "lakeindex.runners.spark",
     "lakeindex.stages.upserting",
 )

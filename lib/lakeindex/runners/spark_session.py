@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-
-from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from lakeindex.runners.java import find_java_home
 from lakeindex.runners.spark_settings import FAST_WORKERS
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 DEFAULT_MASTER = "local[*]"
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Set in a process that spark-submit started."""
+_YARN_CONTAINER = "CONTAINER_ID"
+"""Set by YARN's node manager in each container it starts (Hadoop's ``ApplicationConstants.Environment``; Spark itself goes by it):
+a driver in one is in cluster mode."""
 
 
 def spark_session(master: str | None = None, app_name: str = "lakeindex") -> SparkSession:
@@ -26,6 +30,8 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
     Raises:
         UsageError: no Java that Spark can start is on this machine.
     """
+    from pyspark.sql import SparkSession
+
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -50,18 +56,13 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
 class JobSession:
     """The session of a spark-submit job, made when it is first asked for.
 
-    A job whose steps are small enough for the driver's cores asks the cluster for nothing, and ends some seconds earlier. On YARN
-    in cluster mode the session is made at once: there a job without one has failed.
+    A job whose steps are small enough for the driver's cores asks the cluster for nothing, does not even load PySpark, and ends some
+    seconds earlier. On YARN in cluster mode the session is made at once: there a job without one has failed.
     """
 
     def __init__(self) -> None:
         self._session: SparkSession | None = None
-        if _GATEWAY in os.environ:
-            SparkContext._ensure_initialized()  # noqa: SLF001 - a SparkConf knows what was submitted only behind the gateway
-        self._conf = SparkConf(loadDefaults=_GATEWAY in os.environ)
-        if self.setting("spark.submit.deployMode") == "cluster" and str(self.setting("spark.master")).startswith(
-            "yarn"
-        ):
+        if _GATEWAY in os.environ and _YARN_CONTAINER in os.environ:
             self()
 
     def __call__(self) -> SparkSession:
@@ -70,9 +71,15 @@ class JobSession:
             self._session = spark_session()
         return self._session
 
-    def setting(self, name: str) -> str | None:
+    @staticmethod
+    def setting(name: str) -> str | None:
         """One of Spark's settings, as the job was submitted; None if it is not set."""
-        return self._conf.get(name)
+        from pyspark import SparkConf, SparkContext
+
+        is_submitted = _GATEWAY in os.environ
+        if is_submitted:
+            SparkContext._ensure_initialized()  # noqa: SLF001 - a SparkConf knows what was submitted only behind the gateway
+        return SparkConf(loadDefaults=is_submitted).get(name)
 
     def stop(self) -> None:
         """Stop it, if it was made."""

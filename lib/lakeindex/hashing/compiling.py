@@ -1,0 +1,33 @@
+"""How loops are compiled (numba): for one signature, without the interpreter's lock, cached beside their module.
+
+numba and the first compiled function take a second to load. So loops stand in modules of their own, and those who use them import
+those late: a stage that hashes nothing, or a command that reads a timeline, does without. Compiled code is cached by the file of the
+kernel: after a change of a helper, touch the modules whose kernels use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+import numba
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+READ_BYTES: Final = numba.types.Array(numba.uint8, 1, "C", readonly=True)
+READ_OFFSETS: Final = numba.types.Array(numba.int64, 1, "C", readonly=True)
+
+
+def njit_inline(function: _F) -> _F:
+    """Compile as a helper of kernels (typed: numba's decorators are not)."""
+    return cast(_F, numba.njit(inline="always")(function))
+
+
+def njit_kernel(*signature: Any) -> Callable[[_F], _F]:
+    """Compile for one signature, without the interpreter's lock; the machine code is cached beside the module."""
+
+    def decorate(function: _F) -> _F:
+        compiled = numba.njit(numba.void(*signature), nogil=True, cache=True, boundscheck=False)(function)
+        return cast(_F, compiled)
+
+    return decorate

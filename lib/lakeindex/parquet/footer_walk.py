@@ -1,0 +1,250 @@
+"""The compiled walk over a footer's bytes (numba, imported late); :mod:`lakeindex.parquet.footer_text` says what it looks for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from lakeindex.hashing.compiling import READ_BYTES, njit_inline, njit_kernel
+from lakeindex.parquet.footer_places import (
+    DATA,
+    DATA_AT,
+    DATA_END,
+    DICTIONARY,
+    DICTIONARY_AT,
+    DICTIONARY_END,
+    END,
+    FILE_OFFSET_AT,
+    FILE_OFFSET_END,
+    FULL_SIZE,
+    GROUPS_AT,
+    GROUPS_END,
+    MAX_AT,
+    MAX_BYTES,
+    MIN_AT,
+    MIN_BYTES,
+    MORE,
+    NUMBERS,
+    ROWS_AT,
+    ROWS_END,
+    SCHEMA_AT,
+    SCHEMA_END,
+    SIZE,
+    START,
+)
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+_DEEPEST: Final = 24
+
+# thrift types
+_STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
+# what an open container is
+_OTHER, _FILE, _ROW_GROUPS, _ROW_GROUP, _COLUMNS, _CHUNK, _META, _STATISTICS, _SCHEMA = 0, 1, 2, 3, 4, 5, 6, 7, 8
+
+
+@njit_inline
+def _varint(data: Bytes, at: int) -> tuple[np.uint64, int]:
+    """A number and the place behind it; place -1 if the bytes end before it does."""
+    value = np.uint64(0)
+    for byte in range(10):
+        if at < 0 or at >= len(data):
+            return value, -1
+        part = np.uint64(data[at])
+        value |= (part & np.uint64(0x7F)) << np.uint64(7 * byte)
+        at += 1
+        if part < np.uint64(0x80):
+            return value, at
+    return value, -1
+
+
+@njit_inline
+def _unzigzag(value: np.uint64) -> np.int64:
+    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
+
+
+@njit_inline
+def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # noqa: FBT001 - compiled: no keywords
+    """What a container is that opens as this field (or element) of another one."""
+    if role == _FILE and field == 2 and kind == _LIST:
+        return _SCHEMA
+    if role == _FILE and field == 4 and kind == _LIST:
+        return _ROW_GROUPS
+    if role == _ROW_GROUPS and kind == _STRUCT:
+        return _ROW_GROUP
+    if role == _ROW_GROUP and field == 1 and kind == _LIST:
+        return _COLUMNS
+    if role == _COLUMNS and kind == _STRUCT and is_wanted:
+        return _CHUNK
+    if role == _CHUNK and field == 3 and kind == _STRUCT:
+        return _META
+    if role == _META and field == 12 and kind == _STRUCT:
+        return _STATISTICS
+    return _OTHER
+
+
+@njit_inline
+def _keep_number(  # noqa: PLR0917 - compiled: no keywords
+    role: int, field: int, value: np.int64, begin: int, end: int, row: Numbers, places: Numbers
+) -> None:
+    """Keep a number that stands at ``[begin, end)``."""
+    if role == _META:
+        if field == 6:
+            row[FULL_SIZE] = value
+        elif field == 7:
+            row[SIZE] = value
+        elif field == 9:
+            row[DATA] = value
+            row[DATA_AT] = begin
+            row[DATA_END] = end
+        elif field == 11:
+            row[DICTIONARY] = value
+            row[DICTIONARY_AT] = begin
+            row[DICTIONARY_END] = end
+        elif field == 10 or field == 14:  # noqa: PLR1714 - compiled
+            row[MORE] = field
+    elif role == _CHUNK:
+        if field == 2:
+            row[FILE_OFFSET_AT] = begin
+            row[FILE_OFFSET_END] = end
+        else:
+            row[MORE] = field
+    elif role == _FILE and field == 3:
+        places[ROWS_AT] = begin
+        places[ROWS_END] = end
+
+
+@njit_inline
+def _open(role: int, field: int, at: int, places: Numbers) -> None:
+    """A list of the file opens at ``at``."""
+    if role == _FILE and field == 2:
+        places[SCHEMA_AT] = at
+    elif role == _FILE and field == 4:
+        places[GROUPS_AT] = at
+
+
+@njit_inline
+def _close(role: int, at: int, row: Numbers, places: Numbers) -> None:
+    """A container ends at ``at``."""
+    if role == _CHUNK:
+        row[END] = at
+    elif role == _SCHEMA:
+        places[SCHEMA_END] = at
+    elif role == _ROW_GROUPS:
+        places[GROUPS_END] = at
+
+
+@njit_inline
+def _keep_text(role: int, field: int, at: int, length: int, row: Numbers) -> None:
+    if role == _STATISTICS and field == 6:
+        row[MIN_AT] = at
+        row[MIN_BYTES] = length
+    elif role == _STATISTICS and field == 5:
+        row[MAX_AT] = at
+        row[MAX_BYTES] = length
+
+
+@njit_kernel(READ_BYTES, numba.int64, numba.int64[:, :, ::1], numba.int64[::1], numba.int64[::1])
+def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+    """Walk a FileMetaData struct, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
+    role = np.zeros(_DEEPEST, np.int64)
+    left = np.zeros(_DEEPEST, np.int64)  # elements left of a list; -1: a struct
+    kinds = np.zeros(_DEEPEST, np.int64)  # element type of a list
+    fields = np.zeros(_DEEPEST, np.int64)  # last field id of a struct, element number of a list
+    depth = 0
+    role[0] = _FILE
+    left[0] = -1
+    at = 0
+    groups = 0
+    column = np.int64(0)  # of the wanted ones
+    seen[0] = -1
+    nothing = np.zeros(NUMBERS, np.int64)
+    while depth >= 0:
+        row = found[groups - 1, column] if 0 < groups <= found.shape[0] and found.shape[1] > 0 else nothing
+        is_list = left[depth] >= 0
+        if is_list:
+            if left[depth] == 0:
+                _close(role[depth], at, row, places)
+                depth -= 1
+                continue
+            left[depth] -= 1
+            kind = kinds[depth]
+            field = fields[depth]
+            fields[depth] += 1
+        else:
+            if at >= len(data):
+                return
+            head = np.int64(data[at])
+            at += 1
+            kind = head & 15
+            if kind == _STOP:
+                _close(role[depth], at, row, places)
+                depth -= 1
+                continue
+            if head >> 4:
+                fields[depth] += head >> 4
+            else:
+                coded, at = _varint(data, at)
+                if at < 0:
+                    return
+                fields[depth] = _unzigzag(coded)
+            field = fields[depth]
+        if kind in (_TRUE, _FALSE):
+            at += 1 if is_list else 0
+        elif kind == _BYTE:
+            at += 1
+        elif kind == _DOUBLE:
+            at += 8
+        elif kind == _BINARY:
+            coded, at = _varint(data, at)
+            if at < 0 or coded > np.uint64(len(data) - at):
+                return
+            _keep_text(role[depth], field, at, int(coded), row)
+            at += int(coded)
+        elif kind in (_LIST, _SET):
+            if at >= len(data) or depth + 1 == _DEEPEST:
+                return
+            _open(role[depth], field, at, places)
+            head = np.int64(data[at])
+            at += 1
+            count = np.uint64(head >> 4)
+            if head >> 4 == 15:
+                count, at = _varint(data, at)
+                if at < 0:
+                    return
+            if count > np.uint64(len(data) - at):
+                return  # an element takes a byte at least
+            depth += 1
+            role[depth] = _role_inside(role[depth - 1], field, _LIST, False)
+            left[depth] = np.int64(count)
+            kinds[depth] = head & 15
+            fields[depth] = 0
+        elif kind == _STRUCT:
+            if depth + 1 == _DEEPEST:
+                return
+            depth += 1
+            role[depth] = _role_inside(role[depth - 1], field, _STRUCT, first <= field < first + found.shape[1])
+            left[depth] = -1
+            fields[depth] = 0
+            if role[depth] == _ROW_GROUP:
+                groups += 1
+            elif role[depth] == _CHUNK and 0 < groups <= found.shape[0]:
+                column = field - first
+                found[groups - 1, column, START] = at
+            elif role[depth - 1] == _CHUNK and field != 3:
+                row[MORE] = field
+        elif 4 <= kind <= 6:
+            begin = at
+            coded, at = _varint(data, at)
+            if at < 0:
+                return
+            _keep_number(role[depth], field, _unzigzag(coded), begin, at, row, places)
+        else:
+            return  # no such type, or a map, which a footer has none of
+        if at > len(data):
+            return
+    seen[0] = groups
