@@ -6,6 +6,7 @@ A new type passes this file before anything else is said about it: see docs/addi
 import os
 import pickle
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,19 +20,25 @@ from lakeindex.config import WriteConfig, index_spec
 from lakeindex.errors import IndexNotBuiltError, OptionError
 from lakeindex.index.protocol import LocationStore, RowIndex, SliceIndex, StoredIndex
 from lakeindex.model import IndexType
+from lakeindex.runners.local import LocalRunner
 from lakeindex.services.rolling_back import rollback_table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
-from tests.contract.state_tester import StateRunnerForTests
 from tests.stored_indexes import clustered, unseen
 
+RUNNER = LocalRunner(1)
 _SERVERS = {IndexType.HBASE}
+if find_spec("pyspark.sql.streaming.tws_tester"):
+    from tests.contract.state_tester import StateRunnerForTests
+
+    RUNNER = StateRunnerForTests()
+else:  # a PySpark without keyed state of rows: docs/versions.md
+    _SERVERS.add(IndexType.STATE)
 TYPES = [
     IndexType(name)
     for name in os.environ.get("LAKEINDEX_CONTRACT_TYPES", ",".join(t for t in IndexType if t not in _SERVERS)).split(
         ","
     )
 ]
-RUNNER = StateRunnerForTests()
 STORED = [kind for kind in TYPES if kind.is_stored and kind is not IndexType.INMEMORY]
 EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "8"))
 _KEYS = ("a", "b:1", "cé", "d中", "e\U0001f600", "f\uffff", "g,h:2")

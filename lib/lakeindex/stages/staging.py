@@ -90,7 +90,11 @@ def _staged_file(
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks, kept = [], []
-    with pq.ParquetWriter(sink, rows.schema, compression="zstd", use_dictionary=dictionaries_for(rows)) as writer:
+    dictionaries = dictionaries_for(rows)
+    # Without statistics: the ends of a chunk's keys are kept beside it.
+    with pq.ParquetWriter(
+        sink, rows.schema, compression="zstd", use_dictionary=dictionaries, write_statistics=False
+    ) as writer:
         for group, (start, stop) in enumerate(bounds):
             kept.append(rows.slice(start, stop - start))
             writer.write_table(kept[-1], row_group_size=stop - start)
