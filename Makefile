@@ -90,15 +90,15 @@ interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other 
 
 .PHONY: cluster
 cluster: archive ## the topology of docker-compose.yaml as local processes (status, stop: scripts/cluster.py)
-	@$(BIN)/python scripts/cluster.py start
+	@$(BIN)/python scripts/cluster.py start --hbase
 
 .PHONY: demo-cluster
 demo-cluster: cluster ## the demo's flights on that cluster: table, feed and checkpoints on s3://
 	@$(BIN)/python scripts/cluster.py exec -- $(BIN)/python -m demo.cluster
 
 .PHONY: test-cluster
-test-cluster: archive ## whole DAGs on a cluster of its own, whose worker and driver are killed meanwhile
-	@$(BIN)/python scripts/cluster.py run --base-port $(CLUSTER_PORT) -- $(BIN)/pytest -m cluster --timeout 600 tests/cluster
+test-cluster: archive ## whole DAGs on a cluster of its own, whose worker and driver are killed meanwhile, and with HBase
+	@$(BIN)/python scripts/cluster.py run --hbase --base-port $(CLUSTER_PORT) -- $(BIN)/pytest -m cluster --timeout 600 tests/cluster
 
 .PHONY: test-dag
 test-dag: archive ## two DAGs at one table, through spark-submit

@@ -232,7 +232,10 @@ def _start(cluster: Cluster) -> int:
     layout = cluster.layout
     print(f"Airflow   {layout.url('airflow')}")
     print(f"Spark     {layout.url('spark-ui')}, spark://{HOST}:{layout.port('spark')}")
-    print(f"S3        {layout.url('s3')}, bucket {BUCKET}\nlogs      {cluster.folder / 'logs'}")
+    print(f"S3        {layout.url('s3')}, bucket {BUCKET}")
+    if cluster.hbase:
+        print(f"HBase     {HOST}:{layout.port('hbase')} (Thrift)")
+    print(f"logs      {cluster.folder / 'logs'}")
     print("scripts/cluster.py exec -- COMMAND runs a command of lakeindex or Airflow on it")
     return 0
 

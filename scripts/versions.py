@@ -42,6 +42,7 @@ TESTS: Final = ("tests/unit", "tests/contract", "tests/spark")
 OTHERS: Final = (
     *("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning"),
     *("-W", "ignore:The distutils package is deprecated:DeprecationWarning"),
+    *("-W", "ignore:distutils Version classes are deprecated:DeprecationWarning"),
 )
 PROBE: Final = "import sys, pyspark; print('.'.join(map(str, sys.version_info[:3])), pyspark.__version__)"
 

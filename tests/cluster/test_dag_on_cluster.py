@@ -6,6 +6,7 @@ Every count is held against a plain dictionary, every row is read back by hudi-r
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from datetime import date
@@ -19,6 +20,7 @@ import requests
 
 from demo.airflow_api import DONE
 from demo.cluster import DAG, ClusterDemo
+from demo.commands import lakeindex
 from lakeindex.pipeline import Stage
 from lakeindex.storage import open_storage
 from scripts.cluster import Cluster
@@ -123,3 +125,22 @@ def test_bad_rows_fail_at_once_and_change_nothing(flights: ClusterDemo) -> None:
     errors = [json.loads(runs.read(f.path)) for f in runs.list() if f.path.endswith("stage_input.error.json")]
     assert [(e["error"], e["exit_code"]) for e in errors] == [("QuarantineExceededError", 3)]
     assert {found.path for found in open_storage(flights.table.uri).list()} == before
+
+
+def test_dag_looks_keys_up_in_hbase(flights: ClusterDemo) -> None:
+    server = {
+        "lakeindex.hbase.thrift.host": os.environ["LAKEINDEX_HBASE_HOST"],
+        "lakeindex.hbase.thrift.port": os.environ["LAKEINDEX_HBASE_PORT"],
+    }
+    given = {**server, "lakeindex.hbase.create.table": "true"}
+    words = [word for key, value in given.items() for word in ("-o", f"{key}={value}")]
+    lakeindex(flights.env, "index", "migrate", flights.table.uri, "--to", "HBASE", *words)
+
+    run_id = flights.trigger(date(2013, 12, 4), options=server)
+    summary = flights.finish(date(2013, 12, 4), run_id)
+    looked_up = next(stage for stage in summary["stages"] if stage["name"] == Stage.INDEX_LOOKUP)
+    assert looked_up["counters"]["keys_unknown"] == 0, "HBase knew every key, or that there is none"
+    assert summary["inserts"] > 800
+    assert summary["updates"] > 0
+    lakeindex(flights.env, "index", "verify", flights.table.uri, *words)
+    assert_equal_to_the_dictionary(flights, summary)
