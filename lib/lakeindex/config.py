@@ -212,7 +212,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Memory that the tasks of one process hold together; a batch that needs more is spilled into the run folder. "
            "Default: half of the machine's (or the cgroup's), 512m at least. On Spark, of all tasks that run at once."),
     Option("lakeindex.spark.driver.bytes", "driver_bytes", whole(0), "bytes, 0 or more",
-           "Spark runner: a step that reads at most this much runs on the driver's cores, without a job (a spark-submit job of such steps only starts no executors); 0: none."),
+           "Spark runner: a step that reads at most this much runs on the driver's cores, without a job; four times as much in a spark-submit job that has no executors yet (one of such steps only starts none); 0: none."),
     Option("lakeindex.state.folder", "state_folder", some_text, "a path or URL Spark can write to",
            "STATE: where a new state is kept; default: in the table, if that lies on a local file system."),
     Option("lakeindex.state.partitions", "state_partitions", whole(1, 10_000), "1 .. 10000",

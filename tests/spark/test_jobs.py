@@ -69,7 +69,7 @@ ON_YARN = """
 from lakeindex.runners.spark_session import JobSession
 session = JobSession()
 from pyspark.sql import SparkSession
-print(SparkSession.getActiveSession() is not None)
+print(session.is_made, SparkSession.getActiveSession() is not None)
 session.stop()
 """
 
@@ -93,5 +93,5 @@ def test_a_job_loads_and_starts_no_spark_before_it_needs_it(tmp_path: Path):
 @pytest.mark.spark
 def test_a_job_in_a_container_of_yarn_starts_spark_at_once(tmp_path: Path):
     assert run_script(tmp_path, ON_YARN, CONTAINER_ID="container_1_0001_01_000001", LOCAL_DIRS=str(tmp_path)) == [
-        "True"
+        "True True"
     ]

@@ -38,7 +38,7 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     """
     session = JobSession()
     try:
-        runner = SparkRunner(session, spec.config.parallelism)
+        runner = SparkRunner(session() if session.is_made else session, spec.config.parallelism)
         with RunObserver(spec, stage, parent_of(session) if spec.config.openlineage else None) as observer:
             result = _run(stage, spec, runner, observer)
     except LakeIndexError as error:

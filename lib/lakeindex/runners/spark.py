@@ -62,6 +62,11 @@ class SparkRunner:
         """Tasks that run at once."""
         return self._slots or self.session.sparkContext.defaultParallelism
 
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a session."""
+        return not callable(self._given) or "session" in self.__dict__
+
     def keyed_state(self, folder: str, settings: StateSettings) -> KeyedState:
         """State on Spark's state store, for an index that is kept there.
 

@@ -65,6 +65,11 @@ class JobSession:
         if _GATEWAY in os.environ and _YARN_CONTAINER in os.environ:
             self()
 
+    @property
+    def is_made(self) -> bool:
+        """Whether there is one."""
+        return self._session is not None
+
     def __call__(self) -> SparkSession:
         """The session."""
         if self._session is None:

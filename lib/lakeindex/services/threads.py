@@ -16,6 +16,11 @@ class Threads:
         """One task a core."""
         return os.cpu_count() or 1
 
+    @property
+    def is_started(self) -> bool:
+        """Always."""
+        return True
+
     def nearby(self) -> Threads:
         """Itself."""
         return self

@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from lakeindex.config import WriteConfig
 from lakeindex.stages.memory import current_bound, memory_share
 from lakeindex.stages.metering import Meter, StageCost
+
+BEFORE_A_START: Final = 4
+"""So many times as much is done nearby while there are no executors: in the ten seconds that they take to start, two cores rewrite 600 MB."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -31,6 +34,10 @@ class Runner(Protocol):
     @property
     def slots(self) -> int:
         """Tasks that run at once."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a task can begin at once; else executors are started for the first one, which takes some ten seconds."""
 
     def nearby(self) -> Runner:
         """A runner on the cores of this process; this one, if it is that."""
@@ -87,7 +94,8 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
 
 def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:
     """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started."""
-    return runner.nearby() if work_bytes <= config.driver_bytes else runner
+    most = config.driver_bytes if runner.is_started else BEFORE_A_START * config.driver_bytes
+    return runner.nearby() if work_bytes <= most else runner
 
 
 def pack(costs: Sequence[float], bins: int) -> list[list[int]]:

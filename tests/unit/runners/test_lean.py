@@ -2,8 +2,21 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+
+from lakeindex.pipeline import Stage
+from tests.builders import Row, batch_of, make_table
+
+ROOT = Path(__file__).resolve().parents[3]
+JOB = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+try: runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end: print(end.code, [name for name in ("numba", "pandas", "pyspark") if name in sys.modules])
+"""
 
 PROGRAM = """
 import sys
@@ -31,3 +44,18 @@ def test_a_command_that_writes_does_without_pandas() -> None:
     program = "import sys; from lakeindex.cli import main\ntry: main(['upsert', 'none', 'none.parquet'])\nexcept SystemExit as end: print(end.code, 'pandas' in sys.modules, 'pyarrow' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split()[1:] == ["False", "True"]
+
+
+def test_jobs_load_compiled_loops_when_they_hash_and_spark_when_they_need_executors(tmp_path: Path) -> None:
+    make_table(tmp_path / "t")
+    pq.write_table(batch_of([Row(f"k{n}", "x", 1, "v") for n in range(100)]), tmp_path / "b.parquet")
+    words = [
+        *("--table", str(tmp_path / "t"), "--checkpoints", str(tmp_path / "runs"), "--run-id", "r", "--batch-id", "b"),
+        *("--input", str(tmp_path / "b.parquet")),
+    ]
+    loaded = []
+    for stage in Stage:
+        job = [sys.executable, "-c", JOB, str(ROOT / "jobs" / f"{stage}.py"), *words]
+        done = subprocess.run(job, capture_output=True, text=True, check=True)
+        loaded.append(done.stdout.splitlines()[-1])
+    assert (loaded[0], loaded[-1]) == ("0 []", "0 ['numba']")
