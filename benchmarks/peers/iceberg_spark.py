@@ -29,17 +29,18 @@ class IcebergSpark:
         self._spark = Spark35([environment.jar("iceberg-spark-runtime-3.5")], CONF)
 
     def _name(self, table: Path) -> str:
+        """The table, in the catalog of its folder: a process that did not load it is told, too, before the catalog is first used."""
+        self._spark.sql(f"set spark.sql.catalog.ice.warehouse={table.parents[1]}")
         return f"ice.`{table.parent.name}`.`{table.name}`"
 
     def load(self, workload: Workload, table: Path) -> None:
         """One append of the sorted files."""
-        # read when the catalog is first used
-        self._spark.sql(f"set spark.sql.catalog.ice.warehouse={table.parents[1]}")
+        name = self._name(table)
         self._spark.sql(
-            f"create table {self._name(table)} ({COLUMNS}) using iceberg partitioned by (day) tblproperties({_PROPERTIES})"
+            f"create table {name} ({COLUMNS}) using iceberg partitioned by (day) tblproperties({_PROPERTIES})"
         )
         self._spark.read_base(workload, "base")
-        self._spark.sql(f"insert into {self._name(table)} select * from base")
+        self._spark.sql(f"insert into {name} select * from base")
         self._spark.read_normally()
 
     def upsert(self, workload: Workload, table: Path) -> None:
