@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.file_names import new_file_id
 from lakeindex.hashing.arrow import StringArray, plain_strings
+from lakeindex.hashing.java_hash import bucket_hashes
 from lakeindex.index.bucket_layout import COUNT_OPTION, BucketLayout, KeyRule, layout_of
 from lakeindex.index.protocol import FileGroups, Group, Homes, IndexTraits, Located, Rows
 from lakeindex.model import IndexSpec
@@ -48,8 +49,6 @@ def bucket_ids(keys: StringArray, count: int, layout: BucketLayout) -> npt.NDArr
 
 def _hashes(keys: StringArray, layout: BucketLayout) -> npt.NDArray[np.int32]:
     """The non-negative hash of each key: int32 [n]."""
-    from lakeindex.hashing.java_hash import bucket_hashes  # numba loads late
-
     return bucket_hashes(keys, layout.fields, old_rule=layout.key_rule is KeyRule.HUDI_0_15) & _SIGN
 
 

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeindex.hashing.murmur import murmur
+
 _ROWS_AT_ONCE: Final = 16_000_000
 _SECOND_SEED: Final = 0x9747B28C
 Hashes = npt.NDArray[np.uint64]
@@ -21,8 +23,6 @@ Hashes = npt.NDArray[np.uint64]
 
 def hashes_of(keys: pa.Array) -> Hashes:
     """A 64-bit hash of each key: two 32-bit hashes, one seeding nothing of the other."""
-    from lakeindex.hashing.murmur import murmur  # numba loads late
-
     high = murmur(keys, 0).view(np.uint32).astype(np.uint64)
     low = murmur(keys, _SECOND_SEED).view(np.uint32).astype(np.uint64)
     return (high << np.uint64(32)) | low

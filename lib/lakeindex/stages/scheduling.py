@@ -18,7 +18,7 @@ from lakeindex.config import WriteConfig
 from lakeindex.stages.memory import current_bound, memory_share
 from lakeindex.stages.metering import Meter, StageCost
 
-BEFORE_A_START: Final = 4
+_BEFORE_A_START: Final = 4
 """So many times as much is done nearby while there are no executors: in the ten seconds that they take to start, two cores rewrite 600 MB."""
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
 
 def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:
     """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started."""
-    most = config.driver_bytes if runner.is_started else BEFORE_A_START * config.driver_bytes
+    most = config.driver_bytes if runner.is_started else _BEFORE_A_START * config.driver_bytes
     return runner.nearby() if work_bytes <= most else runner
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,10 +26,8 @@ from lakeindex.bloom.codec import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
+from lakeindex.parquet.footer_text import ColumnChunk, column_chunks
 from lakeindex.storage.protocol import Storage
-
-if TYPE_CHECKING:
-    from lakeindex.parquet.footer_text import ColumnChunk
 
 RECORD_KEY: Final = "_hoodie_record_key"
 
@@ -235,8 +233,6 @@ def _key_chunks(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> l
         ) from None
     if metadata.schema.column(place).physical_type != "BYTE_ARRAY":
         raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
-    from lakeindex.parquet.footer_text import column_chunks  # numba: not for those who only import this module
-
     chunks = column_chunks(raw, place, metadata.num_row_groups)
     if chunks is None:
         raise _corrupt(base_file, "its row groups cannot be read")
