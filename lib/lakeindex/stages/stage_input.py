@@ -2,7 +2,8 @@
 
 Two maps: *key* reads splits of the input in pieces, combines each and scatters it by a hash of the lookup key into the run
 folder, *sort* combines and sorts each bucket. Pieces and buckets are as large as a task's share of the memory allows. A
-batch of one piece is done by one task, with nothing in between.
+split of one piece whose keys no other split holds (the only one of a batch, those of a sorted export) is staged as it is
+keyed, with nothing in between.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.input_pieces import read_pieces
 from lakeindex.stages.inputs import Split, content_digest, find_inputs, split_inputs
 from lakeindex.stages.memory import bucket_bytes, current_bound, current_share, piece_bytes
-from lakeindex.stages.scheduling import Runner, for_work, run_tasks
+from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 from lakeindex.stages.spilling import Cut, Piece, Scatter, read_spilled, spill
+from lakeindex.stages.split_order import splits_apart
 from lakeindex.stages.staging import Staged, combining_of, stage_rows
 from lakeindex.write.combining import ARRIVAL, combine
 from lakeindex.write.keys import KeyGenerator
@@ -38,13 +40,16 @@ _BUCKET_BYTES = 256 * 1024 * 1024
 _PARALLEL_BYTES = 8 * 1024 * 1024
 """A bucket for parallel sorting has at least so many bytes of input."""
 _BUCKETS_A_SLOT = 4
+_PACK_BYTES = 16 * 1024 * 1024
+"""Splits are keyed together up to about so many bytes: a task of Spark's costs as much as a small one."""
+_PACKS_A_SLOT = 4
 _ARRIVAL_SHIFT = 40
 _REASONS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTask:
-    """Read one split; scatter its rows."""
+    """Read one split; scatter its rows, or stage them if the split ``is_apart``: no other holds a key of its."""
 
     spec: RunSpec
     facts: TableFacts
@@ -52,6 +57,7 @@ class KeyTask:
     ordinal: int
     scatter: Scatter
     folder: str
+    is_apart: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,37 @@ class SortTask:
     folder: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What both maps gave: of the splits that were staged unscattered (``whole``, in the order of their keys), and of the buckets."""
+
+    folder: str
+    keyed: tuple[KeyResult, ...]
+    whole: tuple[Staged, ...]
+    buckets: tuple[Staged, ...]
+
+    @property
+    def staged(self) -> tuple[Staged, ...]:
+        """All that was staged."""
+        return self.whole + self.buckets
+
+    def is_apart(self) -> bool:
+        """Whether no chunk of a split that was staged unscattered can share a key with another chunk."""
+        chunks = [(chunk, True) for staged in self.whole for chunk in staged.chunks]
+        chunks += [(chunk, False) for staged in self.buckets for chunk in staged.chunks]
+        chunks.sort(key=lambda one: one[0].first)
+        reached: tuple[str, str] | None = None
+        reached_whole: tuple[str, str] | None = None
+        for chunk, is_whole in chunks:
+            before = reached if is_whole else reached_whole
+            if before is not None and chunk.first <= before:
+                return False
+            reached = chunk.last if reached is None else max(reached, chunk.last)
+            if is_whole:
+                reached_whole = chunk.last if reached_whole is None else max(reached_whole, chunk.last)
+        return True
+
+
 def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     """Run the stage, or take over its checkpoint if it is whole and was made from the same input and options.
 
@@ -115,44 +152,72 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
 
 
 def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split], basis: str, digest: str) -> Manifest:
-    folder = run_folder(spec).new_attempt(Stage.STAGE_INPUT)
     runner = for_work(runner, sum(s.bytes for s in splits), spec.config)
-    most = bucket_bytes(current_bound() // runner.slots)
-    scatter = _scatter_of(splits, runner.slots, most, is_global=facts.is_global)
-    tasks = [KeyTask(spec, facts, s, i, scatter, folder) for i, s in enumerate(splits)]
-    results: tuple[Staged, ...] = ()
-    if len(tasks) == 1 and scatter.buckets == 1:
-        done = run_tasks(runner, key_and_sort, tasks, "stage input: key, combine, sort")
-        keyed, results = tuple(k for k, _ in done), tuple(r for _, r in done)
-    else:
-        keyed = run_tasks(runner, key_split, tasks, "stage input: keys, partitions, quarantine")
-    pieces = [piece for result in keyed for piece in result.pieces]
-    sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, most, folder)
-    results += run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
-    manifest = _manifest(spec, keyed, results, basis, digest, folder)
+    built = _keyed_and_sorted(spec, facts, runner, splits, _apart(spec, facts, runner, splits))
+    if not built.is_apart():
+        built = _keyed_and_sorted(spec, facts, runner, splits, frozenset())
+    manifest = _manifest(spec, built, basis, digest)
     store = run_folder(spec).store
-    for path in sorted({piece.path for piece in pieces}):
+    for path in sorted({piece.path for result in built.keyed for piece in result.pieces}):
         store.delete(path)
     return manifest
 
 
-def _scatter_of(splits: Sequence[Split], slots: int, most: int, *, is_global: bool) -> Scatter:
+def _apart(spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split]) -> frozenset[int]:
+    """Splits to stage unscattered; none if that left slots without work."""
+    if len(splits) == 1:
+        return frozenset({0}) if _scatter_of(splits, runner.slots, facts).buckets == 1 else frozenset()
+    if len(splits) < runner.slots:
+        return frozenset()
+    return splits_apart(splits, facts.keys, spec.config.input_format, is_global=facts.is_global)
+
+
+def _keyed_and_sorted(
+    spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split], apart: frozenset[int]
+) -> _Built:
+    """Both maps; splits that are not ``apart`` are scattered."""
+    folder = run_folder(spec).new_attempt(Stage.STAGE_INPUT)
+    scattered = [split for number, split in enumerate(splits) if number not in apart]
+    scatter = _scatter_of(scattered or splits, runner.slots, facts)
+    tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart) for i, s in enumerate(splits)]
+    numbers = _packed([s.bytes for s in splits], runner.slots)
+    packs = [tuple(tasks[i] for i in pack) for pack in numbers]
+    outcomes = run_tasks(runner, key_splits, packs, "stage input: keys, partitions, quarantine")
+    of_split = dict(zip(itertools.chain(*numbers), itertools.chain(*outcomes), strict=True))
+    done = [of_split[number] for number in range(len(splits))]
+    pieces = [piece for result, _ in done for piece in result.pieces]
+    sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, folder, runner.slots)
+    results = run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
+    whole = [staged for _, staged in done if staged.chunks]
+    whole.sort(key=lambda staged: staged.chunks[0].first)
+    return _Built(folder, tuple(keyed for keyed, _ in done), tuple(whole), results)
+
+
+def _packed(sizes: Sequence[int], slots: int) -> list[list[int]]:
+    """Numbers of the splits that a task keys: small ones together, as many tasks a slot."""
+    rounds = max(_PACKS_A_SLOT, -(-sum(sizes) // (slots * _PACK_BYTES)))
+    return pack([float(size) for size in sizes], slots * rounds)
+
+
+def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatter:
     """Buckets small enough to be sorted at once, and enough of them for all slots.
 
     The latter go by partition: chunks of a partition stay sorted one behind the other, and so do the files made of them.
     """
     size = sum(s.bytes for s in splits)
+    most = bucket_bytes(current_bound() // slots)
     buckets = max(1, -(-size // _BUCKET_BYTES), -(-sum(s.decoded_bytes for s in splits) // most))
     wanted = min(size // _PARALLEL_BYTES, _BUCKETS_A_SLOT * slots)
-    if is_global or buckets >= wanted:
-        return Scatter(buckets, is_global)
-    return Scatter(wanted, is_global, by_partition=True)
+    if facts.is_global or buckets >= wanted:
+        return Scatter(buckets, facts.is_global)
+    return Scatter(wanted, facts.is_global, by_partition=True)
 
 
 def _sort_tasks(
-    spec: RunSpec, facts: TableFacts, pieces: Sequence[Piece], buckets: int, most: int, folder: str
+    spec: RunSpec, facts: TableFacts, pieces: Sequence[Piece], buckets: int, folder: str, slots: int
 ) -> list[SortTask]:
-    """A task a bucket; several for one that came out with more than ``most`` bytes."""
+    """A task a bucket; several for one that came out with more bytes than a task may sort."""
+    most = bucket_bytes(current_bound() // slots)
     of_bucket: dict[int, list[Piece]] = {}
     for piece in pieces:
         of_bucket.setdefault(piece.bucket, []).append(piece)
@@ -165,15 +230,8 @@ def _sort_tasks(
     return tasks
 
 
-def _manifest(
-    spec: RunSpec,
-    keyed: tuple[KeyResult, ...],
-    results: tuple[Staged, ...],
-    basis: str,
-    digest: str,
-    folder: str,
-) -> Manifest:
-    run = run_folder(spec)
+def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest:
+    run, keyed, results = run_folder(spec), built.keyed, built.staged
     chunks = [chunk for result in results for chunk in result.chunks]
     lines = [(n, c.partition, c.path, c.row_group, c.rows, c.min_key, c.max_key) for n, c in enumerate(chunks)]
     table = table_of(lines, CHUNKS)
@@ -185,7 +243,7 @@ def _manifest(
         basis=basis,
         tables={
             "staged": staged,
-            "chunks": (run.write_table(f"{folder}/chunks.parquet", table),),
+            "chunks": (run.write_table(f"{built.folder}/chunks.parquet", table),),
             "quarantine": tuple(part for r in keyed for part in r.quarantine),
         },
         counters={
@@ -212,19 +270,21 @@ def _check_quarantine(manifest: Manifest, spec: RunSpec) -> None:
         )
 
 
-def key_and_sort(task: KeyTask) -> tuple[KeyResult, Staged]:
-    """Both maps in one for a batch of one piece; if it turns out to have more, as :func:`key_split`."""
+def key_splits(tasks: Sequence[KeyTask]) -> tuple[tuple[KeyResult, Staged], ...]:
+    """Several splits, one after the other."""
+    return tuple(key_split(task) for task in tasks)
+
+
+def key_split(task: KeyTask) -> tuple[KeyResult, Staged]:
+    """Key one split. Its rows are staged if they are apart from all others and one piece, else combined and spilled."""
     pieces = _Keying(task).pieces()
+    if not task.is_apart:
+        return _spilled(task, pieces), Staged()
     rows, result = next(pieces)
     second = next(pieces, None)
     if second is None:
-        return result, stage_rows(task.spec, task.facts, "00000", task.folder, rows)
+        return result, stage_rows(task.spec, task.facts, f"split-{task.ordinal:05d}", task.folder, rows)
     return _spilled(task, itertools.chain([(rows, result), second], pieces)), Staged()
-
-
-def key_split(task: KeyTask) -> KeyResult:
-    """Key one split and spill its rows."""
-    return _spilled(task, _Keying(task).pieces())
 
 
 def _spilled(task: KeyTask, pieces: Iterator[tuple[pa.Table, KeyResult]]) -> KeyResult:

@@ -37,6 +37,16 @@ class StagedChunk:
     min_key: str
     max_key: str
 
+    @property
+    def first(self) -> tuple[str, str]:
+        """Where its lookup keys begin."""
+        return self.partition, self.min_key
+
+    @property
+    def last(self) -> tuple[str, str]:
+        """Where they end."""
+        return self.partition, self.max_key
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:

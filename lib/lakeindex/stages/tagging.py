@@ -138,15 +138,15 @@ def tag_chunks(task: TagTask) -> TagResult:
     for chunk in task.chunks:
         rows, fates = _found_of(joined, chunk.number)
         _check_found_once(folder, chunk, rows)
-        columns = chunk_columns(folder, chunk, [STAGED_OP, STAGED_PARTITION])
-        is_delete = pc.equal(columns.column(0), OP_DELETE).to_numpy()
+        ops = chunk_columns(folder, chunk, [STAGED_OP]).column(0)
+        is_delete = pc.equal(ops, OP_DELETE).to_numpy()
         unfound = np.ones(chunk.rows, np.bool_)
         unfound[rows] = False
         missing += int((unfound & is_delete).sum())
         is_new = unfound & ~is_delete
         inserts += int(is_new.sum())
         is_new[rows[fates == Fate.MOVED]] = True
-        for partition, mine in _by_partition(one_array(columns.column(1)), np.flatnonzero(is_new)):
+        for partition, mine in _by_partition(task.facts, folder, chunk, np.flatnonzero(is_new)):
             for home, rows in _by_home(index, folder, chunk, partition, mine):
                 records.append((chunk.number, partition, home, len(rows), pack_rows(rows)))
     schema = arrow_schema(INSERTS)
@@ -174,9 +174,12 @@ def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None
         )
 
 
-def _by_partition(partitions: pa.Array, rows: np.ndarray) -> list[tuple[str, np.ndarray]]:
+def _by_partition(facts: TableFacts, folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> list[tuple[str, np.ndarray]]:
     if not len(rows):
         return []
+    if not facts.is_global:
+        return [(chunk.partition, rows)]
+    partitions = one_array(chunk_columns(folder, chunk, [STAGED_PARTITION]).column(0))
     encoded = partitions.take(pa.array(rows)).dictionary_encode()
     codes = encoded.indices.to_numpy()
     picked = [(name, rows[codes == c]) for c, name in enumerate(encoded.dictionary.to_pylist())]

@@ -22,6 +22,8 @@ from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avr
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
 _UNIQUE_COLUMNS = (COMMIT_SEQNO, RECORD_KEY)
 _SAMPLE_ROWS = 4096
+_FEW_ROWS = 256
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +121,23 @@ def dictionaries_for(rows: pa.Table) -> list[str]:
 
     Others are smaller and faster plain.
     """
-    return [name for name in rows.column_names if _repeats(name, rows.column(name))]
+    few = pa.array(np.random.default_rng(0).integers(rows.num_rows, size=_FEW_ROWS) if rows.num_rows else _NO_ROWS)
+    return [name for name in rows.column_names if _repeats(name, rows.column(name), few)]
 
 
-def _repeats(name: str, column: pa.ChunkedArray) -> bool:
+def _repeats(name: str, column: pa.ChunkedArray, few: pa.Array) -> bool:
     if name in _UNIQUE_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
+    if _distinct(column.take(few)) == _FEW_ROWS:  # half of the sample distinct: there would be ten equal pairs
+        return False
     sample = sample_of(column, _SAMPLE_ROWS)
-    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) / 2)
+    return _distinct(sample) <= len(sample) / 2
+
+
+def _distinct(values: pa.ChunkedArray) -> int:
+    return int(pc.count_distinct(values, mode="all").as_py())
 
 
 def schema_of_arrays(rows: pa.Table, schema: pa.Schema) -> pa.Schema:
