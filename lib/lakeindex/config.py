@@ -24,6 +24,7 @@ from lakeindex.option_types import (
     InputFormat,
     MetadataTablePolicy,
     ReportFormat,
+    StagedCodec,
     WriteConfig,
 )
 from lakeindex.option_values import (
@@ -64,6 +65,7 @@ __all__ = [
     "MetadataTablePolicy",
     "Option",
     "ReportFormat",
+    "StagedCodec",
     "WriteConfig",
     "index_spec",
     "options_table",
@@ -194,6 +196,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Rows of a row group in a base file; rows are sorted by key within one."),
     Option("lakeindex.chunk.rows", "chunk_rows", whole(1, 2**31 - 1), "rows, 1 or more",
            "Most rows of one chunk (a row group of the staged batch), the unit of look-up work."),
+    Option("lakeindex.staged.codec", "staged_codec", one_of(StagedCodec), names_of(StagedCodec),
+           "Compression of the staged batch; `auto`: none if the run folder is on a local disk, elsewhere zstd."),
     Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
            "Format of the input files; `auto` goes by the suffix (.parquet, .csv, .csv.gz, .json, .jsonl, .ndjson)."),
     Option("lakeindex.metadata.table", "metadata_table", one_of(MetadataTablePolicy), names_of(MetadataTablePolicy),

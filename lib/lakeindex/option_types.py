@@ -39,6 +39,15 @@ class InputFormat(StrEnum):
     JSON = "json"
 
 
+class StagedCodec(StrEnum):
+    """Compression of the staged batch; ``auto``: none where it crosses no network."""
+
+    AUTO = "auto"
+    ZSTD = "zstd"
+    LZ4 = "lz4"
+    UNCOMPRESSED = "uncompressed"
+
+
 class ReportFormat(StrEnum):
     """What a run leaves of its report: a page and JSON, JSON alone, nothing."""
 
@@ -101,6 +110,7 @@ class WriteConfig:
     codec: Codec = Codec.ZSTD
     row_group_rows: int = 25_000
     chunk_rows: int = 250_000
+    staged_codec: StagedCodec = StagedCodec.AUTO
     input_format: InputFormat = InputFormat.AUTO
     metadata_table: MetadataTablePolicy = MetadataTablePolicy.REFUSE
     complex_key_new_encoding: bool | None = None

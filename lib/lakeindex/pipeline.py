@@ -48,6 +48,7 @@ CHUNKS: Final[dict[str, str]] = {
     "file": "string",
     "row_group": "int32",
     "rows": "int64",
+    "deletes": "int64",
     "min_key": "string",
     "max_key": "string",
 }

@@ -22,7 +22,7 @@ from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.pipeline import Stage
 from lakeindex.storage.protocol import Storage
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
 
 _TYPES = {
     "string": pa.string(),

@@ -23,18 +23,19 @@ CACHE_BYTES = LARGEST_CACHE
 
 _decoded: BoundedCache[pa.Table] = BoundedCache(CACHE_BYTES)
 _files: BoundedCache[memoryview] = BoundedCache(CACHE_BYTES)
-"""Whole staged files: one of many small chunks is read once, not once a chunk."""
+"""Whole staged files: one of many chunks or columns is read once, not once for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One chunk of the batch; ``partition`` is empty under a global index, where a chunk spans partitions."""
+    """One chunk of the batch; ``partition`` is empty under a global index, where a chunk spans partitions. ``deletes``: of its rows."""
 
     number: int
     partition: str
     part: Part
     row_group: int
     rows: int
+    deletes: int
     min_key: str
     max_key: str
 
@@ -44,8 +45,8 @@ def chunks_of(folder: RunFolder, staged: Manifest) -> list[Chunk]:
     files = {p.path: p for p in staged.parts("staged")}
     table = folder.read_all(staged, "chunks", arrow_schema(CHUNKS))
     return [
-        Chunk(r["chunk"], r["partition"], files[r["file"]], r["row_group"], r["rows"], r["min_key"], r["max_key"])
-        for r in table.to_pylist()
+        Chunk(number, partition, files[path], *facts)
+        for number, partition, path, *facts in zip(*(c.to_pylist() for c in table.columns), strict=True)
     ]
 
 
@@ -57,7 +58,11 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
     if whole is not None:
         return whole.select(list(columns or ()))
     if found is None:
-        file = pq.ParquetFile(pa.BufferReader(_whole_file(folder, chunk.part)))
+        held = _files.get((chunk.part.digest,))
+        raw = memoryview(folder.read_bytes(chunk.part)) if held is None else held
+        file = pq.ParquetFile(pa.BufferReader(raw))
+        if columns is not None or file.num_row_groups > 1:  # more of it may be asked for
+            _files.put((chunk.part.digest,), raw, cache_bytes(current_share()))
         found = file.read_row_group(chunk.row_group, columns=columns, use_threads=False).combine_chunks()
         _decoded.put(key, found, cache_bytes(current_share()))
     return found
@@ -67,14 +72,6 @@ def remember_chunks(part: Part, chunks: Sequence[pa.Table]) -> None:
     """Keep the rows of a staged file that was just written, a table a row group: later tasks of the process need not decode it."""
     for number, rows in enumerate(chunks):
         _decoded.put((part.digest, number, None), rows, cache_bytes(current_share()))
-
-
-def _whole_file(folder: RunFolder, part: Part) -> memoryview:
-    raw = _files.get((part.digest,))
-    if raw is None:
-        raw = memoryview(folder.read_bytes(part))
-        _files.put((part.digest,), raw, cache_bytes(current_share()))
-    return raw
 
 
 def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:

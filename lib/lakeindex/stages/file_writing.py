@@ -261,11 +261,15 @@ def _inserts(task: WriteTask, folder: RunFolder) -> tuple[np.ndarray, np.ndarray
     chunks, rows = [np.array([], np.int64)], [np.array([], np.int64)]
     for piece in task.placed:
         table = folder.read_table(piece.part)
-        for record in table.to_pylist():
-            if (record["chunk"], record["partition"], record["home"]) == (piece.chunk, piece.partition, piece.home):
-                rows.append(unpack_rows(record["rows"])[piece.start : piece.stop])
+        lines = zip(*(table.column(name).to_pylist() for name in ("chunk", "partition", "home")), strict=True)
+        for number, line in enumerate(lines):
+            if line == (piece.chunk, piece.partition, piece.home):
+                packed = table.column("rows")[number].as_py()
+                rows.append(unpack_rows(packed)[piece.start : piece.stop])
                 chunks.append(np.full(len(rows[-1]), piece.chunk, np.int64))
     chunk, row = np.concatenate(chunks), np.concatenate(rows)
+    if (chunk[1:] >= chunk[:-1]).all():
+        return chunk, row
     order = np.argsort(chunk, kind="stable")
     return chunk[order], row[order]
 

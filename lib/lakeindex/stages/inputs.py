@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from lakeindex.config import InputFormat
 from lakeindex.errors import InputError
 from lakeindex.stages.context import storage_at
+from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.reading import StorageFile
 
 ARROW_SUFFIX = ".arrow"
@@ -130,8 +131,8 @@ def content_digest(files: list[InputFile]) -> str:
     """Digest of the batch's content, whatever its files are called: hashed from local bytes, else the store's marks."""
     marks = []
     for file in files:
-        is_remote = "://" in file.root and not file.root.startswith(("file://", "memory://"))
-        marks.append(f"{file.size_bytes}:{file.etag if is_remote and file.etag else _hash(file)}")
+        mark = None if is_on_this_machine(file.root) else file.etag
+        marks.append(f"{file.size_bytes}:{mark or _hash(file)}")
     return mmh3.hash_bytes("\n".join(marks).encode()).hex()
 
 

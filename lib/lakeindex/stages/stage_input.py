@@ -233,7 +233,9 @@ def _sort_tasks(
 def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest:
     run, keyed, results = run_folder(spec), built.keyed, built.staged
     chunks = [chunk for result in results for chunk in result.chunks]
-    lines = [(n, c.partition, c.path, c.row_group, c.rows, c.min_key, c.max_key) for n, c in enumerate(chunks)]
+    lines = [
+        (n, c.partition, c.path, c.row_group, c.rows, c.deletes, c.min_key, c.max_key) for n, c in enumerate(chunks)
+    ]
     table = table_of(lines, CHUNKS)
     staged = tuple(part for result in results for part in result.parts)
     rows = sum(r.rows for r in keyed)

@@ -11,29 +11,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.config import WriteConfig
+from lakeindex.config import StagedCodec, WriteConfig
 from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array
-from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
+from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part
 from lakeindex.stages.chunks import remember_chunks
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.memory import chunk_bytes, current_share
-from lakeindex.write.base_file import dictionaries_for
+from lakeindex.storage import is_on_this_machine
+from lakeindex.write.base_file import dictionaries_for, parquet_writer
 from lakeindex.write.combining import Combining, combine_and_sort
 
+_SAMPLE_ROWS = 8192
+_STRETCH_ROWS = 2048
+"""Rows of the sample that stand behind each other, as in a file."""
 _STAGED_BYTES = 64 * 1024 * 1024
 """A staged file is closed at about so many decoded bytes: a chunk is read with the file it is in."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedChunk:
-    """A chunk as it was staged: where, and its keys."""
+    """A chunk as it was staged: where, how many rows, deletes among them, and its keys."""
 
     partition: str
     path: str
     row_group: int
     rows: int
+    deletes: int
     min_key: str
     max_key: str
 
@@ -100,21 +105,25 @@ def _staged_file(
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks, kept = [], []
-    dictionaries = dictionaries_for(rows)
     # Without statistics: the ends of a chunk's keys are kept beside it.
     with pq.ParquetWriter(
-        sink, rows.schema, compression="zstd", use_dictionary=dictionaries, write_statistics=False
+        sink,
+        rows.schema,
+        compression=_compression(spec),
+        use_dictionary=dictionaries_for(rows),
+        write_statistics=False,
     ) as writer:
         for group, (start, stop) in enumerate(bounds):
             kept.append(rows.slice(start, stop - start))
             writer.write_table(kept[-1], row_group_size=stop - start)
             partition = "" if facts.is_global else partitions[start].as_py()
             low, high = keys[start].as_py(), keys[stop - 1].as_py()
-            chunks.append(StagedChunk(partition, path, group, stop - start, low, high))
+            chunks.append(StagedChunk(partition, path, group, stop - start, _deletes(kept[-1]), low, high))
     data = sink.getvalue()
     part = run_folder(spec).write_bytes(path, data, bounds[-1][1] - bounds[0][0])
     remember_chunks(part, kept)
-    return Staged((part,), tuple(chunks), column_bytes=_column_bytes(data, facts))
+    mine = rows.slice(bounds[0][0], bounds[-1][1] - bounds[0][0])
+    return Staged((part,), tuple(chunks), column_bytes=_column_bytes(mine, facts, spec.config))
 
 
 def _chunk_bounds(rows: pa.Table, most: int, *, is_global: bool) -> Iterator[tuple[int, int]]:
@@ -129,12 +138,29 @@ def _chunk_bounds(rows: pa.Table, most: int, *, is_global: bool) -> Iterator[tup
             yield start, min(start + most, last)
 
 
-def _column_bytes(data: pa.Buffer, facts: TableFacts) -> int:
-    """Compressed bytes of the table's columns and the key in a staged file: what its rows take in a base file."""
-    metadata = pq.read_metadata(pa.BufferReader(data))
-    wanted = {*facts.schema.names, STAGED_KEY}
-    total = 0
-    for group in range(metadata.num_row_groups):
-        columns = (metadata.row_group(group).column(c) for c in range(metadata.num_columns))
-        total += sum(c.total_compressed_size for c in columns if c.path_in_schema.split(".")[0] in wanted)
-    return total
+def _deletes(rows: pa.Table) -> int:
+    return int(pc.sum(pc.equal(rows.column(STAGED_OP), OP_DELETE)).as_py() or 0)
+
+
+def _compression(spec: RunSpec) -> str:
+    codec = spec.config.staged_codec
+    if codec is StagedCodec.AUTO:
+        # What crosses no network is written and read in a fraction of the time that zstd takes.
+        codec = StagedCodec.UNCOMPRESSED if is_on_this_machine(spec.checkpoints_uri) else StagedCodec.ZSTD
+    return "none" if codec is StagedCodec.UNCOMPRESSED else codec.value
+
+
+def _column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig) -> int:
+    """About what the table's columns and the key of these rows take in a base file, by encoding some of the rows."""
+    wanted = rows.select([name for name in rows.column_names if name in (STAGED_KEY, *facts.schema.names)])
+    sample = wanted
+    if rows.num_rows > _SAMPLE_ROWS:
+        last, most = rows.num_rows - _STRETCH_ROWS, _SAMPLE_ROWS // _STRETCH_ROWS
+        starts = [last * n // (most - 1) for n in range(most)]
+        sample = pa.concat_tables([wanted.slice(start, _STRETCH_ROWS) for start in starts]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with parquet_writer(sink, sample.schema, config, dictionaries_for(sample)) as writer:
+        writer.write_table(sample)
+    group = pq.read_metadata(pa.BufferReader(sink.getvalue())).row_group(0)
+    encoded = sum(group.column(c).total_compressed_size for c in range(group.num_columns))
+    return encoded * rows.num_rows // sample.num_rows

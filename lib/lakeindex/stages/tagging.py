@@ -138,8 +138,7 @@ def tag_chunks(task: TagTask) -> TagResult:
     for chunk in task.chunks:
         rows, fates = _found_of(joined, chunk.number)
         _check_found_once(folder, chunk, rows)
-        ops = chunk_columns(folder, chunk, [STAGED_OP]).column(0)
-        is_delete = pc.equal(ops, OP_DELETE).to_numpy()
+        is_delete = _deletes_of(folder, chunk)
         unfound = np.ones(chunk.rows, np.bool_)
         unfound[rows] = False
         missing += int((unfound & is_delete).sum())
@@ -154,6 +153,13 @@ def tag_chunks(task: TagTask) -> TagResult:
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
     lines = tuple(r[:4] for r in records)
     return TagResult(folder.write_table(task.path, table), lines, missing, inserts)
+
+
+def _deletes_of(folder: RunFolder, chunk: Chunk) -> np.ndarray:
+    """Whether each row is a delete."""
+    if not chunk.deletes:
+        return np.zeros(chunk.rows, np.bool_)
+    return pc.equal(chunk_columns(folder, chunk, [STAGED_OP]).column(0), OP_DELETE).to_numpy()
 
 
 def _found_of(located: pa.Table | None, chunk: int) -> tuple[np.ndarray, np.ndarray]:

@@ -51,6 +51,11 @@ def open_storage(uri: str) -> Storage:
     )
 
 
+def is_on_this_machine(uri: str) -> bool:
+    """Whether what is read and written at a path or URL crosses no network, as far as the name tells."""
+    return "://" not in uri or uri.startswith(("file://", "memory://"))
+
+
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
     """On local disk and HDFS, remove a folder and those below it as far as they are empty; elsewhere there are no folders."""
     folders = _with_folders(storage.uri)

@@ -4,6 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
+import mmh3
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -11,7 +12,8 @@ import pytest
 
 from lakeindex.config import InputFormat
 from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
-from lakeindex.stages import inputs, stage_input
+from lakeindex.stages import inputs, stage_input, staging
+from lakeindex.storage import is_on_this_machine
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 
 ROWS = [Row(f"k{n:03d}", f"d{n % 2}", n % 5, f"é,{n}") for n in range(100)]
@@ -150,3 +152,43 @@ def test_batch_that_does_not_fit_names_the_column(tmp_path: Path, columns: dict[
         table.upsert(pa.table(columns))
     assert (caught.value.exit_code, caught.value.culprit) == (3, culprit)
     assert rows_of(table) == []
+
+
+@pytest.mark.parametrize(
+    ("codec", "place", "expected"),
+    [
+        ("auto", "", "UNCOMPRESSED"),
+        ("auto", "s3://bucket/", "ZSTD"),
+        ("auto", "file://", "UNCOMPRESSED"),
+        ("zstd", "", "ZSTD"),
+        ("lz4", "", "LZ4"),
+        ("uncompressed", "s3://bucket/", "UNCOMPRESSED"),
+    ],
+)
+def test_staged_rows_are_packed_where_they_cross_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, place: str, expected: str
+):
+    seen = []
+    monkeypatch.setattr(staging, "is_on_this_machine", lambda uri: seen.append(uri) or is_on_this_machine(place + "x"))
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(ROWS), options={"lakeindex.staged.codec": codec})
+    (staged,) = tmp_path.glob("t.lakeindex/*/stage_input/*/staged/*.parquet")
+    group = pq.read_metadata(staged).row_group(0)
+    assert {group.column(c).compression for c in range(group.num_columns)} == {expected}
+    assert (seen != []) is (codec == "auto")
+
+
+def test_what_staged_rows_take_in_base_files_is_estimated_from_some_of_them(tmp_path: Path):
+    n = 60_000
+    texts = [mmh3.hash_bytes(str(i)).hex()[:9] for i in range(n)]
+    batch = pa.table({"id": [f"k{i:08d}" for i in range(n)], "day": ["x"] * n, "ts": range(n), "v": texts})
+    table = make_table(tmp_path / "t")
+    summary = table.upsert(batch)
+    estimated = summary.stages[0].counters["staged_column_bytes"]
+    (path,) = tmp_path.glob("t/x/*.parquet")
+    metadata = pq.read_metadata(path)
+    groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
+    names = ("_hoodie_record_key", "id", "day", "ts", "v")
+    columns = [g.column(c) for g in groups for c in range(g.num_columns)]
+    taken = sum(c.total_compressed_size for c in columns if c.path_in_schema in names)
+    assert 0.9 * taken < estimated < 1.2 * taken

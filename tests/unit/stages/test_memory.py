@@ -23,6 +23,7 @@ from lakeindex.api import LakeTable
 from lakeindex.config import parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
+from lakeindex.pipeline import OP_DELETE
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages import memory
 from lakeindex.stages.checkpoints import Manifest
@@ -149,6 +150,7 @@ def content(manifest: Manifest, spec: RunSpec) -> dict[str, Any]:
         lookup = [(r["_li_partition"], r["_li_key"]) for r in table.to_pylist()]
         assert lookup == sorted(lookup, key=lambda k: tuple(p.encode() for p in k))
         assert {p for p, _ in lookup} == {chunk.partition}
+        assert table.column("_li_op").to_pylist().count(OP_DELETE) == chunk.deletes
         assert (lookup[0][1], lookup[-1][1], len(lookup)) == (chunk.min_key, chunk.max_key, chunk.rows)
         rows += table.to_pylist()
     bad = [r for part in manifest.parts("quarantine") for r in folder.read_table(part).to_pylist()]
