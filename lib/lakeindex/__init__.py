@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakeindex.api import LakeTable, open_table
-
-# Arrow's allocator reads it when pyarrow is loaded. Left alone it gives memory back 10 ms after it was freed, and between two
-# steps of a run all of it is faulted in again: a tenth of a run's CPU time.
-os.environ.setdefault("MIMALLOC_PURGE_DELAY", "5000")
 
 __all__ = ["LakeTable", "open_table"]
 

@@ -21,15 +21,16 @@ _MAIN: Final = "from lakeindex.cli import main; main()"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said: its exit code and the one JSON object on standard output."""
+    """What a command said: its exit code, the one JSON object on standard output, and standard error."""
 
     code: int
     said: dict[str, Any]
+    stderr: str
 
     @property
     def text(self) -> str:
         """The whole answer, to look for words in."""
-        return json.dumps(self.said, ensure_ascii=False)
+        return f"exit {self.code}: {json.dumps(self.said, ensure_ascii=False)}\n{self.stderr}"
 
 
 def command(*arguments: str | Path) -> Answer:
@@ -40,7 +41,7 @@ def command(*arguments: str | Path) -> Answer:
         said = json.loads(done.stdout)
     except ValueError:
         raise AssertionError(f"{arguments}: exit {done.returncode}, no JSON:\n{done.stdout}\n{done.stderr}") from None
-    return Answer(done.returncode, said)
+    return Answer(done.returncode, said, done.stderr)
 
 
 def _pairs(options: Mapping[str, str] | None) -> list[str]:

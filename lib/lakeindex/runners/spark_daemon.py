@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 from typing import Final
 
 from pyspark import daemon
@@ -25,6 +26,9 @@ LOADED: Final = (
 
 def main() -> None:
     """Load, then be Spark's daemon."""
+    # Arrow's allocator reads it when pyarrow is loaded. Left alone it gives memory back 10 ms after it was freed, and the next task
+    # faults all of it in again.
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "5000")
     for name in LOADED:
         importlib.import_module(name)
     gc.collect()
