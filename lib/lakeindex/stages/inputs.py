@@ -153,10 +153,7 @@ def _split(file: InputFile, wanted: InputFormat) -> list[Split]:
     kind = format_of(file, wanted)
     if kind is not InputFormat.PARQUET or file.size_bytes <= SPLIT_BYTES:
         return [Split(file, bytes=file.size_bytes, decoded_bytes=_decoded_bytes(file, kind))]
-    try:
-        metadata = pq.ParquetFile(StorageFile(storage_at(file.root), file.path)).metadata
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable(file, error) from error
+    metadata = parquet_footer(file)
     splits: list[Split] = []
     first = first_row = size = rows = decoded = 0
     for group in range(metadata.num_row_groups):
@@ -168,6 +165,18 @@ def _split(file: InputFile, wanted: InputFormat) -> list[Split]:
             splits.append(Split(file, first, group + 1, first_row, size, decoded))
             first, first_row, size, rows, decoded = group + 1, first_row + rows, 0, 0, 0
     return splits or [Split(file, bytes=file.size_bytes)]
+
+
+def parquet_footer(file: InputFile) -> pq.FileMetaData:
+    """The footer of a Parquet file of the batch.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).metadata
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(file, error) from error
 
 
 def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:

@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.config import InputFormat
-from lakeindex.stages.context import storage_at
-from lakeindex.stages.inputs import InputFile, Split, format_of, unreadable
+from lakeindex.stages.inputs import Split, format_of, parquet_footer
 from lakeindex.stages.memory import MIB
-from lakeindex.storage.reading import StorageFile
 from lakeindex.write.key_spec import KeySpec, PartitionKind
 
 _LEAST_BYTES: Final = MIB
@@ -55,7 +52,7 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
     names = [*(name for name, _ in fields), keys.record_key_fields[0]]
     files = list(dict.fromkeys(split.file for split in splits))
     with ThreadPoolExecutor(_READERS, thread_name_prefix="footers") as pool:
-        footers = dict(zip(files, pool.map(_footer, files), strict=True))
+        footers = dict(zip(files, pool.map(parquet_footer, files), strict=True))
     groups = {number: _row_groups(split, footers[split.file]) for number, split in enumerate(splits)}
     filled = [number for number, mine in groups.items() if mine]
     bounds = [_bounds(groups[number], names) for number in filled]
@@ -63,13 +60,6 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
     if len(known) < len(bounds) or len({tuple(map(type, low)) for low, _ in known}) > 1:
         return frozenset()
     return frozenset(filled[n] for n in _alone(known) if splits[filled[n]].bytes >= _LEAST_BYTES)
-
-
-def _footer(file: InputFile) -> pq.FileMetaData:
-    try:
-        return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).metadata
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable(file, error) from error
 
 
 def _row_groups(split: Split, footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:

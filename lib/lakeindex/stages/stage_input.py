@@ -114,15 +114,13 @@ class _Built:
         chunks = [(chunk, True) for staged in self.whole for chunk in staged.chunks]
         chunks += [(chunk, False) for staged in self.buckets for chunk in staged.chunks]
         chunks.sort(key=lambda one: one[0].first)
-        reached: tuple[str, str] | None = None
-        reached_whole: tuple[str, str] | None = None
+        reached = reached_whole = ("", "")  # below every key: no record key is empty
         for chunk, is_whole in chunks:
-            before = reached if is_whole else reached_whole
-            if before is not None and chunk.first <= before:
+            if chunk.first <= (reached if is_whole else reached_whole):
                 return False
-            reached = chunk.last if reached is None else max(reached, chunk.last)
+            reached = max(reached, chunk.last)
             if is_whole:
-                reached_whole = chunk.last if reached_whole is None else max(reached_whole, chunk.last)
+                reached_whole = max(reached_whole, chunk.last)
         return True
 
 
@@ -181,7 +179,7 @@ def _keyed_and_sorted(
     scatter = _scatter_of(scattered or splits, runner.slots, facts)
     tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart) for i, s in enumerate(splits)]
     numbers = _packed([s.bytes for s in splits], runner.slots)
-    packs = [tuple(tasks[i] for i in pack) for pack in numbers]
+    packs = [tuple(tasks[i] for i in mine) for mine in numbers]
     outcomes = run_tasks(runner, key_splits, packs, "stage input: keys, partitions, quarantine")
     of_split = dict(zip(itertools.chain(*numbers), itertools.chain(*outcomes), strict=True))
     done = [of_split[number] for number in range(len(splits))]
