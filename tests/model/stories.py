@@ -138,6 +138,8 @@ class WriterStory(Story):
         for one in self.cast:
             if one.name not in done and not any(o.batch == one.batch and o.name in done for o in self.cast):
                 self._again(one.batch, f"again-{one.name}", clock)
+        if not self.gone_is_seen:
+            clock.sleep(2 * CONFIG.lock_lease_seconds)  # with grace: until then nobody may take what the killed left
         self._again(JANITOR, "janitor", clock)
         sweep_strays(Table.open(self.store), CONFIG, make_host("sweeper", clock, self._is_gone))
 
