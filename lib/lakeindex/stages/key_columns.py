@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -45,12 +46,18 @@ class StoredColumns:
 
     def column(self, name: str, row_groups: Iterable[int]) -> list[pa.Array]:
         """The column's values, an array a row group; null where the file has no such column."""
+        groups = list(row_groups)
+        rows = [self._layout.footer.row_group_rows[group] for group in groups]
         if name not in self._file.schema_arrow.names:
-            return [pa.nulls(self._layout.footer.row_group_rows[g]) for g in row_groups]
+            return [pa.nulls(count) for count in rows]
+        if not groups:
+            return []
         try:
-            return [one_array(self._file.read_row_group(g, columns=[name]).column(0)) for g in row_groups]
+            values = self._file.read_row_groups(groups, columns=[name]).column(0)
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(error) from error
+        starts = itertools.accumulate(rows, initial=0)
+        return [one_array(values.slice(start, count)) for start, count in zip(starts, rows, strict=False)]
 
     def _corrupt(self, error: Exception) -> TableCorruptError:
         return TableCorruptError(

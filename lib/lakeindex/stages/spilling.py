@@ -82,7 +82,7 @@ def spill(folder: RunFolder, path: str, rows: pa.Table, scatter: Scatter) -> tup
             writer.write_table(some)
         marks.append((sink.tell(), some.nbytes))
     data = sink.getvalue()
-    folder.store.write(path, data.to_pybytes())
+    folder.store.write(path, (memoryview(data),))
     pieces = []
     for number, (start, _), (stop, decoded) in zip(numbers, marks, marks[1:], strict=False):
         digest = digest_of(data.slice(start, stop - start))

@@ -105,12 +105,13 @@ def _staged_file(
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks, kept = [], []
+    dictionaries = dictionaries_for(rows)
     # Without statistics: the ends of a chunk's keys are kept beside it.
     with pq.ParquetWriter(
         sink,
         rows.schema,
         compression=_compression(spec),
-        use_dictionary=dictionaries_for(rows),
+        use_dictionary=dictionaries,
         write_statistics=False,
     ) as writer:
         for group, (start, stop) in enumerate(bounds):
@@ -123,7 +124,7 @@ def _staged_file(
     part = run_folder(spec).write_bytes(path, data, bounds[-1][1] - bounds[0][0])
     remember_chunks(part, kept)
     mine = rows.slice(bounds[0][0], bounds[-1][1] - bounds[0][0])
-    return Staged((part,), tuple(chunks), column_bytes=_column_bytes(mine, facts, spec.config))
+    return Staged((part,), tuple(chunks), column_bytes=_column_bytes(mine, facts, spec.config, dictionaries))
 
 
 def _chunk_bounds(rows: pa.Table, most: int, *, is_global: bool) -> Iterator[tuple[int, int]]:
@@ -150,7 +151,7 @@ def _compression(spec: RunSpec) -> str:
     return "none" if codec is StagedCodec.UNCOMPRESSED else codec.value
 
 
-def _column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig) -> int:
+def _column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig, dictionaries: Sequence[str]) -> int:
     """About what the table's columns and the key of these rows take in a base file, by encoding some of the rows."""
     wanted = rows.select([name for name in rows.column_names if name in (STAGED_KEY, *facts.schema.names)])
     sample = wanted
@@ -159,7 +160,7 @@ def _column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig) -> int
         starts = [last * n // (most - 1) for n in range(most)]
         sample = pa.concat_tables([wanted.slice(start, _STRETCH_ROWS) for start in starts]).combine_chunks()
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, sample.schema, config, dictionaries_for(sample)) as writer:
+    with parquet_writer(sink, sample.schema, config, [d for d in dictionaries if d in sample.column_names]) as writer:
         writer.write_table(sample)
     group = pq.read_metadata(pa.BufferReader(sink.getvalue())).row_group(0)
     encoded = sum(group.column(c).total_compressed_size for c in range(group.num_columns))

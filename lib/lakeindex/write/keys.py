@@ -91,8 +91,11 @@ class KeyGenerator:
         levels = [self._level(batch, field, kind) for field, kind in self.spec.partition_fields]
         path = levels[0][0] if len(levels) == 1 else pc.binary_join_element_wise(*(text for text, _ in levels), "/")
         problem = pc.coalesce(*(reason for _, reason in levels))
-        unsafe = _per_distinct(path, lambda text: None if text is None else partition_path_problem(text))
-        problem = pc.coalesce(problem, unsafe)
+        reasons = {text: partition_path_problem(text) for text in pc.unique(path).drop_null().to_pylist()}
+        if any(reasons.values()):
+            problem = pc.coalesce(problem, _per_distinct(path, reasons.get))
+        if problem.null_count == len(problem):
+            return path, problem
         return pc.if_else(problem.is_valid(), _NO_TEXT, path), problem
 
     def _level(self, batch: pa.Table | pa.RecordBatch, field: str, kind: PartitionKind) -> tuple[pa.Array, pa.Array]:

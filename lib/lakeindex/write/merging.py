@@ -87,10 +87,12 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
     staged = pa.concat_tables([rows.slice(0, len(rows)) for rows in (changes.updates, changes.inserts)])
     stored = 0 if old is None else old.num_rows
     source = _sources(stored, changes)
-    keys = _column(None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), source, pa.string())
+    picked = _picked(source, stored + staged.num_rows)
+    keys = _column(None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), picked, pa.string())
     if not _is_sorted(keys):
         order = pc.sort_indices(keys)
         source = source[order.to_numpy()]
+        picked = pa.array(source)
         keys = keys.take(order)
     fresh = source >= stored
     rows = len(source)
@@ -107,7 +109,7 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
         constant_column(new.partition_path, rows),
         constant_column(new.file_name, rows),
     ]
-    body = [_column(None if old is None else old.column(f.name), staged.column(f.name), source, f.type) for f in schema]
+    body = [_column(None if old is None else old.column(f.name), staged.column(f.name), picked, f.type) for f in schema]
     names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
     return pa.table([*meta, *body], names=names)
 
@@ -124,12 +126,19 @@ def _sources(stored: int, changes: Changes) -> np.ndarray:
     return np.concatenate([source, first_insert + np.arange(len(changes.inserts), dtype=np.int64)])
 
 
-def _column(old: pa.ChunkedArray | None, staged: pa.ChunkedArray, source: np.ndarray, kind: pa.DataType) -> pa.Array:
+def _picked(source: np.ndarray, rows: int) -> pa.Array | None:
+    """Row numbers to take; None if they are all, in their order."""
+    is_all = len(source) == rows and bool((source[1:] > source[:-1]).all())
+    return None if is_all else pa.array(source)
+
+
+def _column(
+    old: pa.ChunkedArray | None, staged: pa.ChunkedArray, picked: pa.Array | None, kind: pa.DataType
+) -> pa.Array:
     chunks = [] if old is None else [c if c.type == kind else c.cast(kind) for c in old.chunks]
     chunks += [c if c.type == kind else c.cast(kind) for c in staged.chunks]
     joined = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], kind)
-    is_all = len(source) == len(joined) and bool((source[1:] > source[:-1]).all())
-    return joined if is_all else joined.take(pa.array(source))
+    return joined if picked is None else joined.take(picked)
 
 
 def _stamp(old: pa.ChunkedArray | None, stamps: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
