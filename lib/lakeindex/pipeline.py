@@ -84,6 +84,7 @@ INSERTS: Final[dict[str, str]] = {
     "count": "int64",
     "rows": "binary",
 }
+"""``rows`` is null where all of the chunk are new."""
 FOUND: Final[dict[str, str]] = {
     "file": "int32",
     "part": "int32",

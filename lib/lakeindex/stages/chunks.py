@@ -142,3 +142,13 @@ def pack_rows(rows: np.ndarray) -> bytes:
 def unpack_rows(packed: bytes) -> np.ndarray:
     """Inverse of :func:`pack_rows`: int64, shape (n,)."""
     return np.frombuffer(packed, "<u4").astype(np.int64)
+
+
+def pack_rows_of(chunk: Chunk, rows: np.ndarray) -> bytes | None:
+    """Row numbers of a chunk, ascending, as one value; None if they are all of it."""
+    return None if len(rows) == chunk.rows else pack_rows(rows)
+
+
+def unpack_rows_of(chunk: Chunk, packed: bytes | None) -> np.ndarray:
+    """Inverse of :func:`pack_rows_of`: int64, shape (n,)."""
+    return np.arange(chunk.rows, dtype=np.int64) if packed is None else unpack_rows(packed)

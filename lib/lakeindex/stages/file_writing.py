@@ -17,7 +17,7 @@ from lakeindex.index.tagging import Fate
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
-from lakeindex.stages.chunks import Chunk, StagedRows, chunk_columns, unpack_rows
+from lakeindex.stages.chunks import Chunk, StagedRows, chunk_columns, unpack_rows_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StoredBytes
@@ -265,7 +265,7 @@ def _inserts(task: WriteTask, folder: RunFolder) -> tuple[np.ndarray, np.ndarray
         for number, line in enumerate(lines):
             if line == (piece.chunk, piece.partition, piece.home):
                 packed = table.column("rows")[number].as_py()
-                rows.append(unpack_rows(packed)[piece.start : piece.stop])
+                rows.append(unpack_rows_of(task.chunks[piece.chunk], packed)[piece.start : piece.stop])
                 chunks.append(np.full(len(rows[-1]), piece.chunk, np.int64))
     chunk, row = np.concatenate(chunks), np.concatenate(rows)
     if (chunk[1:] >= chunk[:-1]).all():

@@ -15,7 +15,7 @@ from lakeindex.errors import WriteConflictError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import match_keys
 from lakeindex.model import BaseFile
-from lakeindex.stages.chunks import Chunk, chunk_keys, unpack_rows
+from lakeindex.stages.chunks import Chunk, chunk_keys, unpack_rows_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.narrowing import rows_that_may_be_in
 from lakeindex.stages.tagging import NewRows
@@ -49,7 +49,7 @@ def _keys_of(spec: RunSpec, chunks: Sequence[Chunk], new: NewRows) -> pa.Array:
     keys = chunk_keys(folder, chunks[new.chunk])
     for record in folder.read_table(new.part).to_pylist():
         if (record["chunk"], record["partition"], record["home"]) == new.key:
-            return keys.take(pa.array(unpack_rows(record["rows"])))
+            return keys.take(pa.array(unpack_rows_of(chunks[new.chunk], record["rows"])))
     return keys.slice(0, 0)
 
 

@@ -16,7 +16,7 @@ from lakeindex.index.protocol import NOWHERE, HomeIndex, Index
 from lakeindex.index.tagging import Fate
 from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
-from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
+from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, pack_rows_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 
@@ -111,7 +111,9 @@ def tag_batch(
     parts_of: dict[int, set[int]] = {}
     for line in found:
         parts_of.setdefault(line.chunk, set()).add(line.part)
-    near = for_work(runner, sum({c.part.path: c.part.bytes for c in chunks}.values()), spec.config)
+    near = for_work(
+        runner, _bytes_read(facts, chunks, [locations[n] for n in set().union(*parts_of.values())]), spec.config
+    )
     tasks = []
     for n, numbers in enumerate(pack([float(c.rows) for c in chunks], near.slots * 2)):
         mine = tuple(chunks[i] for i in numbers)
@@ -127,13 +129,20 @@ def tag_batch(
     )
 
 
+def _bytes_read(facts: TableFacts, chunks: Sequence[Chunk], located: Sequence[Part]) -> int:
+    """About what tagging reads: locations, staged files if a row's fate is in them, and a mark a row."""
+    needs_rows = facts.is_global or isinstance(index_for(facts.index), HomeIndex)
+    staged = {c.part.path: c.part.bytes for c in chunks if needs_rows or c.deletes}
+    return sum(p.bytes for p in located) + sum(staged.values()) + sum(c.rows for c in chunks)
+
+
 def tag_chunks(task: TagTask) -> TagResult:
     """Rows of the chunks that go in as new."""
     folder = run_folder(task.spec)
     located = [folder.read_table(p, ["chunk", "row", "fate"]) for p in task.locations]
     joined = pa.concat_tables(located) if located else None
     index = index_for(task.facts.index)
-    records: list[tuple[int, str, int, int, bytes]] = []
+    records: list[tuple[int, str, int, int, bytes | None]] = []
     missing = inserts = 0
     for chunk in task.chunks:
         rows, fates = _found_of(joined, chunk.number)
@@ -147,7 +156,7 @@ def tag_chunks(task: TagTask) -> TagResult:
         is_new[rows[fates == Fate.MOVED]] = True
         for partition, mine in _by_partition(task.facts, folder, chunk, np.flatnonzero(is_new)):
             for home, rows in _by_home(index, folder, chunk, partition, mine):
-                records.append((chunk.number, partition, home, len(rows), pack_rows(rows)))
+                records.append((chunk.number, partition, home, len(rows), pack_rows_of(chunk, rows)))
     schema = arrow_schema(INSERTS)
     cells = columns_of(records, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
