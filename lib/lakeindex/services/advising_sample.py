@@ -21,11 +21,10 @@ from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.index.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.services.opening import in_parallel
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.input_pieces import read_split
-from lakeindex.stages.inputs import InputFile, Split, find_inputs, format_of
-from lakeindex.storage.protocol import Storage
+from lakeindex.stages.inputs import InputFile, Split, find_inputs, format_of, parquet_footer
+from lakeindex.storage import Storage, in_parallel
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.footers import FileLayout, Footer, read_layout
@@ -124,7 +123,7 @@ def _from_files(files: Sequence[InputFile], schema: pa.Schema, wanted: InputForm
     if all(format_of(file, wanted) is InputFormat.PARQUET for file in files):
         sized = _spread(files, _SIZED_FILES)
         read = sum(file.size_bytes for file in sized)
-        rows = sum(in_parallel(lambda file: _parquet(file).metadata.num_rows, sized))
+        rows = sum(in_parallel(sized[0].root, lambda file: parquet_footer(file).num_rows, sized))
         total = round(rows * sum(file.size_bytes for file in files) / read) if read else 0
         return total, [_piece(file, each) for file in chosen]
     whole = [read_split(Split(file), schema, wanted) for file in chosen[:1]]
@@ -209,7 +208,9 @@ def sample_table(storage: Storage, files: Sequence[BaseFile]) -> TableSample:
     cached = FooterCache(storage).load(files, tidy=False)
     missing = [file for file in files if file.path not in cached]
     wanted = {file.path: file for file in [*_spread(missing, SAMPLED_FOOTERS), *_spread(files, _SAMPLED_LAYOUTS)]}
-    read = dict(zip(wanted, in_parallel(lambda file: read_layout(storage, file), list(wanted.values())), strict=True))
+    read = dict(
+        zip(wanted, in_parallel(storage.uri, lambda file: read_layout(storage, file), wanted.values()), strict=True)
+    )
     footers = {path: footer for path, (footer, _) in cached.items()} | {p: one.footer for p, one in read.items()}
     size = sum(wanted[path].size_bytes for path in read)
     share = sum(one.key_bytes for one in read.values()) / size if size else 0.0

@@ -13,7 +13,8 @@ from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
 from lakeindex.services.check_report import Broken, Checked, Findings, Violation
-from lakeindex.services.opening import Commits, in_parallel, written_slices
+from lakeindex.services.opening import Commits, written_slices
+from lakeindex.storage import in_parallel
 from lakeindex.table.archiving import in_newest_log
 from lakeindex.table.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
 from lakeindex.table.handle import Table
@@ -50,7 +51,9 @@ def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
         *_collisions(timeline),
     ]
     for instant, content in zip(
-        timeline.completed, in_parallel(lambda one: _content(table, timeline, one), timeline.completed), strict=True
+        timeline.completed,
+        in_parallel(table.storage.uri, lambda one: _content(table, timeline, one), timeline.completed),
+        strict=True,
     ):
         if isinstance(content, Violation):
             violations.append(content)

@@ -11,8 +11,9 @@ from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant
 from lakeindex.notebook import rows_html
-from lakeindex.services.opening import in_parallel, open_at
+from lakeindex.services.opening import open_at
 from lakeindex.services.results import JsonResult
+from lakeindex.storage import in_parallel
 from lakeindex.table.avro_instants import (
     parse_clean_metadata,
     parse_requested_replace,
@@ -121,7 +122,7 @@ def history_of(table: Table) -> TableHistory:
     """As :func:`table_history`, with the table's name."""
     timeline = table.load_timeline()
     newest_first = timeline.instants[::-1]
-    entries = in_parallel(lambda instant: _entry(table, timeline, instant), newest_first)
+    entries = in_parallel(table.storage.uri, lambda instant: _entry(table, timeline, instant), newest_first)
     return TableHistory(table.name, table.uri, tuple(entries))
 
 

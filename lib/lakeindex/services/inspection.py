@@ -9,9 +9,10 @@ from lakeindex.config import WriteConfig
 from lakeindex.errors import LakeIndexError
 from lakeindex.model import BaseFile, Instant
 from lakeindex.services.history import iso_time
-from lakeindex.services.opening import in_parallel, live_slices, open_at, read_commits
+from lakeindex.services.opening import live_slices, open_at, read_commits
 from lakeindex.services.results import JsonResult
 from lakeindex.stages.table_facts import table_schema
+from lakeindex.storage import in_parallel
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footers import read_footer
 from lakeindex.table.handle import Table
@@ -180,7 +181,8 @@ def _rows(table: Table, timeline: Timeline, live: Sequence[BaseFile]) -> int:
     """From the commits' stats; from the footer of a file that no active commit names."""
     stated = {one.file.path: one.stat.num_writes for one in live_slices(read_commits(table, timeline)).values()}
     unknown = [file for file in live if file.path not in stated]
-    footers = in_parallel(lambda file: read_footer(table.storage, file, want_filter=False).rows, unknown)
+    storage = table.storage
+    footers = in_parallel(storage.uri, lambda file: read_footer(storage, file, want_filter=False).rows, unknown)
     return sum(footers) + sum(stated[file.path] for file in live if file.path in stated)
 
 

@@ -17,10 +17,11 @@ from lakeindex.index.protocol import StoredIndex
 from lakeindex.services.checking import check_table
 from lakeindex.services.cleaning import archive, clean
 from lakeindex.services.indexing import compact_index
-from lakeindex.services.opening import in_parallel, open_at
+from lakeindex.services.opening import open_at
 from lakeindex.services.results import JsonResult
 from lakeindex.stages.retention import drop_dead_runs
 from lakeindex.stages.scheduling import Runner
+from lakeindex.storage import in_parallel
 from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.footers import read_footer
@@ -193,7 +194,7 @@ def _mend_cache(work: _Work) -> _Done:
     files = table.snapshot().base_files_all()
     known = cache.load(files)
     missing = [file for file in files if file.path not in known]
-    footers = in_parallel(lambda file: read_footer(table.storage, file), missing)
+    footers = in_parallel(table.storage.uri, lambda file: read_footer(table.storage, file), missing)
     cache.add(list(zip(missing, footers, strict=True)))
     return {"footers": len(missing)}, None
 

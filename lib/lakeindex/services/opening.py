@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
 
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
 from lakeindex.stages.context import storage_at
+from lakeindex.storage import in_parallel
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-_READERS: Final = 16
-_PARALLEL_FROM: Final = 4
 
 
 def absolute(uri: str) -> str:
@@ -39,15 +31,6 @@ def open_at(uri: str) -> Table:
         TableUnsupportedError: a kind of table that is not read.
     """
     return Table.open(storage_at(absolute(uri)))
-
-
-def in_parallel(function: Callable[[T], R], items: Sequence[T], workers: int = _READERS) -> list[R]:
-    """``[function(i) for i in items]`` on threads, in order: an object store answers late, but many at once."""
-    if len(items) < _PARALLEL_FROM:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(workers, thread_name_prefix="read") as pool:
-        # each call in a copy of the caller's context, so that its requests count for the caller
-        return [f.result() for f in [pool.submit(copy_context().run, function, item) for item in items]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +52,8 @@ def read_commits(table: Table, timeline: Timeline, as_of: str | None = None) -> 
         TableCorruptError: one of them cannot be read.
     """
     writes = [one for one in timeline.completed_writes if as_of is None or not_after(one.time, as_of)]
-    return list(zip(writes, in_parallel(lambda one: timeline.commit_metadata(table.storage, one), writes), strict=True))
+    read = in_parallel(table.storage.uri, lambda one: timeline.commit_metadata(table.storage, one), writes)
+    return list(zip(writes, read, strict=True))
 
 
 def not_after(time: str, limit: str) -> bool:

@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 from lakeindex.errors import StorageError, UsageError
 from lakeindex.model import BaseFile
 from lakeindex.services.aligning import aligned_row_groups, open_base_file, row_schema
-from lakeindex.services.opening import in_parallel, not_after, open_at
+from lakeindex.services.opening import not_after, open_at
 from lakeindex.services.results import JsonResult
 from lakeindex.services.time_travel import PastTable, past_table
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.table_facts import table_schema
+from lakeindex.storage import in_parallel
 from lakeindex.table.file_system_view import snapshot
 from lakeindex.write.base_file import COMMIT_TIME
 
@@ -114,7 +115,7 @@ def read_rows(uri: str, *, as_of: str | None = None, since: str | None = None) -
         UsageError: a point in time that the history does not reach.
     """
     source = row_source(uri, as_of=as_of, since=since)
-    pieces = in_parallel(lambda file: list(source.rows_of(file)), source.files, _FILES_AT_ONCE)
+    pieces = in_parallel(uri, lambda file: list(source.rows_of(file)), source.files, _FILES_AT_ONCE)
     return pa.concat_tables([source.schema.empty_table(), *(rows for piece in pieces for rows in piece)])
 
 

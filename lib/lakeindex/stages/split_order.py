@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 import pyarrow.parquet as pq
@@ -16,11 +15,11 @@ import pyarrow.parquet as pq
 from lakeindex.config import InputFormat
 from lakeindex.stages.inputs import Split, format_of, parquet_footer
 from lakeindex.stages.memory import MIB
+from lakeindex.storage import in_parallel
 from lakeindex.write.key_spec import KeySpec, PartitionKind
 
 _LEAST_BYTES: Final = MIB
 """Smaller splits are scattered and joined: each would be a staged file of its own."""
-_READERS: Final = 16
 
 Bounds: TypeAlias = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Lowest and highest values of the partition fields and the first record key field."""
@@ -51,8 +50,7 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
         return frozenset()
     names = [*(name for name, _ in fields), keys.record_key_fields[0]]
     files = list(dict.fromkeys(split.file for split in splits))
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="footers") as pool:
-        footers = dict(zip(files, pool.map(parquet_footer, files), strict=True))
+    footers = dict(zip(files, in_parallel(files[0].root, parquet_footer, files), strict=True))
     groups = {number: _row_groups(split, footers[split.file]) for number, split in enumerate(splits)}
     filled = [number for number, mine in groups.items() if mine]
     bounds = [_bounds(groups[number], names) for number in filled]

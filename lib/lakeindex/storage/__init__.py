@@ -1,12 +1,14 @@
 """The storage port and its adapters."""
 
 from lakeindex.storage.opening import is_on_this_machine, open_storage, remove_empty_folders, remove_temporary
+from lakeindex.storage.parallel import in_parallel
 from lakeindex.storage.protocol import Listing, ObjectMeta, Storage
 
 __all__ = [
     "Listing",
     "ObjectMeta",
     "Storage",
+    "in_parallel",
     "is_on_this_machine",
     "open_storage",
     "remove_empty_folders",

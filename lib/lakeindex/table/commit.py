@@ -19,7 +19,7 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
-from lakeindex.table import records
+from lakeindex.storage import in_parallel
 from lakeindex.table.attempts import Attempt, RunIdentity, start_attempt
 from lakeindex.table.clock import Clock
 from lakeindex.table.file_system_view import snapshot
@@ -287,7 +287,7 @@ class WriteSession:
         files = {file.path: file for file in plan.files}
         storage = self._context.storage
         try:
-            records.each(lambda one: self._verify(storage, files[one.path], one), expected)
+            in_parallel(storage.uri, lambda one: self._verify(storage, files[one.path], one), expected)
         except StorageError:
             self._check_not_rolled_back(plan)
             raise

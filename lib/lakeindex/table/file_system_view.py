@@ -9,21 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
 
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file
 from lakeindex.format.instants import comparable
 from lakeindex.format.partition_metadata import PARTITION_METADATA_FILES
 from lakeindex.model import BaseFile
-from lakeindex.storage.protocol import ObjectMeta, Storage
+from lakeindex.storage import ObjectMeta, Storage, in_parallel
 from lakeindex.table.timeline import Timeline
-
-_LISTERS: Final = 16
-_PARALLEL_FROM: Final = 8
-"""Folders from which listing goes parallel: an object store answers each request late, but many at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +95,12 @@ class Snapshot:
     def preload(self, partition_paths: Iterable[str]) -> None:
         """List several partitions, in parallel where it pays."""
         missing = sorted({path for path in partition_paths if path not in self._partitions})
-        if len(missing) < _PARALLEL_FROM:
-            for path in missing:
-                self.files_of(path)
-            return
-        with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list") as pool:
-            list(pool.map(self.files_of, missing))
+        in_parallel(self.storage.uri, self.files_of, missing)
 
     def _walk(self, storage: Storage) -> tuple[str, ...]:
         top = storage.list_folder("")
         folders = [path for path in top.folders if path.strip("/") != METADATA_FOLDER]
-        if len(folders) < _PARALLEL_FROM:
-            deep = [storage.list(path) for path in folders]
-        else:
-            with ThreadPoolExecutor(_LISTERS, thread_name_prefix="list") as pool:
-                deep = list(pool.map(storage.list, folders))
+        deep = in_parallel(storage.uri, storage.list, folders)
         by_folder: dict[str, list[ObjectMeta]] = defaultdict(list, {"": list(top.objects)})
         for listed in deep:
             for path, objects in _without_nested_tables(listed).items():

@@ -20,8 +20,7 @@ from lakeindex.format.file_names import (
     parse_markers_file,
 )
 from lakeindex.model import BaseFile
-from lakeindex.storage import remove_empty_folders
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage import Storage, in_parallel, remove_empty_folders
 from lakeindex.table import records
 
 
@@ -33,7 +32,7 @@ def write_markers(storage: Storage, files: Iterable[tuple[BaseFile, bool]]) -> N
         files: each file, and whether it starts a new file group.
     """
     paths = [marker_path(file, MarkerKind.CREATE if is_new else MarkerKind.MERGE) for file, is_new in files]
-    records.each(lambda path: records.put(storage, path, b""), paths)
+    in_parallel(storage.uri, lambda path: records.put(storage, path, b""), paths)
 
 
 def marked_files(storage: Storage, instant: str) -> frozenset[str]:

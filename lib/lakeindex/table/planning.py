@@ -18,6 +18,7 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.storage import in_parallel
 from lakeindex.table import records
 from lakeindex.table.attempts import Attempt, RunIdentity
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
@@ -81,7 +82,7 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
         metadata = PartitionMetadata(plan.instant, partition_depth(partition))
         records.settle(storage, partition_metadata_path(partition), format_partition_metadata(metadata))
 
-    records.each(make_partition, plan.partitions)
+    in_parallel(storage.uri, make_partition, plan.partitions)
     if plan.replacement is not None and plan.replacement.index is not None:
         store_index_change(storage, plan.instant, plan.replacement.index)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from lakeindex.errors import (
     ObjectExistsError,
@@ -20,16 +19,12 @@ from lakeindex.errors import (
     TableCorruptError,
     UnknownOutcomeError,
 )
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage import Storage, in_parallel
 
 OWN_FOLDER: Final = ".hoodie/.lakeindex"
 
 _TRIES: Final = 4
-_WORKERS: Final = 16
-_PARALLEL_FROM: Final = 8
 _KEY_DIGITS: Final = 32
-
-_T = TypeVar("_T")
 
 
 def key_of(text: str) -> str:
@@ -105,7 +100,7 @@ def put(storage: Storage, path: str, data: bytes) -> None:
 
 def remove(storage: Storage, paths: Iterable[str]) -> None:
     """Delete files, asking again after a lost answer."""
-    each(lambda path: _remove(storage, path), paths)
+    in_parallel(storage.uri, lambda path: _remove(storage, path), paths)
 
 
 def tidy(storage: Storage, paths: Iterable[str]) -> None:
@@ -114,18 +109,6 @@ def tidy(storage: Storage, paths: Iterable[str]) -> None:
         remove(storage, paths)
     except StorageError:
         return
-
-
-def each(work: Callable[[_T], None], items: Iterable[_T]) -> None:
-    """Do something for all items, in parallel where it pays; the first error is raised."""
-    todo = list(items)
-    if len(todo) < _PARALLEL_FROM:
-        for item in todo:
-            work(item)
-        return
-    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="commit") as pool:
-        for _ in pool.map(work, todo):
-            pass
 
 
 def _remove(storage: Storage, path: str) -> None:

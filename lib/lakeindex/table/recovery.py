@@ -9,7 +9,7 @@ from __future__ import annotations
 from lakeindex.errors import TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage import Storage, in_parallel
 from lakeindex.table import records
 from lakeindex.table.attempts import newest_attempt
 from lakeindex.table.claims import Claim, claim_foreign, drop_claim, load_claims
@@ -253,11 +253,4 @@ def _any_exists(storage: Storage, paths: tuple[str, ...]) -> bool:
 
 
 def _all_exist(storage: Storage, paths: tuple[str, ...]) -> bool:
-    missing: list[str] = []
-
-    def look(path: str) -> None:
-        if modified_ms(storage, path) is None:
-            missing.append(path)
-
-    records.each(look, paths)
-    return not missing
+    return None not in in_parallel(storage.uri, lambda path: modified_ms(storage, path), paths)

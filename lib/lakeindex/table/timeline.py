@@ -8,7 +8,6 @@ unless the instant is still pending.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -17,15 +16,12 @@ from lakeindex.errors import ObjectNotFoundError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage import Storage, in_parallel
 from lakeindex.table.avro_instants import AVRO_MAGIC, parse_avro_commit_metadata, parse_requested_replace
 from lakeindex.table.properties import TableProperties, load_table_properties
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
 _REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
-_READERS: Final = 16
-_PARALLEL_FROM: Final = 8
-"""Files from which reading goes parallel: an object store answers each request late, but many at once."""
 
 _parse_instant = lru_cache(maxsize=131_072)(names.parse_instant)
 """A run lists the same timeline again and again; a name always stands for the same instant."""
@@ -178,11 +174,7 @@ class Timeline:
         def replaced_by(instant: Instant) -> frozenset[tuple[str, str]]:
             return self.commit_metadata(storage, instant).replaced()
 
-        if len(replacing) < _PARALLEL_FROM:
-            replaced = list(map(replaced_by, replacing))
-        else:
-            with ThreadPoolExecutor(_READERS, thread_name_prefix="timeline") as pool:
-                replaced = list(pool.map(replaced_by, replacing))
+        replaced = in_parallel(storage.uri, replaced_by, replacing)
         newest_first = zip(reversed(replacing), reversed(replaced), strict=True)
         return {group: instant.time for instant, groups in newest_first for group in groups}
 

@@ -1,0 +1,56 @@
+"""Many requests at once: in order, the first error, how many threads."""
+
+import threading
+import time
+from contextvars import ContextVar
+
+import pytest
+
+from lakeindex.storage import in_parallel
+
+WHO: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+@pytest.mark.parametrize("uri", ["/data/lake", "file:///data/lake", "s3://lake/table"])
+@pytest.mark.parametrize("count", [0, 3, 50])
+def test_answers_stand_in_the_order_of_the_questions(uri: str, count: int) -> None:
+    def answer(number: int) -> int:
+        time.sleep((number % 3) / 1000)
+        return number * number
+
+    assert in_parallel(uri, answer, iter(range(count))) == [n * n for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [3, 50])
+def test_the_first_error_is_raised(count: int) -> None:
+    def fail(number: int) -> None:
+        raise ValueError(number)
+
+    with pytest.raises(ValueError, match=r"^0$"):
+        in_parallel("s3://lake", fail, range(count))
+
+
+@pytest.mark.parametrize(
+    ("uri", "count", "workers", "most"),
+    [("s3://lake", 40, None, 16), ("/data/lake", 40, None, 4), ("s3://lake", 7, None, 1), ("/data/lake", 3, 2, 2)],
+)
+def test_a_far_store_is_asked_by_more_at_once(uri: str, count: int, workers: int | None, most: int) -> None:
+    running, seen = [], []
+    lock = threading.Lock()
+
+    def ask(_: int) -> None:
+        with lock:
+            running.append(1)
+            seen.append(len(running))
+        time.sleep(0.01)
+        with lock:
+            running.pop()
+
+    in_parallel(uri, ask, range(count), workers)
+    assert max(seen) <= most
+    assert (max(seen) > 1) == (most > 1)
+
+
+def test_requests_count_for_the_caller() -> None:
+    WHO.set("me")
+    assert set(in_parallel("s3://lake", lambda _: WHO.get(), range(40))) == {"me"}
