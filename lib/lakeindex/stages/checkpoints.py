@@ -22,7 +22,7 @@ from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.pipeline import Stage
 from lakeindex.storage.protocol import Storage
 
-MANIFEST_VERSION = 2
+MANIFEST_VERSION = 3
 
 _TYPES = {
     "string": pa.string(),

@@ -6,6 +6,7 @@ share, a small part of what one of them may hold.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema
 from lakeindex.stages.memory import LARGEST_CACHE, cache_bytes, current_share
 
 CACHE_BYTES = LARGEST_CACHE
+_STORED_AS = b"lakeindex.stored.as"
+"""Key of a staged file's metadata: JSON, each column of the rows and the one that it is stored as."""
 
 _decoded: BoundedCache[pa.Table] = BoundedCache(CACHE_BYTES)
 _files: BoundedCache[memoryview] = BoundedCache(CACHE_BYTES)
@@ -63,9 +66,31 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
         file = pq.ParquetFile(pa.BufferReader(raw))
         if columns is not None or file.num_row_groups > 1:  # more of it may be asked for
             _files.put((chunk.part.digest,), raw, cache_bytes(current_share()))
-        found = file.read_row_group(chunk.row_group, columns=columns, use_threads=False).combine_chunks()
+        found = _read(file, chunk.row_group, columns).combine_chunks()
         _decoded.put(key, found, cache_bytes(current_share()))
     return found
+
+
+def without_repeated(rows: pa.Table, sources: Mapping[str, str]) -> pa.Table:
+    """Staged rows as they are stored: of two columns that are the same, one; the schema's metadata says which.
+
+    Args:
+        rows: the rows of a staged file.
+        sources: columns that may be the same as another one, and that one.
+    """
+    stored = {name: name for name in rows.column_names}
+    stored |= {name: of for name, of in sources.items() if rows.column(name).equals(rows.column(of))}
+    marked = rows.select(list(dict.fromkeys(stored.values())))
+    return marked.replace_schema_metadata({_STORED_AS: json.dumps(stored)})
+
+
+def _read(file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -> pa.Table:
+    """Columns (None: all) of a row group of a staged file."""
+    stored = json.loads(file.schema_arrow.metadata[_STORED_AS])
+    names = list(stored) if columns is None else columns
+    wanted = list(dict.fromkeys(stored[name] for name in names))
+    read = file.read_row_group(row_group, columns=wanted, use_threads=False)
+    return pa.table([read.column(stored[name]) for name in names], names=names)
 
 
 def remember_chunks(part: Part, chunks: Sequence[pa.Table]) -> None:

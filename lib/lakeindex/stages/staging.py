@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.stages.checkpoints import Part
-from lakeindex.stages.chunks import remember_chunks
+from lakeindex.stages.chunks import remember_chunks, without_repeated
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.memory import chunk_bytes, current_share
 from lakeindex.storage import is_on_this_machine
@@ -105,18 +105,19 @@ def _staged_file(
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks, kept = [], []
-    dictionaries = dictionaries_for(rows)
+    stored = without_repeated(rows, _keyed_by(facts))
+    dictionaries = dictionaries_for(stored)
     # Without statistics: the ends of a chunk's keys are kept beside it.
     with pq.ParquetWriter(
         sink,
-        rows.schema,
+        stored.schema,
         compression=_compression(spec),
         use_dictionary=dictionaries,
         write_statistics=False,
     ) as writer:
         for group, (start, stop) in enumerate(bounds):
             kept.append(rows.slice(start, stop - start))
-            writer.write_table(kept[-1], row_group_size=stop - start)
+            writer.write_table(stored.slice(start, stop - start), row_group_size=stop - start)
             partition = "" if facts.is_global else partitions[start].as_py()
             low, high = keys[start].as_py(), keys[stop - 1].as_py()
             chunks.append(StagedChunk(partition, path, group, stop - start, _deletes(kept[-1]), low, high))
@@ -125,6 +126,14 @@ def _staged_file(
     remember_chunks(part, kept)
     mine = rows.slice(bounds[0][0], bounds[-1][1] - bounds[0][0])
     return Staged((part,), tuple(chunks), column_bytes=_column_bytes(mine, facts, spec.config, dictionaries))
+
+
+def _keyed_by(facts: TableFacts) -> Mapping[str, str]:
+    """Columns that a record key or a partition path of one field may be the values of."""
+    keys, partitions = facts.keys.record_key_fields, facts.keys.partition_fields
+    pairs = [(STAGED_KEY, keys[0])] if len(keys) == 1 else []
+    pairs += [(STAGED_PARTITION, partitions[0][0])] if len(partitions) == 1 else []
+    return {made: field for made, field in pairs if field in facts.schema.names}
 
 
 def _chunk_bounds(rows: pa.Table, most: int, *, is_global: bool) -> Iterator[tuple[int, int]]:
