@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
 from lakeindex.stages.chunks import Chunk, StagedRows, chunk_columns, unpack_rows_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage import Storage, is_local_disk
 from lakeindex.storage.reading import StoredBytes
 from lakeindex.table.footer_cache import CacheEntry, FooterCache
 from lakeindex.table.footers import Footer, footer_in
@@ -95,13 +96,20 @@ class WrittenFile:
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
     """Several slices, one after the other: a task of Spark's costs as much as a small file.
 
-    Their filters are left in the footer cache, so that the next look-up reads no footers.
+    Their filters are left in the footer cache, so that the next look-up reads no footers. A file begins to go to disk while
+    the next one is made: the sync before the commit, which is the one that counts, finds little left to do.
     """
     footers: list[tuple[BaseFile, Footer]] = []
-    written = [write_file(task, footers) for task in tasks]
+    store = storage_at(tasks[0].spec.table_uri)
+    written: list[WrittenFile] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
+        for task in tasks:
+            written.append(write_file(task, footers))
+            if is_local_disk(store.uri):
+                pool.submit(store.sync, [task.new.path])
     if not footers:
         return tuple(written)
-    entries = {e.path: e for e in FooterCache(storage_at(tasks[0].spec.table_uri)).keep_filters(footers)}
+    entries = {e.path: e for e in FooterCache(store).keep_filters(footers)}
     return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
 
 

@@ -1,6 +1,12 @@
 """The storage port and its adapters."""
 
-from lakeindex.storage.opening import is_on_this_machine, open_storage, remove_empty_folders, remove_temporary
+from lakeindex.storage.opening import (
+    is_local_disk,
+    is_on_this_machine,
+    open_storage,
+    remove_empty_folders,
+    remove_temporary,
+)
 from lakeindex.storage.parallel import in_parallel
 from lakeindex.storage.protocol import Listing, ObjectMeta, Storage
 
@@ -9,6 +15,7 @@ __all__ = [
     "ObjectMeta",
     "Storage",
     "in_parallel",
+    "is_local_disk",
     "is_on_this_machine",
     "open_storage",
     "remove_empty_folders",

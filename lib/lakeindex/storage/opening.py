@@ -53,7 +53,12 @@ def open_storage(uri: str) -> Storage:
 
 def is_on_this_machine(uri: str) -> bool:
     """Whether what is read and written at a path or URL crosses no network, as far as the name tells."""
-    return "://" not in uri or uri.startswith(("file://", "memory://"))
+    return is_local_disk(uri) or uri.startswith("memory://")
+
+
+def is_local_disk(uri: str) -> bool:
+    """Whether what is written at a path or URL waits in this machine's memory until it is synced."""
+    return "://" not in uri or uri.startswith("file://")
 
 
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
