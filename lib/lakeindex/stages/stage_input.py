@@ -30,7 +30,7 @@ from lakeindex.stages.spilling import Cut, Piece, Scatter, read_spilled, spill
 from lakeindex.stages.split_order import splits_apart
 from lakeindex.stages.staging import Staged, combining_of, stage_rows
 from lakeindex.write.combining import ARRIVAL, combine
-from lakeindex.write.keys import KeyGenerator
+from lakeindex.write.keys import KeyGenerator, first_problem
 from lakeindex.write.schema_fit import FittedBatch, fit_batch
 
 REASON = "_li_reason"
@@ -357,12 +357,15 @@ def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, ope
     problem = key_problem
     if operation is Operation.DELETE:
         return problem
-    # A marked delete needs its key, partition and ordering value only.
-    problem = pc.coalesce(problem, pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem))
+    if fitted.null_problem.null_count < len(problem):
+        # A marked delete needs its key, partition and ordering value only.
+        of_kept = pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem)
+        problem = first_problem(problem, of_kept)
     if facts.event_time_field is not None:
         ordering = one_array(fitted.columns.column(facts.event_time_field))
-        reason = pa.scalar(f"ordering field {facts.event_time_field!r} is null")
-        problem = pc.coalesce(problem, pc.if_else(ordering.is_null(), reason, pa.scalar(None, pa.string())))
+        if ordering.null_count:
+            reason = pa.scalar(f"ordering field {facts.event_time_field!r} is null")
+            problem = first_problem(problem, pc.if_else(ordering.is_null(), reason, pa.scalar(None, pa.string())))
     return problem
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +24,7 @@ from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avr
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
 _UNIQUE_COLUMNS = (COMMIT_SEQNO, RECORD_KEY)
 _SAMPLE_ROWS = 4096
+_LOW_DIGITS: Final = 3
 _FEW_ROWS = 256
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -54,9 +57,42 @@ def sequence_numbers(instant: str, task: int, rows: np.ndarray) -> pa.Array:
     Args:
         instant: of the commit.
         task: number of the file in it.
-        rows: int64, places of the rows in the file.
+        rows: int64, places of the rows in the file, ascending.
     """
-    return pc.binary_join_element_wise(f"{instant}_{task}", pc.cast(pa.array(rows), pa.string()), "_")
+    prefix = f"{instant}_{task}_"
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return _counted(prefix.encode(), int(rows[0]), len(rows))
+    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(rows), pa.string()), "")
+
+
+def _counted(prefix: bytes, first: int, count: int) -> pa.Array:
+    """The prefix before each number from ``first`` on: a thousand texts are made, copied, and given their higher digits."""
+    stop = first + count
+    texts, lengths = [], []
+    for digits in range(len(str(first)), len(str(stop - 1)) + 1):
+        begin, end = max(first, 10 ** (digits - 1) if digits > 1 else 0), min(stop, 10**digits)
+        width = len(prefix) + digits
+        low = min(digits, _LOW_DIGITS)
+        block = 10**low
+        blocks = range(begin // block, -(-end // block))
+        text = np.empty((len(blocks), block, width), np.uint8)
+        text[0, :, : len(prefix)] = np.frombuffer(prefix, np.uint8)
+        text[0, :, width - low :] = _digits(range(block), low)
+        text[1:] = text[0]
+        if digits > low:
+            higher = _digits(blocks, digits - low).T
+            for place, column in enumerate(higher, len(prefix)):
+                text[:, :, place] = column[:, np.newaxis]
+        texts.append(text.reshape(-1)[(begin - blocks[0] * block) * width : (end - blocks[0] * block) * width])
+        lengths.append(np.full(end - begin, width, np.int32))
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(np.concatenate(lengths), dtype=np.int32)])
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(np.concatenate(texts)))
+
+
+@lru_cache(maxsize=16)
+def _digits(numbers: range, width: int) -> np.ndarray:
+    """Decimal digits, with leading zeros: uint8, shape (numbers, width)."""
+    return np.frombuffer("".join(f"{n:0{width}d}" for n in numbers).encode(), np.uint8).reshape(len(numbers), width)
 
 
 def encode_base_file(rows: pa.Table, table_name: str, schema: pa.Schema, config: WriteConfig) -> bytes:

@@ -178,7 +178,8 @@ def encoded_parts(
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, fitted, config, dictionaries) as writer:
         for group in groups:
-            writer.write_table(group.cast(fitted), row_group_size=max(group.num_rows, 1))
+            fits = group.schema.equals(fitted)
+            writer.write_table(group if fits else group.cast(fitted), row_group_size=max(group.num_rows, 1))
         if entries:
             writer.add_key_value_metadata(entries)
     data = sink.getvalue()

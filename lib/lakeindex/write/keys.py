@@ -66,7 +66,7 @@ class KeyGenerator:
         """
         record_key, key_problem = self.record_keys(batch)
         partition_path, path_problem = self.partition_paths(batch)
-        return KeyedColumns(record_key, partition_path, pc.coalesce(key_problem, path_problem))
+        return KeyedColumns(record_key, partition_path, first_problem(key_problem, path_problem))
 
     def record_keys(self, batch: pa.Table | pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         """Record key of each row and, where there is none, the reason (else null)."""
@@ -90,10 +90,10 @@ class KeyGenerator:
             return pa.repeat(pa.scalar("", pa.string()), rows), pa.nulls(rows, pa.string())
         levels = [self._level(batch, field, kind) for field, kind in self.spec.partition_fields]
         path = levels[0][0] if len(levels) == 1 else pc.binary_join_element_wise(*(text for text, _ in levels), "/")
-        problem = pc.coalesce(*(reason for _, reason in levels))
+        problem = first_problem(*(reason for _, reason in levels))
         reasons = {text: partition_path_problem(text) for text in pc.unique(path).drop_null().to_pylist()}
         if any(reasons.values()):
-            problem = pc.coalesce(problem, _per_distinct(path, reasons.get))
+            problem = first_problem(problem, _per_distinct(path, reasons.get))
         if problem.null_count == len(problem):
             return path, problem
         return pc.if_else(problem.is_valid(), _NO_TEXT, path), problem
@@ -110,6 +110,12 @@ class KeyGenerator:
         # the default partition is never escaped: it holds no character that would be
         level = _per_distinct(text, lambda t: prefix + (encode(t) if t else DEFAULT_PARTITION))
         return level, pa.nulls(len(text), pa.string())
+
+
+def first_problem(*problems: pa.Array) -> pa.Array:
+    """Of each row the first problem that is there (else null); most batches have none."""
+    found = [problem for problem in problems if problem.null_count < len(problem)]
+    return pc.coalesce(*found) if found else problems[0]
 
 
 def column_at(batch: pa.Table | pa.RecordBatch, path: str) -> pa.Array:
@@ -145,10 +151,11 @@ def _missing(path: str, schema: pa.Schema) -> SchemaMismatchError:
 
 
 def _bare_key(text: pa.Array, field: str) -> tuple[pa.Array, pa.Array]:
-    is_null = text.is_null()
     blank = _is_blank(text)
+    if not pc.any(blank).as_py():
+        return _small(text), pa.nulls(len(text), pa.string())
     reason = pc.if_else(
-        is_null,
+        text.is_null(),
         f"record key field {field!r} is null",
         pc.if_else(blank, f"record key field {field!r} is empty", _NO_TEXT),
     )
@@ -172,9 +179,14 @@ def _small(text: pa.Array) -> pa.Array:
 
 def _per_distinct(texts: pa.Array, change: Callable[[str | None], str | None]) -> pa.Array:
     """``change`` of each text, called once a distinct one (partition values repeat a lot)."""
-    coded = plain_strings(texts).dictionary_encode()
-    changed = pa.array([change(text) for text in [*coded.dictionary.to_pylist(), None]], pa.string())
-    return changed.take(pc.fill_null(coded.indices.cast(pa.int64()), len(changed) - 1))
+    plain = plain_strings(texts)
+    coded = plain.dictionary_encode()
+    distinct = coded.dictionary.to_pylist()
+    changed = [change(text) for text in distinct]
+    if changed == distinct and not plain.null_count:
+        return plain
+    with_null = pa.array([*changed, change(None)], pa.string())
+    return with_null.take(pc.fill_null(coded.indices.cast(pa.int64()), len(distinct)))
 
 
 def detect_complex_encoding(stored_keys: pa.Array | pa.ChunkedArray, field: str) -> bool | None:

@@ -135,8 +135,8 @@ def _picked(source: np.ndarray, rows: int) -> pa.Array | None:
 def _column(
     old: pa.ChunkedArray | None, staged: pa.ChunkedArray, picked: pa.Array | None, kind: pa.DataType
 ) -> pa.Array:
-    chunks = [] if old is None else [c if c.type == kind else c.cast(kind) for c in old.chunks]
-    chunks += [c if c.type == kind else c.cast(kind) for c in staged.chunks]
+    stored = [] if old is None else old.chunks
+    chunks = [c if c.type == kind else c.cast(kind) for c in (*stored, *staged.chunks) if len(c)]
     joined = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], kind)
     return joined if picked is None else joined.take(picked)
 

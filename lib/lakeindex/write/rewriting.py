@@ -37,6 +37,7 @@ from lakeindex.write.base_file import (
     dictionaries_for,
     file_schema_of,
     schema_footer,
+    schema_of_arrays,
     sequence_numbers,
 )
 from lakeindex.write.columns import are_same, leaves, replaced, without_unused
@@ -367,8 +368,9 @@ class _Work:
             )
         is_one_group = isinstance(self._old, OldSlice) and not planned.inserts
         limit = planned.rows if is_one_group else self._rewrite.config.row_group_rows
-        slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
         file_schema = file_schema_of(self._rewrite.schema)
+        rows = rows.cast(schema_of_arrays(rows, file_schema))
+        slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
         parts = encoded_parts(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(rows))
         for number, count in enumerate(parts.rows):
             yield GroupOf(count, tuple(ChunkOf(parts, number, c) for c in range(len(parts.columns))))

@@ -1,0 +1,38 @@
+"""``_hoodie_commit_seqno``: the same text for the same row, however the rows of a file lie."""
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from lakeindex.write.base_file import sequence_numbers
+
+INSTANT = "20260101000000000"
+
+
+def texts(task: int, rows: list[int]) -> list[str]:
+    return [f"{INSTANT}_{task}_{row}" for row in rows]
+
+
+@example(0, 1, 3)
+@example(0, 11, 0)
+@example(999, 2, 12)
+@example(99_990, 2_020, 7)
+@example(1_000_000, 1_000, 0)
+@given(st.integers(0, 2**33), st.integers(1, 3_000), st.integers(0, 200))
+def test_rows_behind_each_other(first: int, count: int, task: int) -> None:
+    rows = np.arange(first, first + count, dtype=np.int64)
+    made = sequence_numbers(INSTANT, task, rows)
+    made.validate(full=True)
+    assert made.type == pa.string()
+    assert made.to_pylist() == texts(task, rows.tolist())
+
+
+@given(st.sets(st.integers(0, 3_000), max_size=50), st.integers(0, 200))
+def test_rows_with_others_between(rows: set[int], task: int) -> None:
+    picked = sorted(rows)
+    assert sequence_numbers(INSTANT, task, np.array(picked, np.int64)).to_pylist() == texts(task, picked)
+
+
+def test_no_rows_are_no_texts() -> None:
+    assert len(sequence_numbers(INSTANT, 1, np.zeros(0, np.int64))) == 0
