@@ -57,10 +57,10 @@ def sequence_numbers(instant: str, task: int, rows: np.ndarray) -> pa.Array:
     Args:
         instant: of the commit.
         task: number of the file in it.
-        rows: int64, places of the rows in the file, ascending.
+        rows: int64, places of the rows in the file.
     """
     prefix = f"{instant}_{task}_"
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+    if len(rows) and bool((np.diff(rows) == 1).all()):
         return _counted(prefix.encode(), int(rows[0]), len(rows))
     return pc.binary_join_element_wise(prefix, pc.cast(pa.array(rows), pa.string()), "")
 

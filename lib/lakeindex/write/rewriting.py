@@ -341,10 +341,9 @@ class _Work:
                 values = values.cast(column.type)
             if not are_same(column.take(pa.array(places)), values):
                 columns[name] = replaced(column, places, values)
-        file_schema = file_schema_of(schema)
         table = pa.table(columns)
         slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
-        fresh = pa.schema([file_schema.field(n) for n in columns])
+        fresh = pa.schema([file_schema_of(schema).field(n) for n in columns])
         dictionaries = [n for n in columns if n == FILE_NAME or old.has_dictionary(sources[0], n)]
         parts = encoded_parts(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
         return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
@@ -368,10 +367,9 @@ class _Work:
             )
         is_one_group = isinstance(self._old, OldSlice) and not planned.inserts
         limit = planned.rows if is_one_group else self._rewrite.config.row_group_rows
-        file_schema = file_schema_of(self._rewrite.schema)
-        rows = rows.cast(schema_of_arrays(rows, file_schema))
+        rows = rows.cast(schema_of_arrays(rows, file_schema_of(self._rewrite.schema)))
         slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
-        parts = encoded_parts(slices, file_schema, self._rewrite.config, dictionaries=dictionaries_for(rows))
+        parts = encoded_parts(slices, rows.schema, self._rewrite.config, dictionaries=dictionaries_for(rows))
         for number, count in enumerate(parts.rows):
             yield GroupOf(count, tuple(ChunkOf(parts, number, c) for c in range(len(parts.columns))))
 
