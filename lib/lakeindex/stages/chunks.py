@@ -88,7 +88,7 @@ def _read(file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -
     """Columns (None: all) of a row group of a staged file."""
     stored = json.loads(file.schema_arrow.metadata[_STORED_AS])
     names = list(stored) if columns is None else columns
-    wanted = list(dict.fromkeys(stored[name] for name in names))
+    wanted = None if columns is None else list(dict.fromkeys(stored[name] for name in columns))
     read = file.read_row_group(row_group, columns=wanted, use_threads=False)
     return pa.table([read.column(stored[name]) for name in names], names=names)
 
