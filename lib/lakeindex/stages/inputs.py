@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import mmh3
 import pyarrow as pa
@@ -79,9 +81,10 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | No
         InputError: nothing there, or a suffix that does not tell the format.
     """
     files: list[InputFile] = []
+    listed = cache(_listed)
     for entry in inputs:
         is_own = own_root is not None and entry.startswith(f"{own_root.rstrip('/')}/") and entry.endswith(ARROW_SUFFIX)
-        found = [_own(entry, str(own_root))] if is_own else _find(entry)
+        found = [_own(entry, str(own_root))] if is_own else _find(entry, listed)
         if not found:
             raise InputError(
                 f"no input at {entry!r}", culprit=entry, hint="give files, folders of files, or a * pattern"
@@ -97,12 +100,20 @@ def _own(entry: str, root: str) -> InputFile:
     return InputFile(root, path, storage_at(root).head(path).size_bytes)
 
 
-def _find(entry: str) -> list[InputFile]:
+def _listed(root: str) -> dict[str, InputFile]:
+    """Files of one folder by name."""
+    store = storage_at(root)
+    return {o.path: InputFile(store.uri, o.path, o.size_bytes, o.etag) for o in store.list_folder("").objects}
+
+
+def _find(entry: str, listed: Callable[[str], dict[str, InputFile]]) -> list[InputFile]:
     root, name = posixpath.split(entry.rstrip("/"))
-    store = storage_at(root or ("/" if entry.startswith("/") else "."))
-    here = [o for o in store.list_folder("").objects if fnmatch.fnmatchcase(o.path, name) or o.path == name]
+    folder = listed(root or ("/" if entry.startswith("/") else "."))
+    if name in folder:
+        return [folder[name]]
+    here = [folder[path] for path in sorted(folder) if fnmatch.fnmatchcase(path, name)]
     if here:
-        return [InputFile(store.uri, o.path, o.size_bytes, o.etag) for o in sorted(here)]
+        return here
     below = storage_at(entry)
     return [
         InputFile(below.uri, o.path, o.size_bytes, o.etag)

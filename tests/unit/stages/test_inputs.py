@@ -14,6 +14,7 @@ from lakeindex.config import InputFormat
 from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
 from lakeindex.stages import inputs, stage_input, staging
 from lakeindex.storage import is_on_this_machine
+from lakeindex.storage.local import LocalStorage
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 
 ROWS = [Row(f"k{n:03d}", f"d{n % 2}", n % 5, f"é,{n}") for n in range(100)]
@@ -66,6 +67,20 @@ def test_find_inputs_takes_folders_files_and_patterns(tmp_path: Path):
         (tmp_path / name).touch()
     found = [f.path for f in inputs.find_inputs((f"{tmp_path}/*.parquet", f"{tmp_path}/b.csv"), InputFormat.AUTO)]
     assert found == ["a.parquet", "c.parquet", "b.csv"]
+
+
+def test_a_folder_is_listed_once_however_many_of_its_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    names = [str(tmp_path / f"{n}.csv") for n in range(5)]
+    for name in names:
+        Path(name).write_text("id\n")
+    (tmp_path / "[0-4].csv").write_text("id\n")
+    listings = []
+    listed = LocalStorage.list_folder
+    monkeypatch.setattr(LocalStorage, "list_folder", lambda self, path: listings.append(path) or listed(self, path))
+    assert [f.path for f in inputs.find_inputs(tuple(names), InputFormat.AUTO)] == [f"{n}.csv" for n in range(5)]
+    assert listings == [""]
+    (named,) = inputs.find_inputs((str(tmp_path / "[0-4].csv"),), InputFormat.AUTO)
+    assert named.path == "[0-4].csv"  # the file of that name, not what it would match
 
 
 def test_content_digest_is_of_the_content(tmp_path: Path):
