@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.hashing.arrow import one_array, sample_of
+from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 
 ARRIVAL = "_li_arrival"
@@ -95,10 +95,43 @@ def _is_sorted(rows: pa.Table, names: Sequence[str]) -> bool:
 
 def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
     """Row numbers of the winners, sorted by lookup key."""
+    told = _order_by_words(rows, rule.lookup)
+    if told is not None:
+        return pa.array(told)
     names = dict.fromkeys([*rule.lookup, *([rule.ordering_field] if rule.ordering_field else []), ARRIVAL])
     order = pc.sort_indices(rows.select(list(names)), sort_keys=[(name, "ascending") for name in names])
     sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in rule.lookup]
     return order.filter(pa.array(_is_last_of_its_key(sorted_lookup)))
+
+
+def _order_by_words(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
+    """Row numbers by lookup key where eight bytes tell record keys of one length apart (a fifth of sorting texts), else None."""
+    words = _telling_words(one_array(rows.column(STAGED_KEY)))
+    if words is None:
+        return None
+    order = np.argsort(words)
+    is_same = words[order][1:] == words[order][:-1]
+    if STAGED_PARTITION in lookup:
+        partitions = one_array(rows.column(STAGED_PARTITION)).dictionary_encode()
+        ranks = np.argsort(pc.array_sort_indices(partitions.dictionary).to_numpy()).astype(np.int32)
+        of_rows = ranks[partitions.indices.to_numpy()]
+        order = order[np.argsort(of_rows[order], kind="stable")]
+        is_same = (words[order][1:] == words[order][:-1]) & (of_rows[order][1:] == of_rows[order][:-1])
+    return None if is_same.any() else order
+
+
+def _telling_words(keys: pa.Array) -> np.ndarray | None:
+    """The eight bytes from where keys begin to differ, as numbers that sort like them: uint64 [n]; None if lengths differ."""
+    buffers = string_buffers(keys)
+    offsets = buffers.offsets
+    width = int(offsets[1] - offsets[0]) if len(keys) else 0
+    if not width or (np.diff(offsets) != width).any():
+        return None
+    texts = buffers.data[offsets[0] : offsets[-1]].reshape(len(keys), width)
+    first = int((texts != texts[0]).any(axis=0).argmax())
+    words = np.zeros((len(keys), 8), np.uint8)
+    words[:, : width - first] = texts[:, first : first + 8]
+    return words.view(">u8")[:, 0].astype(np.uint64)
 
 
 def _is_last_of_its_key(columns: list[pa.Array]) -> np.ndarray:

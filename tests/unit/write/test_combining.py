@@ -3,10 +3,12 @@
 import itertools
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
+from lakeindex.write import combining
 from lakeindex.write.combining import ARRIVAL, Combining, combine, combine_and_sort
 
 ROWS = st.lists(
@@ -58,3 +60,43 @@ def test_winners_of_parts_combined_again_are_the_winners_of_the_whole(
     at_once = combine_and_sort(whole, rule)
     assert again.rows.equals(at_once.rows)
     assert again.combined + sum(p.combined for p in parts) == at_once.combined
+
+
+@st.composite
+def keys_of_one_length(draw: st.DrawFn) -> list[tuple[str, str, int]]:
+    """Rows whose keys share a beginning, of no bytes to more than a word, and differ behind it in bytes of any value."""
+    begin = draw(st.text(max_size=12))
+    width = draw(st.integers(1, 12))
+    ends = st.text(st.sampled_from("\x00\x01/09az\x7f"), min_size=width, max_size=width)
+    row = st.tuples(st.sampled_from(["p", "é", "", "\U0001f600"]), ends.map(lambda end: begin + end), st.integers(0, 3))
+    return draw(st.lists(row, max_size=30))
+
+
+@given(keys_of_one_length(), st.booleans(), st.booleans())
+def test_keys_of_one_length_are_sorted_like_all_others(
+    rows: list[tuple[str, str, int]], is_global: bool, event_time: bool
+):
+    test_combine_and_sort_keeps_the_winner_of_each_key.hypothesis.inner_test(rows, is_global, event_time)
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_told"),
+    [
+        (["a2", "a1"], True),
+        (["ord-000000000002", "ord-000000000001"], True),
+        (["prefix-00000002-x", "prefix-00000001-x"], True),
+        (["1-behind-the-word", "1-behind-the-wore"], True),  # a word begins where keys differ
+        (["1-behind-the-word", "2-behind-the-word", "1-behind-the-wore"], False),
+        (["a", "b", "a"], False),
+        (["a", "bb"], False),
+        (["", ""], False),
+        (["a"], True),
+        ([], False),
+    ],
+)
+def test_which_keys_are_told_apart_by_a_word(keys: list[str], is_told: bool):
+    rows = staged([("p", key, 0) for key in keys])
+    order = combining._order_by_words(rows, [STAGED_PARTITION, STAGED_KEY])
+    assert (order is not None) is is_told
+    if order is not None:
+        assert [keys[n] for n in order] == sorted(keys)
