@@ -184,7 +184,7 @@ def _per_distinct(texts: pa.Array, change: Callable[[str | None], str | None]) -
     distinct = coded.dictionary.to_pylist()
     changed = [change(text) for text in distinct]
     if changed == distinct and not plain.null_count:
-        return plain
+        return _small(plain)
     with_null = pa.array([*changed, change(None)], pa.string())
     return with_null.take(pc.fill_null(coded.indices.cast(pa.int64()), len(distinct)))
 

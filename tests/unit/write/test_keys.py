@@ -143,6 +143,13 @@ def test_large_strings_make_plain_keys() -> None:
         assert (keyed.record_key.type, keyed.partition_path.type) == (pa.string(), pa.string())
 
 
+def test_large_strings_that_need_no_change_make_plain_partition_paths() -> None:
+    batch = pa.table({"id": ["a", "b"], "p": pa.array(["us", "eu"], pa.large_string())})
+    keyed = KeyGenerator(KeySpec(("id",), (("p", PartitionKind.SIMPLE),))).keys_of(batch)
+    assert keyed.partition_path.type == pa.string()
+    assert keyed.partition_path.to_pylist() == ["us", "eu"]
+
+
 def test_time_partition_in_a_custom_generator() -> None:
     options = TimeOptions(TimeType.UNIX_TIMESTAMP, "yyyy/MM/dd")
     fields = (("p", SIMPLE), ("t", PartitionKind.TIMESTAMP))
