@@ -110,14 +110,14 @@ def _order_by_words(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
     if words is None:
         return None
     order = np.argsort(words)
-    is_same = words[order][1:] == words[order][:-1]
+    sorted_by = [words]
     if STAGED_PARTITION in lookup:
         partitions = one_array(rows.column(STAGED_PARTITION)).dictionary_encode()
         ranks = np.argsort(pc.array_sort_indices(partitions.dictionary).to_numpy()).astype(np.int32)
-        of_rows = ranks[partitions.indices.to_numpy()]
-        order = order[np.argsort(of_rows[order], kind="stable")]
-        is_same = (words[order][1:] == words[order][:-1]) & (of_rows[order][1:] == of_rows[order][:-1])
-    return None if is_same.any() else order
+        sorted_by.append(ranks[partitions.indices.to_numpy()])
+        order = order[np.argsort(sorted_by[-1][order], kind="stable")]
+    is_same = [numbers[order][1:] == numbers[order][:-1] for numbers in sorted_by]
+    return None if np.logical_and.reduce(is_same).any() else order
 
 
 def _telling_words(keys: pa.Array) -> np.ndarray | None:

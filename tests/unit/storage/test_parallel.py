@@ -15,7 +15,7 @@ WHO: ContextVar[str] = ContextVar("who", default="nobody")
 @pytest.mark.parametrize("count", [0, 3, 50])
 def test_answers_stand_in_the_order_of_the_questions(uri: str, count: int) -> None:
     def answer(number: int) -> int:
-        time.sleep((number % 3) / 1000)
+        time.sleep((number % 3) / 1000)  # so that answers come in another order than they were asked for
         return number * number
 
     assert in_parallel(uri, answer, iter(range(count))) == [n * n for n in range(count)]
@@ -42,7 +42,7 @@ def test_a_far_store_is_asked_by_more_at_once(uri: str, count: int, workers: int
         with lock:
             running.append(1)
             seen.append(len(running))
-        time.sleep(0.01)
+        time.sleep(0.01)  # long enough for every thread of the pool to come in
         with lock:
             running.pop()
 
