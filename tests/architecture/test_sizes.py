@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "lib/lakeindex").rglob("*.py"))
-LONGEST_MODULE = 400
+LONGEST_MODULE = 500
 LONGEST_FUNCTION = 60
 LONGEST_KERNEL = 100
 
