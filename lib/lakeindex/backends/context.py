@@ -14,10 +14,13 @@ from lakeindex.table.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Which instants count.
+    """Which instants count, as a small value for tasks: what :meth:`Timeline.is_visible` says.
+
+    What a store says is checked against the files, and what it covers is compared by file name, so that an instant which counts
+    here, and was taken back before it was archived, costs a look and nothing else.
 
     Attributes:
-        times: completed writes on the timeline.
+        times: completed writes on the timeline, and those archived from between them.
         first: the first write on the timeline; what is older was archived, and counts. None: nothing is older.
         pending: instants that may still be completed, however old.
     """
@@ -28,8 +31,11 @@ class Completed:
 
     @staticmethod
     def of(timeline: Timeline) -> Completed:
-        """What a timeline says."""
-        return Completed(timeline.completed_write_times, timeline.first_write_time, timeline.pending_times)
+        """What a timeline says. The archive is read only where a savepoint may have let it take something from between."""
+        times = timeline.completed_write_times
+        if timeline.savepoints:
+            times |= {time for time in timeline.archived.writes if timeline.is_visible(time)}
+        return Completed(times, timeline.first_write_time, timeline.pending_times)
 
     def has(self, time: str) -> bool:
         """Whether an instant is completed."""

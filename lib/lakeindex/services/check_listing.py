@@ -19,8 +19,14 @@ from lakeindex.services.check_report import Broken, Checked, Findings, Violation
 from lakeindex.services.opening import Commits, WrittenSlice, live_slices, missing_slices, written_slices
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
+from lakeindex.table.sweep import find_unexplained
 
 _SWEEP = "delete it: once its instant is older than the timeline, every reader would see it"
+_SWEPT = "the next upsert into its partition, or `lakeindex maintain`, deletes it"
+_LEAVE = (
+    "leave it unless you know that its write failed: it may have been hidden for a while only, by an archiving or an upgrade. "
+    "Neither sweeping nor archiving touches its instant"
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +52,10 @@ def check_listing(table: Table, snapshot: Snapshot, committed: Committed) -> Fin
     """Check the folders of all partitions."""
     violations: list[Violation] = [*_missing(table, snapshot, committed)]
     older = 0
+    unexplained = frozenset(find_unexplained(snapshot))
     for partition in snapshot.partitions():
         violations += _check_partition_metadata(table, partition)
-        violations += _check_folder(table, snapshot, committed, partition)
+        violations += _check_folder(table, snapshot, committed, partition, unexplained)
         older += len(snapshot.files_of(partition).older)
     checked = Checked(partitions=len(snapshot.partitions()), older_files=older)
     return Findings(tuple(violations), tuple(_notes(table, snapshot)), checked)
@@ -99,7 +106,9 @@ def _check_partition_metadata(table: Table, partition: str) -> Iterator[Violatio
         )
 
 
-def _check_folder(table: Table, snapshot: Snapshot, committed: Committed, partition: str) -> Iterator[Violation]:
+def _check_folder(
+    table: Table, snapshot: Snapshot, committed: Committed, partition: str, unexplained: frozenset[BaseFile]
+) -> Iterator[Violation]:
     files = snapshot.files_of(partition)
     active = snapshot.timeline.completed_write_times
     for file in files.doubles:
@@ -113,8 +122,11 @@ def _check_folder(table: Table, snapshot: Snapshot, committed: Committed, partit
         if file.instant_time in active and file.path not in committed.by_path:
             yield _stray(file, f"is not in the commit {file.instant_time} whose instant it bears, yet readers see it")
     for file in files.unseen:
-        if file.instant_time not in snapshot.timeline.pending_times:
-            yield _stray(file, f"was left behind by {file.instant_time}, which is not on the timeline")
+        if file in unexplained:
+            what = f"is not seen by any reader, and nothing says what became of its instant {file.instant_time}"
+            yield _stray(file, what, _LEAVE)
+        elif file.instant_time not in snapshot.timeline.pending_times:
+            yield _stray(file, f"was left behind by {file.instant_time}, which was rolled back", _SWEPT)
     for one in table.storage.list_folder(partition).objects:
         name = one.path.rpartition("/")[2]
         is_odd = name.endswith(".parquet") and not name.startswith(".") and name not in PARTITION_METADATA_FILES
@@ -122,8 +134,8 @@ def _check_folder(table: Table, snapshot: Snapshot, committed: Committed, partit
             yield Violation(Broken.STRAY, one.path, f"{one.path} is no base file of this table", "move it elsewhere")
 
 
-def _stray(file: BaseFile, what: str) -> Violation:
-    return Violation(Broken.STRAY, file.path, f"{file.path} {what}", _SWEEP)
+def _stray(file: BaseFile, what: str, hint: str = _SWEEP) -> Violation:
+    return Violation(Broken.STRAY, file.path, f"{file.path} {what}", hint)
 
 
 def _notes(table: Table, snapshot: Snapshot) -> Iterator[str]:

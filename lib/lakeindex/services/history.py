@@ -14,6 +14,7 @@ from lakeindex.notebook import rows_html
 from lakeindex.services.opening import open_at
 from lakeindex.services.results import JsonResult
 from lakeindex.storage import in_parallel
+from lakeindex.table.attempts import BATCH_KEY, RUN_KEY
 from lakeindex.table.avro_instants import (
     parse_clean_metadata,
     parse_requested_replace,
@@ -21,7 +22,6 @@ from lakeindex.table.avro_instants import (
     parse_rollback_plan,
     parse_savepoint,
 )
-from lakeindex.table.commit import BATCH_KEY, RUN_KEY
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
 

@@ -60,7 +60,7 @@ def history_range(timeline: Timeline) -> str:
     writes = timeline.completed_writes
     if not writes:
         return "the table has no commits yet"
-    return f"the table's commits are {timeline.first_write_time or writes[0].time} to {writes[-1].time}"
+    return f"the table's commits are {writes[0].time} to {writes[-1].time}"
 
 
 def _point(table: Table, timeline: Timeline, text: str, option: str) -> str:
@@ -94,18 +94,30 @@ def _local(point: str) -> str:
 
 
 def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str) -> None:
-    """Refuse a time before the active timeline if commits were archived: nobody knows the files of then.
+    """Refuse a time whose last commit was archived: nobody knows the files of then.
 
     Those of a savepointed commit are known: it stays on the timeline, and cleaning leaves its files alone.
     """
-    first = timeline.first_write_time
-    if first is None or not_after(first, point) or point in timeline.savepoints or not _is_archived(table):
+    before = [one.time for one in timeline.completed_writes if not_after(one.time, point)]
+    if not timeline.completed_writes or (before and not _was_archived_after(table, timeline, before[-1], point)):
+        return
+    if not before and not _is_archived(table):
         return
     raise UsageError(
         f"--as-of cannot be {text!r}: the commits of that time were archived",
         culprit=text,
         hint=history_range(timeline),
     )
+
+
+def _was_archived_after(table: Table, timeline: Timeline, last: str, point: str) -> bool:
+    """Whether commits between the last one of a point in time and that point were archived: only savepoints let that happen."""
+    if last == point or not timeline.savepoints:
+        return False
+    if timeline.archive_folder:
+        return any(not not_after(time, last) and not_after(time, point) for time in timeline.archived.writes)
+    after = [one.time for one in timeline.completed_writes if not not_after(one.time, point)]
+    return last in timeline.savepoints and bool(after) and _is_archived(table)
 
 
 def _is_archived(table: Table) -> bool:
@@ -118,7 +130,8 @@ def _is_archived(table: Table) -> bool:
 
 
 def _until(timeline: Timeline, point: str) -> Timeline:
-    return Timeline.of(timeline.folder, (one for one in timeline.files if not_after(one.time, point)))
+    files = (one for one in timeline.files if not_after(one.time, point))
+    return Timeline.of(timeline.folder, files, timeline.storage, timeline.archive_folder)
 
 
 def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until: str | None) -> None:

@@ -8,7 +8,7 @@ the next time, and only deletes.
 Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
 
 * Nothing from the oldest pending instant on, nor from the oldest savepoint on.
-* Strays are swept first, else they would show.
+* Strays are swept first, else they would show. Files about which nothing is proven hold up the archiving of their instants.
 * A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left: without it they would
   be live again. Cleaning removes them.
 * Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a Hudi
@@ -35,9 +35,10 @@ from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
+from lakeindex.table.lock import TableLock
 from lakeindex.table.log_files import format_avro_block, read_avro_records
 from lakeindex.table.maintaining import maintaining
-from lakeindex.table.sweep import Stray, sweep_all
+from lakeindex.table.sweep import Stray, find_unexplained, sweep_all
 from lakeindex.table.write_context import WriteContext
 
 _ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
@@ -99,7 +100,7 @@ def archive_table(
         logs: list[str] = []
         for at in range(0, len(plan.instants), _BATCH):
             lock.check()
-            logs += _archive(context, plan.instants[at : at + _BATCH])
+            logs += _archive(context, lock, plan.instants[at : at + _BATCH])
         return Archived(plan, tuple(logs), strays)
 
 
@@ -129,6 +130,11 @@ def _holds(found: Snapshot) -> Iterator[tuple[str, str]]:
         yield one.time, f"pending {one.action} {one.time}"
     for time in sorted(timeline.savepoints, key=comparable)[:1]:
         yield time, f"savepoint {time}"
+    for file in sorted(find_unexplained(found), key=lambda one: comparable(one.instant_time))[:1]:
+        # as long as a write before it is on the timeline, no reader takes it for an archived one's
+        before = [one.time for one in timeline.completed_writes if comparable(one.time) < comparable(file.instant_time)]
+        if before:
+            yield before[-1], f"{file.path}, which no instant explains: see `lakeindex check`"
     left = [time for group, time in found.replaced.items() if _has_files(found, *group)]
     if left:
         first = min(left, key=comparable)
@@ -140,7 +146,7 @@ def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:
     return any(file.file_id == file_id for file in found.files_of(partition).older)
 
 
-def _archive(context: WriteContext, instants: Sequence[Instant]) -> list[str]:
+def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]) -> list[str]:
     """Write some instants into a log file, unless they are in the newest one, and take them off the timeline."""
     storage, timeline = context.storage, context.table.load_timeline()
     wanted = {_key(one) for one in instants}
@@ -153,6 +159,7 @@ def _archive(context: WriteContext, instants: Sequence[Instant]) -> list[str]:
         modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.folder).objects}
         entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
         written.append(_put_log(context, number + 1, format_avro_block(SCHEMA, entries)))
+        lock.check()  # who holds the lock later sees the log, and takes what it names for archived
     for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
         path = timeline.path(one)
         records.remove(storage, [path, crc_path(path)])

@@ -16,6 +16,12 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.host import Host, Process
 
+ATTEMPT_KEY: Final = "lakeindex.attempt"
+BATCH_KEY: Final = "lakeindex.batch_id"
+RUN_KEY: Final = "lakeindex.run_id"
+DIGEST_KEY: Final = "lakeindex.input_digest"
+"""What our commits say of themselves in their extra metadata; who has an attempt there was written by us."""
+
 RUNS_FOLDER: Final = f"{records.OWN_FOLDER}/runs"
 
 _DIGITS: Final = 8

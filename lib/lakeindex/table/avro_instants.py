@@ -25,6 +25,7 @@ from lakeindex.table.avro_schemas import (
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
 )
+from lakeindex.table.undone import Undone, undone_by_restore, undone_by_rollback
 
 AVRO_MAGIC: Final = b"Obj\x01"
 OWN_SYNC_MARKER: Final = b"lakeindex-sync-1"
@@ -229,6 +230,16 @@ def parse_rollback_metadata(data: bytes, source: str) -> RollbackMetadata:
         )
 
     return _parse(data, source, build)
+
+
+def parse_undone(data: bytes, source: str) -> Undone:
+    """What a completed ``<instant>.rollback`` has taken back. Raises: TableCorruptError."""
+    return _parse(data, source, undone_by_rollback)
+
+
+def parse_restore(data: bytes, source: str) -> Undone:
+    """What a completed ``<instant>.restore`` has taken back. Raises: TableCorruptError."""
+    return _parse(data, source, undone_by_restore)
 
 
 def format_requested_replace(requested: RequestedReplace) -> bytes:

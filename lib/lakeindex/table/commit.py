@@ -20,7 +20,15 @@ from lakeindex.errors import (
 )
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.storage import in_parallel
-from lakeindex.table.attempts import Attempt, RunIdentity, start_attempt
+from lakeindex.table.attempts import (
+    ATTEMPT_KEY,
+    BATCH_KEY,
+    DIGEST_KEY,
+    RUN_KEY,
+    Attempt,
+    RunIdentity,
+    start_attempt,
+)
 from lakeindex.table.clock import Clock
 from lakeindex.table.file_system_view import snapshot
 from lakeindex.table.guards import (
@@ -58,11 +66,6 @@ __all__ = [
     "WriteSession",
     "begin_write",
 ]
-
-ATTEMPT_KEY = "lakeindex.attempt"
-BATCH_KEY = "lakeindex.batch_id"
-RUN_KEY = "lakeindex.run_id"
-DIGEST_KEY = "lakeindex.input_digest"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,9 +137,10 @@ def check_index(storage: Storage, timeline: Timeline, snapshot_time: str | None,
 
 
 def _was_in_force(timeline: Timeline, time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
-    first = timeline.first_write_time
-    is_archived = first is not None and comparable(time) < comparable(first)
-    return _is_known(time, snapshot_time, known) or (is_archived and timeline.is_visible(time))
+    """Whether a change counted in the snapshot; one that is older than all that was on its timeline was archived by then."""
+    oldest = snapshot_time if known is None else min(known, key=comparable, default=None)
+    was_archived = oldest is not None and comparable(time) < comparable(oldest)
+    return _is_known(time, snapshot_time, known) or (was_archived and timeline.is_committed(time))
 
 
 def files_committed_since(

@@ -5,8 +5,8 @@
 the commit and counts only once its instant is part of the table; the newest that does is in force. So the change is atomic
 with the commit of the rewritten files, and a rollback or restore of the instant takes it back, too.
 
-A change whose instant was undone by somebody else stays behind as a dead file. It is deleted by our next write, before
-archiving could make its time look like that of a committed instant.
+A change whose instant was undone by somebody else stays behind as a dead file, which counts no more. Our next write deletes
+it if a verdict, a rollback or a restore says so.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def index_record(spec: IndexSpec) -> dict[str, Any]:
 
 def newest_in_force(timeline: Timeline, times: Iterable[str]) -> str | None:
     """The newest of these instants that is part of the table."""
-    return max((time for time in times if timeline.is_visible(time)), key=comparable, default=None)
+    return max((time for time in times if timeline.is_committed(time)), key=comparable, default=None)
 
 
 def store_index_change(storage: Storage, time: str, index: Mapping[str, Any]) -> None:
@@ -97,7 +97,7 @@ def forget_index_change(storage: Storage, time: str) -> None:
 
 
 def forget_dead_changes(storage: Storage, load_timeline: Callable[[], Timeline]) -> None:
-    """Remove changes of instants that are not on the timeline, though it goes back behind them. The lock is held.
+    """Remove changes of instants that were taken back, by whomever. The lock is held.
 
     The timeline is read after them: a living writer's requested file is older than its change.
     """
@@ -106,10 +106,10 @@ def forget_dead_changes(storage: Storage, load_timeline: Callable[[], Timeline])
     for time in times:
         if timeline is None or timeline.find(time):
             continue
-        first = timeline.first_write_time
         verdict = load_verdict(storage, time)
-        undone = first is None or comparable(time) > comparable(first)
-        if undone or (verdict is not None and not verdict.is_committed):
+        if (verdict is not None and not verdict.is_committed) or (
+            time in timeline.undone.instants and not timeline.is_committed(time)
+        ):
             forget_index_change(storage, time)
 
 

@@ -1,8 +1,9 @@
 """The ledger: which batch was committed by which instant.
 
 ``.hoodie/.lakeindex/ledger/<batch key>/<instant>.json``: one file a batch and instant, never changed, so that a late
-writer cannot overwrite what holds now. An entry counts while its instant is part of the table: on the timeline as
-completed, or archived. So the ledger follows rollbacks by anybody, and outlives archiving.
+writer cannot overwrite what holds now. An entry counts while its instant is part of the table
+(:meth:`~lakeindex.table.timeline.Timeline.is_committed`). So the ledger follows rollbacks and restores by anybody, and
+outlives archiving.
 
 Writing the entry is what tells the world that a commit stands; from then on nobody withdraws it. Who has to withdraw one
 creates the entry as ``withdrawn`` first: of the two, one wins.
@@ -13,12 +14,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError
-from lakeindex.format.instants import ROLLBACK
-from lakeindex.model import Instant
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
-from lakeindex.table.avro_instants import parse_rollback_metadata
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.verdicts import load_verdict
 
@@ -93,34 +90,13 @@ def _from_record(found: dict[str, Any], path: str) -> LedgerEntry:
 
 
 def _counts(storage: Storage, timeline: Timeline, instant: str) -> bool:
-    """Whether an instant is part of the table.
-
-    One older than the timeline was archived, or it was the first of the table and rolled back before the next was made:
-    the verdict (our rollback) or a rollback on the timeline (Hudi's) tells.
-    """
+    """Whether an instant is part of the table; our own rollback of an archived one stands in its verdict."""
+    if not timeline.is_committed(instant):
+        return False
     if instant in timeline.completed_write_times:
         return True
-    if timeline.find(instant) or not timeline.is_visible(instant):
-        return False
     verdict = load_verdict(storage, instant)
-    if verdict is not None and not verdict.is_committed:
-        return False
-    return instant not in rolled_back_instants(storage, timeline)
-
-
-def rolled_back_instants(storage: Storage, timeline: Timeline) -> frozenset[str]:
-    """The instants that completed rollbacks on the timeline have undone, whoever did."""
-    rollbacks = (one for one in timeline.completed if one.action == ROLLBACK)
-    undone = (_rolled_back(storage, timeline, one) for one in rollbacks)
-    return frozenset(time for time in undone if time is not None and time not in timeline.completed_write_times)
-
-
-def _rolled_back(storage: Storage, timeline: Timeline, rollback: Instant) -> str | None:
-    path = timeline.path(rollback)
-    try:
-        return parse_rollback_metadata(storage.read(path), path).instant_time
-    except (ObjectNotFoundError, TableCorruptError):
-        return None
+    return verdict is None or verdict.is_committed
 
 
 def _path(batch_id: str, instant: str) -> str:

@@ -1,4 +1,4 @@
-"""Hold a table's lock for work on what is stored beside it."""
+"""Hold a table's lock, for work on the table and on what is stored beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,45 @@ from lakeindex.config import WriteConfig
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.heartbeat import Heartbeat
-from lakeindex.table.host import this_host
+from lakeindex.table.host import Host, this_host
+from lakeindex.table.lock import TableLock
 from lakeindex.table.write_context import WriteContext
+
+
+@contextmanager
+def holding(
+    table: Table,
+    purpose: str,
+    config: WriteConfig,
+    *,
+    force: bool = False,
+    host: Host | None = None,
+    decision: str | None = None,
+) -> Iterator[tuple[WriteContext, TableLock]]:
+    """Hold the lock; its lease is renewed meanwhile.
+
+    Args:
+        table: the table.
+        purpose: what for; others that wait for the lock see it.
+        config: lease and waiting times.
+        force: take other writers' pending instants for dead.
+        host: clock and process, for tests.
+        decision: what is going to be decided under it, if anything: whoever takes over settles that first.
+
+    Raises:
+        LockTimeoutError: another writer held the lock for too long.
+    """
+    machine = host or this_host()
+    heartbeat = Heartbeat(config.lock_lease_seconds) if machine.heartbeat else None
+    context = WriteContext(table, machine, config, heartbeat, force)
+    if heartbeat is not None:
+        heartbeat.start()
+    try:
+        with context.locked(purpose, decision) as lock:
+            yield context, lock
+    finally:
+        if heartbeat is not None:
+            heartbeat.stop()
 
 
 @contextmanager
@@ -20,11 +57,5 @@ def locked(storage: Storage, config: WriteConfig, purpose: str) -> Iterator[None
     Raises:
         LockTimeoutError: another writer held the lock for too long.
     """
-    heartbeat = Heartbeat(config.lock_lease_seconds)
-    context = WriteContext(Table.open(storage), this_host(None), config, heartbeat)
-    heartbeat.start()
-    try:
-        with context.locked(purpose):
-            yield
-    finally:
-        heartbeat.stop()
+    with holding(Table.open(storage), purpose, config):
+        yield

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from lakeindex.config import WriteConfig
 from lakeindex.table.handle import Table
-from lakeindex.table.heartbeat import Heartbeat
-from lakeindex.table.host import Host, this_host
+from lakeindex.table.host import Host
 from lakeindex.table.lock import TableLock
+from lakeindex.table.locking import holding
 from lakeindex.table.metadata_table import check_or_drop_metadata_table
 from lakeindex.table.recovery import recover
 from lakeindex.table.write_context import WriteContext
@@ -34,16 +34,7 @@ def maintaining(
         LockTimeoutError: another writer holds the lock for too long.
     """
     settings = config or WriteConfig()
-    machine = host or this_host()
-    heartbeat = Heartbeat(settings.lock_lease_seconds) if machine.heartbeat else None
-    context = WriteContext(table, machine, settings, heartbeat, force)
-    if heartbeat is not None:
-        heartbeat.start()
-    try:
-        with context.locked(purpose) as lock:
-            check_or_drop_metadata_table(table, settings.metadata_table)
-            recover(context, lock)
-            yield context, lock
-    finally:
-        if heartbeat is not None:
-            heartbeat.stop()
+    with holding(table, purpose, settings, force=force, host=host) as (context, lock):
+        check_or_drop_metadata_table(table, settings.metadata_table)
+        recover(context, lock)
+        yield context, lock

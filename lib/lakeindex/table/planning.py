@@ -20,7 +20,7 @@ from lakeindex.format.partition_metadata import (
 )
 from lakeindex.storage import in_parallel
 from lakeindex.table import records
-from lakeindex.table.attempts import Attempt, RunIdentity
+from lakeindex.table.attempts import BATCH_KEY, RUN_KEY, Attempt, RunIdentity
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.claims import claim_new_instant, drop_claim
 from lakeindex.table.index_changes import store_index_change
@@ -138,7 +138,7 @@ def _inflight(run: RunIdentity, plan: RunPlan, operation: str) -> bytes:
         if one.previous is not None:
             updates[one.partition_path].append(PlannedUpdate(one.file_id, _previous(one), one.updates))
     metadata = inflight_plan(str(operation), inserts, updates)
-    marks = {PLAN_KEY: plan.token, "lakeindex.run_id": run.run_id, "lakeindex.batch_id": run.batch_id}
+    marks = {PLAN_KEY: plan.token, RUN_KEY: run.run_id, BATCH_KEY: run.batch_id}
     return format_commit_metadata(replace(metadata, extra_metadata=marks))
 
 

@@ -14,13 +14,13 @@ from lakeindex.table import records
 from lakeindex.table.attempts import newest_attempt
 from lakeindex.table.claims import Claim, claim_foreign, drop_claim, load_claims
 from lakeindex.table.foreign import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
-from lakeindex.table.ledger import LedgerEntry, is_told, record_batch
+from lakeindex.table.ledger import LedgerEntry, forget_batch, is_told, record_batch
 from lakeindex.table.lock import TableLock
 from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run, newest_plan
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.undo import RolledBack, pending_rollbacks, roll_back
-from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict, overrule, shrink
+from lakeindex.table.verdicts import Outcome, Verdict, decide, forget_verdict, load_verdict, overrule, shrink
 from lakeindex.table.write_context import WriteContext
 
 
@@ -37,7 +37,9 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
     """
     inherited = [time for time in lock.unsettled if time != own]
     for time in inherited:
-        decide(context.storage, _rolled_back(context, time))
+        standing = decide(context.storage, _rolled_back(context, time))
+        if standing.is_committed and standing.target:
+            take_back(context, standing)
     _settle_unclaimed(context, own)
     for claim in load_claims(context.storage):
         if claim.instant != own:
@@ -88,6 +90,22 @@ def abandon_instant(context: WriteContext, time: str) -> None:
     if decide(context.storage, _rolled_back(context, time)).is_committed:
         return
     roll_back(context, time, everywhere=False)
+
+
+def take_back(context: WriteContext, decision: Verdict) -> RolledBack:
+    """Carry out the decision to roll a completed commit back; whoever finds it may do so, again and again. The lock is held.
+
+    The claim on the target comes first: from then on recovery finds what is left to do.
+    """
+    storage, target = context.storage, decision.target
+    claim_foreign(storage, context.host, target)
+    overrule(storage, _rolled_back(context, target))
+    if decision.batch_id:
+        forget_batch(storage, decision.batch_id, target)
+    done = roll_back(context, target, everywhere=True)
+    if done.finished:
+        forget_verdict(storage, decision.instant)
+    return done
 
 
 def is_rolled_back(context: WriteContext, time: str) -> bool:

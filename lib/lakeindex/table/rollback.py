@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeindex.config import WriteConfig
-from lakeindex.errors import PendingInstantError, TableUnsupportedError, UsageError
+from lakeindex.errors import FencedError, LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.model import Instant
-from lakeindex.table.claims import Claim, claim_foreign, load_claims
+from lakeindex.table.archiving import in_newest_log
+from lakeindex.table.attempts import BATCH_KEY
+from lakeindex.table.claims import Claim, load_claims
 from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.foreign import is_dead_foreign
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
-from lakeindex.table.ledger import forget_batch
+from lakeindex.table.listing import all_base_files
 from lakeindex.table.lock import TableLock
+from lakeindex.table.locking import holding
 from lakeindex.table.metadata_table import check_or_drop_metadata_table
-from lakeindex.table.recovery import is_alive, recover, roll_back_unclaimed
+from lakeindex.table.recovery import is_alive, recover, roll_back_unclaimed, take_back
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.undo import RolledBack, roll_back
-from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict, overrule
+from lakeindex.table.verdicts import Outcome, Verdict, decide, decision_name, load_verdict
 from lakeindex.table.write_context import WriteContext
 
 __all__ = ["RolledBack", "rollback_instant"]
@@ -52,19 +55,41 @@ def rollback_instant(
         TableUnsupportedError: a savepoint keeps it, or the table must not be written to.
         PendingInstantError: it is in flight, and its writer may be alive.
         LockTimeoutError: another writer holds the lock for too long.
+        FencedError: this process stalled for longer than its lease; nothing was rolled back.
     """
     settings = config or WriteConfig()
-    context = WriteContext(table, host or this_host(), settings, None, force)
-    with context.locked(f"rollback of {instant_time}") as lock:
-        check_or_drop_metadata_table(table, settings.metadata_table)
-        timeline = table.load_timeline()
-        target = _target(timeline, instant_time)
-        if target.is_completed:
-            _check_removable(timeline, target)
-            recover(context, lock)
-            finish_cleans(context, lock)
-            return _roll_back_completed(context, target)
-        return _roll_back_pending(context, lock, timeline, target)
+    machine = host or this_host()
+    decision = decision_name(instant_time, machine.new_token())
+    purpose = f"rollback of {instant_time}"
+    with holding(table, purpose, settings, force=force, host=machine, decision=decision) as (context, lock):
+        try:
+            wanted = _prepare(context, lock, instant_time, decision)
+        except LakeIndexError:
+            lock.settled(decision)  # nothing was decided, and this call is not going to
+            raise
+        done = wanted if isinstance(wanted, RolledBack) else _roll_back_completed(context, wanted)
+        lock.settled(decision)
+        return done
+
+
+def _prepare(context: WriteContext, lock: TableLock, instant_time: str, decision: str) -> Verdict | RolledBack:
+    """What is to be decided about a completed commit, after all checks; a pending instant is rolled back here."""
+    check_or_drop_metadata_table(context.table, context.config.metadata_table)
+    timeline = context.table.load_timeline()
+    target = _target(timeline, instant_time)
+    if not target.is_completed:
+        return _roll_back_pending(context, lock, timeline, target, decision)
+    _check_removable(context.table, timeline, target)
+    recover(context, lock, own=decision)
+    finish_cleans(context, lock)
+    timeline = context.table.load_timeline()
+    _check_removable(context.table, timeline, _target(timeline, target.time))
+    _check_predecessors(context.table, timeline, target)
+    before = load_verdict(context.storage, target.time)
+    metadata = timeline.commit_metadata(context.storage, target)
+    batch_id = before.batch_id if before is not None else metadata.extra_metadata.get(BATCH_KEY)
+    token = context.host.new_token()
+    return Verdict(decision, Outcome.COMMITTED, token, batch_id=batch_id or "", target=target.time)
 
 
 def _target(timeline: Timeline, time: str) -> Instant:
@@ -75,7 +100,7 @@ def _target(timeline: Timeline, time: str) -> Instant:
     return found
 
 
-def _check_removable(timeline: Timeline, target: Instant) -> None:
+def _check_removable(table: Table, timeline: Timeline, target: Instant) -> None:
     if target.time in timeline.savepoints:
         raise TableUnsupportedError(
             f"instant {target.time} is savepointed", culprit=target.time, hint="delete the savepoint with Hudi first"
@@ -87,6 +112,27 @@ def _check_removable(timeline: Timeline, target: Instant) -> None:
             culprit=target.time,
             hint=f"roll back {newest.time} first",
         )
+    _check_not_last(table, timeline, target)
+
+
+def _check_not_last(table: Table, timeline: Timeline, target: Instant) -> None:
+    """Refuse to empty the timeline of a table whose older commits were archived: no reader would see a file of theirs.
+
+    An instant that the newest log of the archive names counts as archived: whoever archives it was killed, or is at it.
+    """
+    left = [one for one in timeline.completed_writes if one.time != target.time]
+    if left and not {(one.time, one.action) for one in left} <= in_newest_log(table):
+        return
+    older = left or timeline.archived.writes
+    if not older and all(one.instant_time >= target.time for one in all_base_files(table.storage)):
+        return
+    raise TableUnsupportedError(
+        f"instant {target.time} is the last commit on the timeline, all older ones were archived: without it no reader "
+        "sees any file",
+        culprit=target.time,
+        hint="write another batch first (then it is not the newest any more), or write the rows as you want them with a "
+        "new upsert; archive with a larger hoodie.keep.min.commits",
+    )
 
 
 def _check_predecessors(table: Table, timeline: Timeline, target: Instant) -> None:
@@ -122,23 +168,26 @@ def _named(partition: str, file_id: str) -> str:
     return f"{partition}/{file_id}" if partition else file_id
 
 
-def _roll_back_completed(context: WriteContext, target: Instant) -> RolledBack:
-    """Undo a commit: claim, verdict, ledger, then Hudi's order."""
-    storage = context.storage
-    timeline = context.table.load_timeline()
-    _check_removable(timeline, _target(timeline, target.time))
-    _check_predecessors(context.table, timeline, target)
-    before = load_verdict(storage, target.time)
-    metadata = timeline.commit_metadata(storage, target)
-    claim_foreign(storage, context.host, target.time)
-    overrule(storage, Verdict(target.time, Outcome.ROLLED_BACK, context.host.new_token()))
-    batch_id = before.batch_id if before is not None else metadata.extra_metadata.get("lakeindex.batch_id")
-    if batch_id:
-        forget_batch(storage, batch_id, target.time)
-    return roll_back(context, target.time, everywhere=True)
+def _roll_back_completed(context: WriteContext, wanted: Verdict) -> RolledBack:
+    """Decide to undo a commit, unless somebody took the lock over and decided against it; then carry it out.
+
+    Raises:
+        FencedError: this process stalled for longer than its lease, and another writer went on; nothing was changed.
+    """
+    standing = decide(context.storage, wanted)
+    if not standing.is_committed:
+        raise FencedError(
+            f"the rollback of {wanted.target} lost the table's lock before it began",
+            culprit=wanted.target,
+            hint="this process stalled for longer than lakeindex.lock.lease, and another writer went on; nothing was "
+            "rolled back: look at `lakeindex history`, then run again",
+        )
+    return take_back(context, standing)
 
 
-def _roll_back_pending(context: WriteContext, lock: TableLock, timeline: Timeline, target: Instant) -> RolledBack:
+def _roll_back_pending(
+    context: WriteContext, lock: TableLock, timeline: Timeline, target: Instant, decision: str
+) -> RolledBack:
     claim = next((one for one in load_claims(context.storage) if one.instant == target.time), None)
     verdict = load_verdict(context.storage, target.time)
     if verdict is None and not _is_dead(context, timeline, target, claim):
@@ -150,7 +199,7 @@ def _roll_back_pending(context: WriteContext, lock: TableLock, timeline: Timelin
     if verdict is None:
         verdict = decide(context.storage, Verdict(target.time, Outcome.ROLLED_BACK, context.host.new_token()))
     if verdict.is_committed:
-        recover(context, lock)  # its commit was decided, and is made visible
+        recover(context, lock, own=decision)  # its commit was decided, and is made visible
         raise UsageError(
             f"instant {target.time} was committed: its writer was killed before it could say so",
             culprit=target.time,

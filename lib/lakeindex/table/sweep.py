@@ -2,14 +2,15 @@
 
 A stray is invisible as long as the timeline still knows its time, but Hudi takes every file that is older than the timeline
 for a committed one: after archiving it would show. So strays are deleted after publishing and before archiving. Only what
-is provably one is: files of
+is proven to be one is:
 
-* an instant with our verdict ``rolled_back`` (a zombie wrote them after the rollback), however old;
-* an instant within the active timeline that has no file there (rolled back by somebody who did not find the file). Files
-  are listed *before* the timeline: a living writer's requested file is older than its data files;
-* a commit of ours that does not name them.
+* our verdict on its instant says ``rolled_back`` (a zombie wrote it after the rollback), however old the instant is;
+* a completed rollback or restore names it, on the timeline or in the archive;
+* its commit is one of ours and does not name it.
 
-Never of a pending instant, nor of one that may be archived.
+That an instant is not on the timeline proves nothing: it may have been archived beyond a savepoint, or the timeline may have
+been moved by an upgrade. Neither does a marker. Files that nothing explains (:func:`find_unexplained`) are left alone;
+``check`` lists them, and archiving stops before their instants.
 """
 
 from __future__ import annotations
@@ -27,28 +28,28 @@ from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import remove_temporary
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
-from lakeindex.table.attempts import RUNS_FOLDER, newest_attempt
+from lakeindex.table.attempts import ATTEMPT_KEY, RUNS_FOLDER, newest_attempt
 from lakeindex.table.claims import load_claims
+from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
-from lakeindex.table.ledger import forget_batch, rolled_back_instants
+from lakeindex.table.ledger import forget_batch
 from lakeindex.table.listing import all_base_files, base_files_in
 from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run
 from lakeindex.table.timeline import Timeline
-from lakeindex.table.verdicts import VERDICTS_FOLDER, Outcome, Verdict, load_verdict, overrule
+from lakeindex.table.verdicts import VERDICTS_FOLDER, Outcome, Verdict, is_decision, load_verdict, overrule
 from lakeindex.table.write_context import WriteContext
 
 _TEMPORARY_SECONDS: Final = 3_600.0
 _RUN_MS: Final = 7 * 86_400_000
-_OWN_MARK: Final = "lakeindex.attempt"
 
 
 class StrayKind(StrEnum):
     """Why a file is a stray."""
 
     ROLLED_BACK = "its instant was rolled back"
-    UNKNOWN_INSTANT = "its instant is not on the timeline"
+    NAMED_BY_ROLLBACK = "a rollback names it"
     NOT_IN_COMMIT = "its commit does not name it"
 
 
@@ -109,18 +110,36 @@ def sweep_partitions(context: WriteContext, partitions: Sequence[str]) -> tuple[
     return strays
 
 
+def find_unexplained(found: Snapshot) -> tuple[BaseFile, ...]:
+    """Files that no reader sees, of no pending instant, about which nothing is proven: neither sweeping nor Hudi explains them.
+
+    Args:
+        found: the table now; strays that are still there are among the files.
+    """
+    timeline = found.timeline
+    return tuple(
+        file
+        for partition in found.partitions()
+        for file in found.files_of(partition).unseen
+        if file.instant_time not in timeline.pending_times
+        and not _strays_of(found.storage, timeline, file.instant_time, [file])
+    )
+
+
 def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[BaseFile]) -> list[Stray]:
-    found = timeline.find(time)
-    if not found:
-        verdict = load_verdict(storage, time)
-        if verdict is not None and not verdict.is_committed:
-            return [Stray(file, StrayKind.ROLLED_BACK) for file in files]
-        first = timeline.first_write_time
-        if verdict is None and first is not None and comparable(time) > comparable(first):
-            return [Stray(file, StrayKind.UNKNOWN_INSTANT) for file in files]
+    commit = next((one for one in timeline.find(time) if one.is_completed and one.action in WRITE_ACTIONS), None)
+    if commit is not None:
+        return _not_in_commit(storage, timeline, commit, files)
+    if time in timeline.pending_times:
         return []
-    commit = next((one for one in found if one.is_completed and one.action in WRITE_ACTIONS), None)
-    return [] if commit is None else _not_in_commit(storage, timeline, commit, files)
+    verdict = load_verdict(storage, time)
+    if verdict is not None:
+        return [] if verdict.is_committed else [Stray(file, StrayKind.ROLLED_BACK) for file in files]
+    first = timeline.first_write_time
+    if first is None or comparable(time) < comparable(first) or timeline.is_visible(time):
+        return []
+    named = timeline.undone.files | timeline.archived.undone.files
+    return [Stray(file, StrayKind.NAMED_BY_ROLLBACK) for file in files if (file.partition_path, file.name) in named]
 
 
 def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files: list[BaseFile]) -> list[Stray]:
@@ -131,7 +150,7 @@ def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files:
         metadata = timeline.commit_metadata(storage, commit)
     except TimelineChangedError:
         return []  # archived meanwhile: nothing can be proven of its files, and the next sweep leaves them alone
-    if _OWN_MARK not in metadata.extra_metadata:
+    if ATTEMPT_KEY not in metadata.extra_metadata:
         return []
     named = {stat.path for stat in metadata.stats()}
     return [Stray(file, StrayKind.NOT_IN_COMMIT) for file in files if file.path not in named]
@@ -158,11 +177,11 @@ def _tidy_records(context: WriteContext) -> None:
         if time not in timeline.pending_times and load_verdict(storage, time) is not None:
             remove_markers(storage, time)
     first = timeline.first_write_time
-    undone = rolled_back_instants(storage, timeline)
+    undone = timeline.undone.instants
     for one in storage.list_folder(VERDICTS_FOLDER).objects:
         time = one.path.rpartition("/")[2].removesuffix(".json")
-        if first is None or comparable(time) >= comparable(first):
-            continue
+        if is_decision(time) or first is None or comparable(time) >= comparable(first):
+            continue  # a rollback that was called off must stay called off, whoever wakes up
         verdict = load_verdict(storage, time)
         if verdict is None or not verdict.is_committed:
             continue

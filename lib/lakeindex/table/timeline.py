@@ -1,27 +1,47 @@
 """The active timeline: which instants exist, and what the completed ones changed.
 
 One listing gives all instants. A completed file wins over the requested and inflight files of the same action, which
-stay beside it. The archived timeline is never needed: a file whose instant is older than the timeline was committed,
-unless the instant is still pending.
+stay beside it.
+
+Two methods say what counts, and everybody asks them. :meth:`Timeline.is_visible` is about data files. As in Hudi, a file
+whose instant is older than the timeline was committed, unless the instant is still pending: whoever takes a commit back
+deletes its files. :meth:`Timeline.is_committed` is about what we keep of a commit elsewhere (the ledger, a change of the
+index), which nobody deletes who does not know of it: being older than the timeline proves nothing, the archived timeline does.
+
+Source: Hudi 0.15 and 1.2, ``containsOrBeforeTimelineStarts`` on the write timeline. Unlike Hudi we also take what was archived
+from between the instants of the active timeline (archiving beyond a savepoint) for committed: Hudi hides it until the
+savepoint is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
-from lakeindex.errors import ObjectNotFoundError, TimelineChangedError
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel
-from lakeindex.table.avro_instants import AVRO_MAGIC, parse_avro_commit_metadata, parse_requested_replace
+from lakeindex.table.archived_timeline import ArchivedTimeline, load_archived_timeline
+from lakeindex.table.avro_instants import (
+    AVRO_MAGIC,
+    parse_avro_commit_metadata,
+    parse_requested_replace,
+    parse_restore,
+    parse_undone,
+)
 from lakeindex.table.properties import TableProperties, load_table_properties
+from lakeindex.table.property_keys import LAYOUT_1
+from lakeindex.table.undone import Undone
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
 _REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
+
+_UNDOING: Final = {names.ROLLBACK: parse_undone, names.RESTORE: parse_restore}
 
 _parse_instant = lru_cache(maxsize=131_072)(names.parse_instant)
 """A run lists the same timeline again and again; a name always stands for the same instant."""
@@ -34,10 +54,14 @@ class Timeline:
     Attributes:
         folder: folder of the timeline files, relative to the table's.
         files: every instant file found, as it is (all states).
+        storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
+        archive_folder: the archived timeline, relative to the table's folder; empty if it cannot be read (layout 2).
     """
 
     folder: str
     files: tuple[Instant, ...]
+    storage: Storage | None = field(default=None, repr=False, compare=False)
+    archive_folder: str = ""
 
     @staticmethod
     def load(storage: Storage, properties: TableProperties | None = None) -> Timeline:
@@ -50,12 +74,14 @@ class Timeline:
         known = load_table_properties(storage) if properties is None else properties
         folder = known.timeline_folder
         listed = (one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects)
-        return Timeline.of(folder, (instant for name in listed if (instant := _parse_instant(name)) is not None))
+        found = (instant for name in listed if (instant := _parse_instant(name)) is not None)
+        archive = f".hoodie/{known.archive_folder}" if known.layout == LAYOUT_1 else ""
+        return Timeline.of(folder, found, storage, archive)
 
     @staticmethod
-    def of(folder: str, files: Iterable[Instant]) -> Timeline:
+    def of(folder: str, files: Iterable[Instant], storage: Storage | None = None, archive_folder: str = "") -> Timeline:
         """A timeline of given instant files."""
-        return Timeline(folder, tuple(sorted(files, key=_time_order)))
+        return Timeline(folder, tuple(sorted(files, key=_time_order)), storage, archive_folder)
 
     @cached_property
     def instants(self) -> tuple[Instant, ...]:
@@ -103,13 +129,10 @@ class Timeline:
         """Times of the commits that a completed savepoint keeps."""
         return frozenset(one.time for one in self.completed if one.action == names.SAVEPOINT)
 
-    @cached_property
+    @property
     def first_write_time(self) -> str | None:
-        """Where the active timeline starts: its first completed write that is no savepoint's.
-
-        Archiving passes savepointed commits, so that one may stand alone far before the others.
-        """
-        return next((one.time for one in self.completed_writes if one.time not in self.savepoints), None)
+        """Where the active timeline starts: its first completed write, savepointed or not."""
+        return self.completed_writes[0].time if self.completed_writes else None
 
     @property
     def last_completed_write_time(self) -> str | None:
@@ -124,12 +147,61 @@ class Timeline:
     def is_visible(self, time: str) -> bool:
         """Whether a data file of this instant belongs to the table.
 
-        It does if the write is completed, or if it is older than the active timeline (archived) and not pending.
+        It does if the write is completed, or if it is older than the active timeline (archived) and not pending. Between the
+        instants of the timeline only the archive tells: it is read if there is such a file.
         """
         if time in self.completed_write_times:
             return True
         first = self.first_write_time
-        return first is not None and names.comparable(time) < names.comparable(first) and time not in self.pending_times
+        if first is None or time in self.pending_times:
+            return False
+        return comparable(time) < comparable(first) or self._was_archived_between(time)
+
+    def is_committed(self, time: str) -> bool:
+        """Whether what somebody noted of a write when it was committed still holds: it is part of the table.
+
+        Of an instant that is not on the timeline any more the archive tells, and the rollbacks and restores on the timeline.
+        Where neither does (the archive was deleted, or begins later), it counts if it is older than the timeline.
+        """
+        if time in self.completed_write_times:
+            return True
+        if not self.is_visible(time):
+            return False
+        known = self.archived.knows(time)
+        return known if known is not None else time not in self.undone.instants
+
+    def _was_archived_between(self, time: str) -> bool:
+        last = self.last_completed_write_time
+        if last is None or comparable(time) > comparable(last):
+            return False
+        return self.archived.knows(time) is True
+
+    @cached_property
+    def archived(self) -> ArchivedTimeline:
+        """What the archived timeline proves; it is read when it is first asked for."""
+        if self.storage is None or not self.archive_folder:
+            return ArchivedTimeline()
+        return load_archived_timeline(self.storage, self.archive_folder)
+
+    @cached_property
+    def undone(self) -> Undone:
+        """What the completed rollbacks and restores on the timeline have taken back; they are read when first asked for.
+
+        One that cannot be read says nothing. An instant that is on the timeline is not undone: it was done again.
+        """
+        if self.storage is None:
+            return Undone()
+        taking = [one for one in self.completed if one.action in _UNDOING]
+        found = Undone.joined(in_parallel(self.storage.uri, self._undone_by, taking))
+        return Undone(found.instants - self.completed_write_times, found.files)
+
+    def _undone_by(self, instant: Instant) -> Undone:
+        path = self.path(instant)
+        parse = _UNDOING[instant.action]
+        try:
+            return Undone() if self.storage is None else parse(self.storage.read(path), path)
+        except (ObjectNotFoundError, TableCorruptError):
+            return Undone()
 
     @cached_property
     def _by_time(self) -> Mapping[str, tuple[Instant, ...]]:
@@ -196,11 +268,11 @@ class Timeline:
 
 
 def _time_order(instant: Instant) -> tuple[str, str, str, int]:
-    return names.comparable(instant.time), instant.time, instant.action, _ORDER.index(instant.state)
+    return comparable(instant.time), instant.time, instant.action, _ORDER.index(instant.state)
 
 
 def _not_after(time: str, as_of: str | None) -> bool:
-    return as_of is None or names.comparable(time) <= names.comparable(as_of)
+    return as_of is None or comparable(time) <= comparable(as_of)
 
 
 def _read(storage: Storage, path: str) -> bytes:

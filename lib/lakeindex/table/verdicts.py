@@ -5,6 +5,9 @@ with the whole commit in it; who wants to roll it back creates ``rolled_back`` b
 whatever leases, clocks and stalled processes do. ``<instant>.commit`` follows from the verdict: its winner, or whoever
 finds a ``committed`` verdict without it, writes it. A ``rolled_back`` verdict stays as a tombstone, by which data files
 that a zombie writes later are known for strays.
+
+Taking a completed commit back is decided in the same way, under a name of its own (:func:`decision_name`): the lock names it
+from its creation, so that whoever takes the lock over either stops the rollback or carries it out first.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 
 VERDICTS_FOLDER: Final = f"{records.OWN_FOLDER}/verdicts"
+
+_DECISION: Final = ".rollback-"
 
 
 class Outcome(StrEnum):
@@ -42,6 +47,7 @@ class Verdict:
         base_writes: completed writes that the checks before the commit saw, until then.
         summary: what is told to who asks for the same batch again.
         action: what the instant is on the timeline: a commit or a replacecommit.
+        target: the committed instant that is taken back, of a decision about a rollback.
     """
 
     instant: str
@@ -54,6 +60,7 @@ class Verdict:
     base_writes: tuple[str, ...] = ()
     summary: str | None = None
     action: str = names.COMMIT
+    target: str = ""
 
     @property
     def is_committed(self) -> bool:
@@ -88,6 +95,26 @@ def load_verdict(storage: Storage, instant: str) -> Verdict | None:
     path = verdict_path(instant)
     found = records.load(storage, path)
     return None if found is None else _from_record(found, path)
+
+
+def decision_name(target: str, token: str) -> str:
+    """Name of the decision about one rollback of a completed commit.
+
+    Args:
+        target: the instant to be taken back.
+        token: who wants to.
+    """
+    return f"{target}{_DECISION}{token}"
+
+
+def is_decision(name: str) -> bool:
+    """Whether a verdict is about a rollback of a completed commit, not about an instant of its own."""
+    return _DECISION in name
+
+
+def forget_verdict(storage: Storage, name: str) -> None:
+    """Remove the verdict on a decision that was carried out."""
+    records.remove(storage, [verdict_path(name)])
 
 
 def verdict_path(instant: str) -> str:

@@ -13,6 +13,7 @@ from lakeindex.table.cleaning import clean_table
 from lakeindex.table.handle import Table
 from lakeindex.table.ledger import find_batch
 from lakeindex.table.log_files import read_avro_records
+from lakeindex.table.verdicts import Outcome, Verdict, decide
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import FIRST, Batch, World
 from tests.unit.table.savepoints import savepoint_bytes
@@ -128,14 +129,30 @@ def test_a_replacecommit_stays_until_its_files_are_gone(world: World, history: l
     assert (replacing, "replacecommit", "COMPLETED") in in_log(world, 2)
 
 
+BETWEEN = f"{FIRST[:8]}235959999"
+"""A time between two commits that no instant has: Hudi would take its files for an archived commit's."""
+
+
 def test_strays_are_swept_before_they_could_show(world: World, history: list[str]) -> None:
-    """A file of a time that nothing is known of, between two commits: Hudi would take it for an archived one's."""
-    stray = f"p/{file_id(9)}_0-0-0_{int(history[4]) - 0}.parquet".replace(history[4], f"{FIRST[:8]}235959999")
+    stray = f"p/{file_id(9)}_0-0-0_{BETWEEN}.parquet"
     world.store.write(stray, b'{"a1": "stray"}')
+    decide(world.store, Verdict(BETWEEN, Outcome.ROLLED_BACK, "token"))
     before = live_rows(world.store)
     done = archive(world, 1)
     assert [one.file.path for one in done.strays] == [stray]
     assert live_rows(world.store) == before
+
+
+def test_a_file_that_nothing_explains_stays_and_holds_up_its_instant(world: World, history: list[str]) -> None:
+    unknown = f"p/{file_id(9)}_0-0-0_{BETWEEN}.parquet"
+    world.store.write(unknown, b'{"a1": "unknown"}')
+    before = live_rows(world.store)
+    done = archive(world, 1)
+    assert done.strays == ()
+    assert done.plan.held_by == f"{unknown}, which no instant explains: see `lakeindex check`"
+    assert writes(world) == history
+    assert live_rows(world.store) == before
+    assert unknown in world.store.snapshot()
 
 
 def test_a_rollback_of_hudis_is_remembered_when_it_is_archived(world: World) -> None:

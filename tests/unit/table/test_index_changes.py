@@ -6,6 +6,7 @@ from lakeindex.errors import InvariantError, TableCorruptError
 from lakeindex.format.instants import completed_name, requested_name
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import (
     changed_index,
@@ -74,13 +75,16 @@ def test_a_change_of_an_undone_instant_is_removed_and_no_other() -> None:
     decide(store, Verdict(undone, Outcome.ROLLED_BACK, "token"))
     forget_dead_changes(store, Table.open(store).load_timeline)
     left = {path.rpartition("/")[2] for path in store.snapshot() if "/buckets/" in path}
-    assert left == {f"{time}.json" for time in (LATER, NEWEST, OLDER)}
+    assert left == {f"{time}.json" for time in (LATER, NEWEST, OLDER, gone)}, "of that nothing is proven"
+    assert in_force(store) == buckets(8), "but it does not count"
 
 
 def test_our_next_write_removes_what_another_writer_undid() -> None:
     world = World()
     store_index_change(world.store, "20250601000000000", index_record(buckets(4)))
     store_index_change(world.store, "20251231000000001", index_record(buckets(4)))
+    undone = RollbackMetadata("20251231000000002", "20251231000000001", "replacecommit")
+    world.store.write(".hoodie/20251231000000002.rollback", format_rollback_metadata(undone))
     world.upsert(BATCH)
     assert index_change_path("20251231000000001") not in world.store.snapshot()
     assert index_change_path("20250601000000000") in world.store.snapshot()

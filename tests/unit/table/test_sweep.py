@@ -2,15 +2,40 @@
 
 import pytest
 
+from lakeindex.format.file_names import parse_base_path
+from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
-from lakeindex.table.sweep import StrayKind, find_strays, sweep_strays
+from lakeindex.table.sweep import StrayKind, find_strays, find_unexplained, sweep_strays
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 
 
 def stray(number: int, time: str, folder: str = "p") -> str:
     return f"{folder}/{file_id(number)}_0-0-0_{time}.parquet"
+
+
+def put_rollback(world: World, undone: str, *paths: str) -> None:
+    """A rollback of Hudi's that names these files, one of them as not deleted."""
+    time = str(int(undone) + 1)
+    files: dict[str, tuple[str, ...]] = {}
+    for path in paths:
+        folder = path.rpartition("/")[0]
+        files[folder] = (*files.get(folder, ()), f"file:/lake/table/{path}")
+    done = RollbackMetadata(time, undone, "commit", deleted={}, failed=files)
+    world.store.write(f".hoodie/{time}.rollback", format_rollback_metadata(done))
+
+
+def test_nothing_is_inferred_from_a_missing_instant(world: World) -> None:
+    """It may have been archived beyond a savepoint, or the timeline may have been moved by an upgrade."""
+    unknown = stray(8, "20251231000000001")
+    world.store.write(unknown, b"{}")
+    world.store.write(f".hoodie/.temp/20251231000000001/{unknown}.marker.CREATE", b"")
+    world.upsert(BATCH)
+    assert kinds(world) == {}
+    assert find_unexplained(Table.open(world.store).snapshot()) == (parse_base_path(unknown, 2),)
+    sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
+    assert unknown in world.store.snapshot()
 
 
 def kinds(world: World) -> dict[str, StrayKind]:
@@ -28,12 +53,13 @@ def test_each_kind(world: World) -> None:
     rollback_instant(Table.open(world.store), second, CONFIG, host=world.host("operator"))
     expected = {
         stray(7, second): StrayKind.ROLLED_BACK,
-        stray(8, "20251231000000001"): StrayKind.UNKNOWN_INSTANT,
+        stray(8, "20251231000000001"): StrayKind.NAMED_BY_ROLLBACK,
         stray(9, first): StrayKind.NOT_IN_COMMIT,
         stray(9, first, "q/r"): StrayKind.NOT_IN_COMMIT,
     }
     for path in expected:
         world.store.write(path, b"{}")
+    put_rollback(world, "20251231000000001", stray(8, "20251231000000001"))
     assert kinds(world) == expected
     swept = sweep_strays(Table.open(world.store), CONFIG, world.host("sweeper"))
     assert {one.file.path for one in swept} == set(expected)
@@ -73,10 +99,12 @@ def test_an_archived_instant_that_we_rolled_back_is_still_known(world: World) ->
 
 
 def test_publishing_sweeps_the_partitions_it_wrote_to(world: World) -> None:
-    world.store.write(stray(8, "20251231000000001"), b"{}")
-    world.store.write(stray(8, "20251231000000001", "elsewhere"), b"{}")
+    here, there = stray(8, "20251231000000001"), stray(8, "20251231000000001", "elsewhere")
+    world.store.write(here, b"{}")
+    world.store.write(there, b"{}")
+    put_rollback(world, "20251231000000001", here, there)
     world.upsert(BATCH)
-    assert list(kinds(world)) == [stray(8, "20251231000000001", "elsewhere")]
+    assert list(kinds(world)) == [there]
 
 
 def test_old_records_of_ours_go(world: World) -> None:

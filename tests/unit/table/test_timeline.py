@@ -8,9 +8,11 @@ import pytest
 from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.format.instants import parse_instant
 from lakeindex.model import InstantState
+from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.timeline import Timeline
 from tests.folder_storage import FolderStorage
+from tests.unit.table.archives import ARCHIVE, put_log
 from tests.vectors_support import unpack_table
 
 T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(1, 5))
@@ -73,13 +75,18 @@ def test_visibility() -> None:
     assert not timeline.is_visible("20260101000003500"), "unknown, and not older than the timeline"
 
 
-def test_a_savepoint_is_no_start_of_the_timeline() -> None:
-    """Archiving passes a savepointed commit: what lies between it and the next commit was archived, not lost."""
-    timeline = timeline_of(*commit(T1), f"{T1}.savepoint.inflight", f"{T1}.savepoint", *commit(T3))
+def test_what_was_archived_beyond_a_savepoint_is_visible_and_nothing_else() -> None:
+    """Between the instants of the timeline only the archive tells what was committed."""
+    store = MemoryStorage()
+    put_log(store, [T2])
+    found = timeline_of(*commit(T1), f"{T1}.savepoint.inflight", f"{T1}.savepoint", *commit(T3))
+    timeline = Timeline.of(".hoodie", found.files, store, ARCHIVE)
     assert timeline.savepoints == {T1}
-    assert timeline.first_write_time == T3
+    assert timeline.first_write_time == T1
     assert timeline.is_visible(T1)
     assert timeline.is_visible(T2)
+    assert not timeline.is_visible("20260101000001500"), "neither on the timeline nor in the archive"
+    assert not found.is_visible(T2), "no archive"
     assert {one.action for one in timeline.find(T1)} == {"commit", "savepoint"}
     assert timeline.last_completed_write_time == T3
 

@@ -1,0 +1,45 @@
+"""Logs of the archived timeline, as Hudi's archiver writes them."""
+
+from collections.abc import Iterable, Sequence
+
+from lakeindex.storage.protocol import Storage
+from lakeindex.table.archived_entries import SCHEMA
+from lakeindex.table.log_files import format_avro_block
+
+ARCHIVE = ".hoodie/archived"
+
+
+def put_log(
+    storage: Storage, commits: Iterable[str], *, rolled_back: Sequence[tuple[str, str]] = (), number: int = 1
+) -> None:
+    """Write a log.
+
+    Args:
+        storage: the table's folder.
+        commits: times of completed commits.
+        rolled_back: (time of the rollback, what it rolled back).
+        number: the log's.
+    """
+    entries = [_entry(time, "commit", {"hoodieCommitMetadata": None}) for time in commits]
+    for time, undone in rolled_back:
+        metadata = {
+            "startRollbackTime": time,
+            "timeTakenInMillis": 1,
+            "totalFilesDeleted": 0,
+            "commitsRollback": [undone],
+            "partitionMetadata": {},
+            "instantsRollback": [{"commitTime": undone, "action": "commit"}],
+        }
+        entries.append(_entry(time, "rollback", {"hoodieRollbackMetadata": metadata}))
+    storage.write(f"{ARCHIVE}/.commits_.archive.{number}_1-0-1", format_avro_block(SCHEMA, entries))
+
+
+def _entry(time: str, action: str, content: dict[str, object]) -> dict[str, object]:
+    return {
+        "commitTime": time,
+        "actionType": action,
+        "actionState": "COMPLETED",
+        "version": None,
+        "stateTransitionTime": time,
+        **content,
+    }
