@@ -82,7 +82,7 @@ def clustered(table: LakeTable, partition: str) -> str:
         {SCHEMA_KEY: schema_to_avro(SCHEMA, opened.name)},
         replaced_file_ids={partition: tuple(f.file_id for f in old)},
     )
-    guards = PublishGuards(known_writes=snapshot.timeline.completed_write_times)
+    guards = PublishGuards.of(snapshot.timeline)
     instant = session.publish(commit, [ExpectedFile(file.path, len(data), rows.num_rows)], guards)
     session.close()
     return instant

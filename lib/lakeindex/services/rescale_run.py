@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeindex.config import WriteConfig
@@ -19,7 +19,9 @@ from lakeindex.services.rescale_tasks import BuildTask, BuiltFile, SplitFile, Sp
 from lakeindex.services.results import JsonResult
 from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.context import TableFacts
+from lakeindex.stages.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
+from lakeindex.stages.table_facts import table_schema
 from lakeindex.stages.written import new_file_stat
 from lakeindex.table.attempts import run_folder
 from lakeindex.table.commit import (
@@ -152,16 +154,16 @@ class Rescale:
             snapshot = self._table.snapshot()
             self._check_index(snapshot)
             try:
+                self._facts = replace(self._facts, schema=table_schema(self._table, snapshot))
                 built = self._write(session, identity, snapshot)
                 instant = self._publish(session, snapshot, built, started)
                 return self.summary(snapshot, instant, built, started)
-            except WriteConflictError:
-                session.abandon()
+            except (*MOVED_ERRORS, InvariantError) as error:
+                session.abandon()  # whether or not there is another try: nothing is left pending
+                if isinstance(error, InvariantError) or not has_moved(self._table, snapshot, error):
+                    raise  # the next try would fail the same way
                 if not left:
-                    raise
-            except (TableCorruptError, InvariantError):
-                session.abandon()  # the next try would fail the same way: nothing is left pending
-                raise
+                    raise moved_error(self._table, error) from error
         raise InvariantError("the rescaling ended without an outcome", culprit=identity.run_id)
 
     def summary(
@@ -232,7 +234,7 @@ class Rescale:
         replaced = tuple(file for files in old.values() for file in files)
         everywhere = self._layout is None or _drops_a_rule(self._layout, self._target)
         record = index_record(spec_of(self._target))
-        digest = digest_of_text(self._asked, *(file.path for file in replaced))
+        digest = digest_of_text(self._asked, self._columns(), *(file.path for file in replaced))
         replacement = Replacement(replaced, record, everywhere)
         plan = session.plan(planned, snapshot.instant_time, digest, replacement)
         built = self._build(identity, split, plan.files)
@@ -245,6 +247,10 @@ class Rescale:
             )
         return built
 
+    def _columns(self) -> str:
+        """Names the columns that the files are read with: they may be others in the next try."""
+        return digest_of_text(self._facts.schema.to_string())
+
     def _file_id(self, path: str, bucket: int) -> str:
         """A function of the run, so that attempts agree; unique in the table."""
         return file_id_of(bucket, bytes.fromhex(key_of(f"{self._asked}\0{path}\0{bucket}")))
@@ -252,8 +258,9 @@ class Rescale:
     def _split(self, identity: RunIdentity, files: Sequence[BaseFile]) -> tuple[SplitFile, ...]:
         folder = f"{run_folder(identity.key)}/split"
         tasks = [
-            SplitTask(self._table.uri, self._facts.schema, file, self._target, f"{folder}/{key_of(file.path)}")
+            SplitTask(self._table.uri, self._facts.schema, file, self._target, f"{folder}/{name}")
             for file in files
+            for name in [key_of(f"{file.path}\0{self._columns()}")]
         ]
         packs = pack([_OPEN_COST + file.size_bytes for file in files], self._runner.slots * 3) if files else []
         work = run_tasks(
@@ -307,7 +314,7 @@ class Rescale:
             },
         )
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built)
-        guards = PublishGuards(known_writes=snapshot.timeline.completed_write_times)
+        guards = PublishGuards.of(snapshot.timeline)
         report = self.summary(snapshot, session.instant, built, started)
         return session.publish(commit, expected, guards, report.to_json())
 

@@ -159,7 +159,7 @@ def switch_index(
         session.plan((), snapshot.instant_time, digest, Replacement((), index_record(spec), everywhere=True))
         facts = facts_of(table, snapshot, settings)
         commit = CommitMetadata({}, OPERATION, {SCHEMA_KEY: schema_to_avro(facts.schema, facts.name)})
-        return session.publish(commit, (), PublishGuards(known_writes=snapshot.timeline.completed_write_times))
+        return session.publish(commit, (), PublishGuards.of(snapshot.timeline))
     except WriteConflictError:
         session.abandon()
         raise

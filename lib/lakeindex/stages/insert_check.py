@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 from lakeindex.errors import WriteConflictError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import match_keys
+from lakeindex.index.protocol import FileGroups, Group, HomeIndex
 from lakeindex.model import BaseFile
 from lakeindex.stages.chunks import Chunk, chunk_keys, unpack_rows_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.narrowing import rows_that_may_be_in
 from lakeindex.stages.tagging import NewRows
 from lakeindex.storage.reading import StorageFile
+from lakeindex.table.file_system_view import Snapshot
 from lakeindex.write.base_file import RECORD_KEY
 
 
@@ -42,6 +44,41 @@ def find_committed_inserts(
         for new in new_rows:
             if facts.is_global or new.partition == file.partition_path:
                 _check_file(spec, file, _keys_of(spec, chunks, new))
+
+
+def find_committed_homes(
+    index: HomeIndex, new_rows: Sequence[NewRows], snapshot: Snapshot, files: Sequence[BaseFile]
+) -> None:
+    """Look for file groups that other writers made for the homes that we make file groups for: a bucket has one.
+
+    Args:
+        index: the index, which says where new rows go.
+        new_rows: rows that are about to be inserted.
+        snapshot: what the plan was made on.
+        files: base files committed since.
+
+    Raises:
+        WriteConflictError: there is one.
+    """
+    made = _groups_of(files)
+    for partition, home in sorted({(new.partition, new.home) for new in new_rows}):
+        if partition not in made:
+            continue
+        before = _groups_of(snapshot.base_files(partition)).get(partition, FileGroups({}))
+        group = index.group_of(partition, home, made[partition])
+        if group is not None and index.group_of(partition, home, before) is None:
+            raise WriteConflictError(
+                f"file group {group[1]} was made meanwhile in {partition!r}, where this batch makes one for the same bucket",
+                culprit=group[1],
+                hint="the batch is looked up and planned again",
+            )
+
+
+def _groups_of(files: Sequence[BaseFile]) -> dict[str, FileGroups]:
+    groups: dict[str, dict[Group, int]] = {}
+    for number, file in enumerate(files):
+        groups.setdefault(file.partition_path, {})[file.partition_path, file.file_id] = number
+    return {partition: FileGroups(found) for partition, found in groups.items()}
 
 
 def _keys_of(spec: RunSpec, chunks: Sequence[Chunk], new: NewRows) -> pa.Array:

@@ -12,26 +12,29 @@ from dataclasses import replace
 
 from lakeindex.backends.change_log import CoveredFile
 from lakeindex.backends.registry import index_for
-from lakeindex.errors import FencedError, InvariantError, WriteConflictError
+from lakeindex.errors import FencedError, InputError, InvariantError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
-from lakeindex.index.protocol import StoredIndex
+from lakeindex.index.protocol import HomeIndex, StoredIndex
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import Stage
 from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.stages.driving import Driven, LookedUp, look_up
+from lakeindex.stages.driving import Driven, LookedUp, drive_stage_input, look_up
 from lakeindex.stages.estimating import estimate_of
 from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_files
 from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.index_store import IndexSession
-from lakeindex.stages.insert_check import find_committed_inserts
+from lakeindex.stages.insert_check import find_committed_homes, find_committed_inserts
 from lakeindex.stages.lookup_files import read_files
 from lakeindex.stages.memory import current_bound, write_bytes
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import StageCost
+from lakeindex.stages.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.stages.scheduling import Runner, do_task, for_work, pack, run_tasks
+from lakeindex.stages.stage_input import SCHEMA_FACT, schema_digest
 from lakeindex.stages.summary import RunSummary, StageSummary, costs_of, stage_summary
+from lakeindex.stages.table_facts import table_schema
 from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
 from lakeindex.stages.written import check_counts, keep_written, write_stat
 from lakeindex.table.commit import (
@@ -109,23 +112,47 @@ def _attempts(
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
     for left in range(spec.config.conflict_retries, -1, -1):
         snapshot = table.snapshot()
-        facts = _with_index_of(table, snapshot, facts)
-        if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-            looked_up = look_up(spec, facts, snapshot, staged, runner)
-        merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
+        merge = None
         try:
+            facts = _facts_now(table, snapshot, facts)
+            staged = _staged_as_now(spec, facts, staged, runner)
+            if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
+                looked_up = look_up(spec, facts, snapshot, staged, runner)
+            merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
             return merge.run()
-        except WriteConflictError:
-            session.abandon()
-            merge.given_up()
-            if not left:
+        except MOVED_ERRORS as error:
+            if not has_moved(table, snapshot, error):
                 raise
+            session.abandon()
+            if merge is not None:
+                merge.given_up()
+            if not left:
+                raise moved_error(table, error) from error
             looked_up = None
     raise InvariantError("the merge ended without an outcome", culprit=spec.run_id)
 
 
-def _with_index_of(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
-    """The facts with the index in force now: it may have been changed since the run began.
+def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: Driven, runner: Runner) -> Driven:
+    """The batch staged with the columns that the table has now: another writer may have changed them.
+
+    Raises:
+        InputError: it does not fit them, or is no longer the batch that it was.
+    """
+    if staged.manifest.facts.get(SCHEMA_FACT) == schema_digest(facts):
+        return staged
+    again = drive_stage_input(spec, facts, runner)
+    before, now = staged.manifest.facts["input_digest"], again.manifest.facts["input_digest"]
+    if before != now:
+        raise InputError(
+            f"the input of batch {spec.batch_id!r} is not what it was when the run began",
+            culprit=", ".join(spec.inputs),
+            hint="leave the input alone until the run has ended; run the batch again",
+        )
+    return again
+
+
+def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
+    """The facts with the index in force and the columns that the table has now: both may have changed since the run began.
 
     Raises:
         FencedError: keys are unique in another scope now, by which the batch was not staged.
@@ -137,7 +164,7 @@ def _with_index_of(table: Table, snapshot: Snapshot, facts: TableFacts) -> Table
             culprit=index.index_type,
             hint="run the batch again; nothing was published",
         )
-    return replace(facts, index=index)
+    return replace(facts, index=index, schema=table_schema(table, snapshot))
 
 
 def _notes(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
@@ -299,9 +326,11 @@ class _Merge:
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
 
         def recheck(files: Sequence[BaseFile]) -> None:
+            if isinstance(self._index, HomeIndex):
+                find_committed_homes(self._index, tags.new_rows, self._snapshot, files)
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
 
-        guards = PublishGuards(recheck, self._snapshot.timeline.completed_write_times)
+        guards = PublishGuards.of(self._snapshot.timeline, recheck)
         covered = [
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
             for w in written

@@ -124,6 +124,15 @@ class _Built:
         return True
 
 
+SCHEMA_FACT = "schema"
+"""What the manifest calls the digest of the columns that the batch was staged with."""
+
+
+def schema_digest(facts: TableFacts) -> str:
+    """Names the table's columns."""
+    return digest_of_text(facts.schema.to_string())
+
+
 def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     """Run the stage, or take over its checkpoint if it is whole and was made from the same input and options.
 
@@ -144,7 +153,8 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         _check_quarantine(done, spec)
         return done
     manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, digest)
-    manifest = replace(manifest, facts={**manifest.facts, "index_type": facts.index_type.value})
+    noted = {"index_type": facts.index_type.value, SCHEMA_FACT: schema_digest(facts)}
+    manifest = replace(manifest, facts={**manifest.facts, **noted})
     _check_quarantine(manifest, spec)
     return manifest
 

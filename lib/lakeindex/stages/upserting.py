@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.checkpoints import CheckpointError, Manifest
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.stages.driving import Driven, drive, drive_stage_input, look_up, summary_of
+from lakeindex.stages.driving import Driven, LookedUp, drive, drive_stage_input, look_up, summary_of
 from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.memory import memory_bound
 from lakeindex.stages.merge_write import merge_write
+from lakeindex.stages.moved import until_still
 from lakeindex.stages.scheduling import Runner
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.table_facts import bind_for_write, facts_of
@@ -21,6 +24,8 @@ from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 
 SUMMARY_FILE = "summary.json"
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,20 @@ def open_for_run(spec: RunSpec) -> Opened:
         TableError: it is not there, or refused.
         OptionError: an option differs from what is bound.
     """
+    return _while_still(spec, lambda opened: opened)
+
+
+def _while_still(spec: RunSpec, work: Callable[[Opened], _T]) -> _T:
+    """Open, check and bind the table, and do work that does not change it; anew if others change it meanwhile."""
     config = spec.config
     table = Table.open(storage_at(spec.table_uri))
     table.check_writable(config.metadata_table)
-    snapshot = table.snapshot()
-    bound = bind_for_write(table, snapshot, config)
-    return Opened(bound, snapshot, facts_of(bound, snapshot, config))
+
+    def on(snapshot: Snapshot) -> _T:
+        bound = bind_for_write(table, snapshot, config)
+        return work(Opened(bound, snapshot, facts_of(bound, snapshot, config)))
+
+    return until_still(table, config.conflict_retries, on)
 
 
 def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -62,11 +75,15 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
 
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
-    opened = open_for_run(spec)
-    staged = drive_stage_input(spec, opened.facts, runner)
-    if not staged.manifest.counters["rows_out"]:
+    def stages_1_to_4(opened: Opened) -> tuple[Opened, Driven, LookedUp | None]:
+        staged = drive_stage_input(spec, opened.facts, runner)
+        if not staged.manifest.counters["rows_out"]:
+            return opened, staged, None
+        return opened, staged, look_up(spec, opened.facts, opened.snapshot, staged, runner)
+
+    opened, staged, looked_up = _while_still(spec, stages_1_to_4)
+    if looked_up is None:
         return _keep(spec, _nothing_to_do(spec, staged))
-    looked_up = look_up(spec, opened.facts, opened.snapshot, staged, runner)
     return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, looked_up, runner))
 
 
@@ -87,16 +104,25 @@ def run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Run
 
 
 def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | RunSummary:
-    opened = open_for_run(spec)
-    if stage is Stage.STAGE_INPUT:
-        return drive_stage_input(spec, opened.facts, runner).summary
-    before = _checkpoints_before(stage, spec, opened.facts)
-    staged = Driven(before[Stage.STAGE_INPUT], summary_of(before[Stage.STAGE_INPUT], reused=False))
     if stage is Stage.MERGE_WRITE:
-        if not staged.manifest.counters["rows_out"]:
-            return _keep(spec, _nothing_to_do(spec, staged))
-        return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, None, runner))
-    return drive(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
+        return _run_merge_write(spec, runner)
+    if stage is Stage.STAGE_INPUT:
+        return _while_still(spec, lambda opened: drive_stage_input(spec, opened.facts, runner).summary)
+
+    def look(opened: Opened) -> StageSummary:
+        before = _checkpoints_before(stage, spec, opened.facts)
+        return drive(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
+
+    return _while_still(spec, look)
+
+
+def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
+    opened = open_for_run(spec)
+    done = _checkpoints_before(Stage.MERGE_WRITE, spec, opened.facts)[Stage.STAGE_INPUT]
+    staged = Driven(done, summary_of(done, reused=False))
+    if not done.counters["rows_out"]:
+        return _keep(spec, _nothing_to_do(spec, staged))
+    return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, None, runner))
 
 
 def _checkpoints_before(stage: Stage, spec: RunSpec, facts: TableFacts) -> dict[Stage, Manifest]:

@@ -36,9 +36,12 @@ from lakeindex.table.guards import (
     PublishGuards,
     check_files_match,
     check_groups,
+    check_history,
     check_index,
+    check_schema,
     check_untouched,
-    files_committed_since,
+    commits_since,
+    files_of_commits,
 )
 from lakeindex.table.handle import Table
 from lakeindex.table.heartbeat import Heartbeat
@@ -309,7 +312,7 @@ class WriteSession:
         context = self._context
         try:
             standing = load_verdict(context.storage, plan.instant)
-            checked = self._check_table(lock, plan, guards) if standing is None else _Checked()
+            checked = self._check_table(lock, plan, commit, guards) if standing is None else _Checked()
         except LakeIndexError:
             lock.settled(plan.instant)  # nothing was decided, and this call is not going to
             raise
@@ -321,7 +324,7 @@ class WriteSession:
             standing = decide(context.storage, self._verdict(plan, commit, summary, checked.writes))
         return self._follow(lock, plan, standing)
 
-    def _check_table(self, lock: TableLock, plan: RunPlan, guards: PublishGuards) -> _Checked:
+    def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
         """Everything that must still hold, unless another run has committed the batch."""
         context = self._context
         recover(context, lock, own=plan.instant)
@@ -332,8 +335,11 @@ class WriteSession:
         if done is not None:
             return _Checked(done_by=done.instant)
         timeline = context.table.load_timeline()
+        check_history(timeline, self._snapshot_time, guards, plan.instant)
         check_groups(plan, snapshot(context.storage, timeline))
-        since = files_committed_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
+        commits = commits_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
+        check_schema(commit, tuple(commits.values()))
+        since = files_of_commits(timeline, commits)
         check_untouched(plan, since)
         check_index(context.storage, timeline, self._snapshot_time, guards.known_writes)
         guards.recheck_inserts(since)

@@ -7,14 +7,15 @@ insert-overwrite that replaced it, a rollback or restore of the slice itself, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Instant
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.index_changes import index_change_times, newest_in_force
@@ -52,10 +53,18 @@ class PublishGuards:
             is to be inserted is in one of them.
         known_writes: instants that were completed in the snapshot; ``None``: all up to the snapshot's instant. Two
             writers' instants may complete in another order than they began.
+        pending_writes: instants that were pending in the snapshot.
     """
 
     recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts
     known_writes: frozenset[str] | None = None
+    pending_writes: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(timeline: Timeline, recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts) -> PublishGuards:
+        """The guards of a write that was planned on the snapshot with this timeline."""
+        pending = frozenset(one.time for one in timeline.pending_writes)
+        return PublishGuards(recheck_inserts, timeline.completed_write_times, pending)
 
 
 def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[ExpectedFile]) -> None:
@@ -143,20 +152,72 @@ def _was_in_force(timeline: Timeline, time: str, snapshot_time: str | None, know
     return _is_known(time, snapshot_time, known) or (was_archived and timeline.is_committed(time))
 
 
-def files_committed_since(
-    storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None
-) -> tuple[BaseFile, ...]:
-    """The newest base file of every file group that was written since the snapshot.
+def check_history(timeline: Timeline, snapshot_time: str | None, guards: PublishGuards, own: str) -> None:
+    """What was committed since the snapshot is still on the timeline, where the other checks look for it.
+
+    Args:
+        timeline: the timeline now.
+        snapshot_time: the newest write of the snapshot; None if it had none.
+        guards: what the snapshot knew.
+        own: the instant that is being committed.
 
     Raises:
-        TableCorruptError: a commit cannot be read.
+        WriteConflictError: writes may have been completed *and* archived since.
+    """
+    if snapshot_time is None:
+        gone = next(iter(sorted(timeline.archived.writes)), None) if timeline.completed_writes else None
+    elif snapshot_time not in timeline.completed_write_times:
+        gone = snapshot_time
+    else:
+        left = (time for time in guards.pending_writes if time != own and not timeline.find(time))
+        gone = next((time for time in sorted(left) if timeline.is_visible(time)), None)
+    if gone is not None:
+        raise WriteConflictError(
+            f"instant {gone} was archived or rolled back meanwhile: what was committed since cannot be seen any more",
+            culprit=gone,
+            hint=_AGAIN,
+        )
+
+
+def check_schema(commit: CommitMetadata, since: Sequence[CommitMetadata]) -> None:
+    """The columns that the commit says the table has are those that everybody else says it has.
+
+    Raises:
+        WriteConflictError: another writer has changed them since the snapshot; our commit would take that back.
+    """
+    if commit.schema_text is None:
+        return
+    ours = columns_of(commit.schema_text)
+    for other in since:
+        if other.schema_text is not None and columns_of(other.schema_text) != ours:
+            raise WriteConflictError(
+                "the table's columns were changed by another writer meanwhile",
+                culprit=", ".join(sorted(set(_differing(ours, columns_of(other.schema_text))))) or "schema",
+                hint="the batch is staged and planned again, with the columns as they are now",
+            )
+
+
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterable[str]:
+    return (name for name in {*one, *other} if one.get(name) != other.get(name))
+
+
+def commits_since(
+    storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None
+) -> dict[Instant, CommitMetadata]:
+    """The writes that were completed since the snapshot, in time order, and what they did. Raises: TableCorruptError."""
+    new = [one for one in timeline.completed_writes if not _is_known(one.time, snapshot_time, known)]
+    return {instant: timeline.commit_metadata(storage, instant) for instant in new}
+
+
+def files_of_commits(timeline: Timeline, commits: Mapping[Instant, CommitMetadata]) -> tuple[BaseFile, ...]:
+    """The newest base file of every file group that these commits wrote.
+
+    Raises:
+        TableCorruptError: a commit names what is no base file.
     """
     newest: dict[tuple[str, str], BaseFile] = {}
     replaced: set[tuple[str, str]] = set()
-    for instant in timeline.completed_writes:
-        if _is_known(instant.time, snapshot_time, known):
-            continue
-        metadata = timeline.commit_metadata(storage, instant)
+    for instant, metadata in commits.items():
         replaced |= metadata.replaced()
         for file in _written(metadata, timeline.path(instant)):
             newest[file.partition_path, file.file_id] = file

@@ -1,0 +1,74 @@
+"""The table moved while somebody worked on a snapshot of it: what was there is gone, and the work begins anew.
+
+A rollback, a clean or a rewrite for another index deletes files that a snapshot names. Whoever reads one of them finds it missing,
+or its commit; that is no damage as long as the timeline has changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from lakeindex.errors import (
+    LakeIndexError,
+    ObjectNotFoundError,
+    TableCorruptError,
+    TimelineChangedError,
+    WriteConflictError,
+)
+from lakeindex.stages.index_lookup import snapshot_mark
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+
+_T = TypeVar("_T")
+
+MOVED_ERRORS: Final = (WriteConflictError, ObjectNotFoundError, TableCorruptError, TimelineChangedError)
+"""What reading or publishing may end with when the table has moved."""
+
+
+def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) -> bool:
+    """Whether an error is explained by the table's having changed since the snapshot, and not by damage.
+
+    Args:
+        table: the table.
+        snapshot: what was worked on; None if the error came from taking it.
+        error: what the work ended with.
+    """
+    if isinstance(error, WriteConflictError | TimelineChangedError):
+        return True
+    return snapshot is not None and snapshot_mark(table.snapshot()) != snapshot_mark(snapshot)
+
+
+def moved_error(table: Table, error: LakeIndexError) -> LakeIndexError:
+    """What is said of it when there are no tries left."""
+    if isinstance(error, WriteConflictError):
+        return error
+    return WriteConflictError(
+        f"table {table.name} was changed by other writers in every try: {error.message}",
+        culprit=error.culprit or table.uri,
+        hint="run the batch again when they are done, or raise lakeindex.conflict.retries",
+    )
+
+
+def until_still(table: Table, retries: int, work: Callable[[Snapshot], _T]) -> _T:
+    """Do work that only reads on a snapshot of the table, anew if the table moved meanwhile.
+
+    Args:
+        table: the table.
+        retries: how often it may be done again.
+        work: what to do with the snapshot.
+
+    Raises:
+        WriteConflictError: other writers changed the table in every try.
+    """
+    for left in range(retries, -1, -1):
+        snapshot = None
+        try:
+            snapshot = table.snapshot()
+            return work(snapshot)
+        except MOVED_ERRORS as error:
+            if not has_moved(table, snapshot, error):
+                raise
+            if not left:
+                raise moved_error(table, error) from error
+    raise AssertionError("unreachable: every try returns or raises")
