@@ -421,3 +421,38 @@ class UndoneStory(ServiceStory):
         newest = Table.open(self.store).load_timeline().completed_writes[-1]
         live = {file.instant_time for file in Table.open(self.store).snapshot().base_files_all()}
         assert newest.time in live, f"the file of {newest.time} was cleaned away"
+
+
+def rolling_one_back(storage: Storage, host: Host) -> object:
+    """A person takes the newest commit back."""
+    table = Table.open(storage)
+    return rollback_instant(table, table.load_timeline().completed_writes[-1].time, CONFIG, host=host)
+
+
+class TakenBackStory(ServiceStory):
+    """Somebody takes the newest commit back beside a writer: either nothing was built on it, or it stays.
+
+    Rows are what the commits on the timeline say in their order, the last one winning: a row of a commit that was taken back,
+    kept in a file that was built on it, is wrong, and so is a missing one of a commit that stands.
+    """
+
+    def actors(self) -> list[Actor]:
+        writers = len(self.cast)
+        found = super().actors()
+        return [*found[writers:], *found[:writers]]  # who takes back comes first: one stall lets a writer overtake
+
+    def recover(self) -> None:
+        WriterStory.recover(self)
+
+    def check(self) -> None:
+        table = Table.open(self.store)
+        timeline = table.load_timeline()
+        assert not timeline.pending
+        batches = {one.identity.batch_id: one for one in (*HISTORY, JANITOR, *(one.batch for one in self.cast))}
+        rows = {key: value for group in self.groups for key, value in group.items()}
+        for instant in timeline.completed_writes[1:]:
+            metadata = timeline.commit_metadata(self.store, instant)
+            rows |= batches[str(metadata.extra_metadata["lakeindex.batch_id"])].rows
+        assert live_rows(self.store) == {key: [value] for key, value in rows.items()}
+        claims = [path for path in self.store.snapshot() if "/.lakeindex/instants/" in path]
+        assert not claims, f"claims left: {claims}"

@@ -24,12 +24,14 @@ from tests.model.stories import (
     ChangedTableStory,
     HudiStory,
     ServiceStory,
+    TakenBackStory,
     UndoneStory,
     WriterStory,
     archiving,
     bucket_story,
     cleaning,
     rolling_back,
+    rolling_one_back,
 )
 
 ONE = {"switch": 1, "stall": 1, "crash": 1, "lost": 1, "total": 1}
@@ -58,6 +60,11 @@ STORIES: dict[str, Callable[[], Story]] = {
     "archived and upserted": lambda: ServiceStory({"archiver": archiving}, OVERLAPPING[:1]),
     "archived twice": lambda: ServiceStory({"archiver": archiving, "other": archiving}),
     "cleaned and rolled back": lambda: UndoneStory({"cleaner": cleaning, "operator": rolling_back}),
+    "taken back beside a writer": lambda: TakenBackStory({"operator": rolling_one_back}, OVERLAPPING[1:]),
+    "taken back by a process that is not seen to be gone": lambda: TakenBackStory(
+        {"operator": rolling_one_back}, OVERLAPPING[1:], gone_is_seen=False
+    ),
+    "taken back twice": lambda: TakenBackStory({"operator": rolling_one_back, "other": rolling_one_back}),
     "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "9"),
     "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "files"),
 }
@@ -84,6 +91,9 @@ QUICK = {
     "archived and upserted": ONE,
     "archived twice": SWITCH_OR_STALL,
     "cleaned and rolled back": ONE,
+    "taken back beside a writer": ONE,
+    "taken back by a process that is not seen to be gone": {"stall": 1, "crash": 1, "total": 1},
+    "taken back twice": SWITCH_OR_STALL,
     "upgraded meanwhile": {"switch": 1},
     "metadata table meanwhile": {"switch": 1},
 }

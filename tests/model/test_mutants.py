@@ -24,11 +24,13 @@ from tests.model.stories import (
     Cast,
     ChangedTableStory,
     HudiStory,
+    TakenBackStory,
     UndoneStory,
     WriterStory,
     bucket_story,
     cleaning,
     rolling_back,
+    rolling_one_back,
 )
 from tests.model.test_exploration import ONE
 
@@ -49,7 +51,7 @@ def test_without_the_check_of_file_groups_an_update_is_lost(monkeypatch: pytest.
 
 
 def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "files_committed_since", lambda *_: ())
+    monkeypatch.setattr(commit, "files_of_commits", lambda *_: ())
     assert "doubled keys" in violation(writers(SAME_NEW_KEY), {"switch": 1})
 
 
@@ -161,3 +163,24 @@ def test_without_finishing_cleans_a_rollback_brings_back_what_is_about_to_go(mon
 def test_without_looking_for_predecessors_a_commit_is_taken_back_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollback, "missing_predecessors", lambda *_: ())
     assert "lost or doubled" in violation(cleaned_and_undone, {"switch": 1})
+
+
+def taken_back(*, gone_is_seen: bool = True) -> Story:
+    return TakenBackStory({"operator": rolling_one_back}, OVERLAPPING[1:], gone_is_seen=gone_is_seen)
+
+
+def test_without_arbitration_a_stalled_rollback_undoes_what_was_built_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_arbiter(storage: Storage, verdict: Verdict) -> Verdict:
+        overrule(storage, verdict)
+        return verdict
+
+    monkeypatch.setattr(rollback, "decide", no_arbiter)
+    violation(taken_back, {"stall": 1})
+
+
+def test_without_carrying_a_decided_rollback_out_a_write_is_built_on_what_goes_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next holder of the lock finds the decision; whoever took it wakes up later, and takes the commit away."""
+    monkeypatch.setattr(recovery, "take_back", lambda *_: None)
+    violation(taken_back, {"stall": 1})
