@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from lakeindex.errors import LakeIndexError
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 
-READS = frozenset({"list", "list_folder", "head", "read", "read_range", "sync"})
+READS = frozenset({"list", "list_folder", "head", "read", "read_range", "sync", "sync_folders"})
 
 
 @dataclass(frozen=True)

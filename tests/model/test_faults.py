@@ -1,5 +1,7 @@
 """Every storage call of every operation of the protocol fails once, in every way; running again makes it right."""
 
+from itertools import count
+
 import pytest
 
 from lakeindex.config import MetadataTablePolicy, WriteConfig
@@ -38,8 +40,12 @@ FIRST_BATCH = Batch("before", {"a1": "before", "w": "before"})
 BASE = {key: value for group in GROUPS for key, value in group.items()}
 
 
+_hosts = count()
+
+
 def host(name: str = "h"):
-    return make_host(name, PlainClock(START_MS), lambda _: False)
+    """Another process each time: its tokens are nobody else's."""
+    return make_host(f"{name}{next(_hosts)}", PlainClock(START_MS), lambda _: False)
 
 
 def prepare() -> dict[str, bytes]:

@@ -244,7 +244,9 @@ class StateStore:
         engine.run()
         batch = engine.last_batch()
         done = replace(record, batch=-1 if batch is None else batch)
-        records.put(self._storage, self._path(done.generation), records.encode(asdict(done)))
+        path = self._path(done.generation)
+        records.put(self._storage, path, records.encode(asdict(done)))
+        self._storage.sync([path])
 
     def _fresh(self, generation: str, buckets: int) -> _Record:
         config = self._context.config
@@ -267,7 +269,7 @@ class StateStore:
 
     def _load(self, path: str) -> _Record | None:
         found = records.load(self._storage, path)
-        if found is None:
+        if not found:
             return None
         try:
             return _Record(**{**found, "applied": tuple(found["applied"])})

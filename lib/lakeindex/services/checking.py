@@ -22,6 +22,7 @@ from lakeindex.services.opening import absolute, open_at
 from lakeindex.services.threads import Threads
 from lakeindex.stages.scheduling import Runner, run_tasks
 from lakeindex.stages.table_facts import table_schema
+from lakeindex.table.binding import torn_binding
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.write.keys import KeySpec, detect_complex_encoding
@@ -47,6 +48,9 @@ def check_table(uri: str, runner: Runner | None = None) -> CheckReport:
     except TableCorruptError as error:
         broken = Findings((Violation.of(Broken.PROPERTIES, error, uri),))
         return _report("", absolute(uri), broken, started)
+    torn = None if table.binding is not None else torn_binding(table.storage)
+    if torn is not None:
+        return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
     return _report(table.name, table.uri, _check(table, runner or Threads()), started)
 
 

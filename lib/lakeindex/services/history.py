@@ -14,7 +14,6 @@ from lakeindex.notebook import rows_html
 from lakeindex.services.opening import open_at
 from lakeindex.services.results import JsonResult
 from lakeindex.storage import in_parallel
-from lakeindex.table.attempts import BATCH_KEY, RUN_KEY
 from lakeindex.table.avro_instants import (
     parse_clean_metadata,
     parse_requested_replace,
@@ -24,6 +23,7 @@ from lakeindex.table.avro_instants import (
 )
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
+from lakeindex.table.verdicts import BATCH_KEY, RUN_KEY
 
 _SHOWN_IN_TEXT: Final = 3
 _SHOWN_IN_HTML: Final = 100

@@ -121,7 +121,7 @@ def digest_without_name(rows: pa.Table) -> RowDigest:
 def _split(task: SplitTask) -> SplitFile:
     store = storage_at(task.table_uri)
     done = records.load(store, f"{task.target}.json")
-    if done is not None:
+    if done:
         known = {int(bucket): Piece(**piece) for bucket, piece in done["pieces"].items()}
         return SplitFile(task.old, known, RowDigest(**done["digest"]))
     schema = row_schema(task.schema)
@@ -146,6 +146,7 @@ def _split(task: SplitTask) -> SplitFile:
     split = SplitFile(task.old, pieces, digest_without_name(rows))
     store.write(f"{task.target}.arrow", bytes(data))
     record = {"pieces": {str(b): asdict(p) for b, p in pieces.items()}, "digest": asdict(split.digest)}
+    store.sync([f"{task.target}.arrow"])  # a note must not outlive what it is about
     store.write(f"{task.target}.json", records.encode(record))
     return split
 
@@ -174,6 +175,7 @@ def _build(task: BuildTask) -> BuiltFile:
     again = align(pq.read_table(pa.BufferReader(data)), task.new, schema)
     digest = digest_without_name(again)
     store.write(task.new.path, data)
+    store.sync([task.new.path])
     built = BuiltFile(_sized(task.new, len(data)), digest)
     store.write(task.record, records.encode({"size": len(data), "digest": asdict(digest)}))
     return built
@@ -181,7 +183,7 @@ def _build(task: BuildTask) -> BuiltFile:
 
 def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:
     done = records.load(store, task.record)
-    if done is None:
+    if not done:
         return None
     try:
         size = store.head(task.new.path).size_bytes

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakeindex.stages.memory import peak_resident_bytes
+from lakeindex.storage import sync_folders
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Storage
 
 
@@ -142,3 +143,7 @@ class MeteredStorage:
     def sync(self, paths: Iterable[str]) -> None:
         """As the port."""
         self._store.sync(paths)
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """As the port, where the store has folders."""
+        sync_folders(self._store, folders)

@@ -6,6 +6,7 @@ from lakeindex.storage.opening import (
     open_storage,
     remove_empty_folders,
     remove_temporary,
+    sync_folders,
 )
 from lakeindex.storage.parallel import in_parallel
 from lakeindex.storage.protocol import Listing, ObjectMeta, Storage
@@ -20,4 +21,5 @@ __all__ = [
     "open_storage",
     "remove_empty_folders",
     "remove_temporary",
+    "sync_folders",
 ]

@@ -117,9 +117,9 @@ class LocalStorage:
             os.close(descriptor)
 
     def create(self, path: str, data: bytes) -> None:
-        """Write the object if it is absent; a hard link decides the race."""
+        """Write the object if it is absent; a hard link decides the race. Its bytes are durable before it has its name."""
         full = self._full(path)
-        temporary = self._write_temporary(path, full, data)
+        temporary = self._write_temporary(path, full, data, durable=True)
         try:
             os.link(temporary, full)
         except FileExistsError:
@@ -157,12 +157,26 @@ class LocalStorage:
         folders: set[str] = set()
         for path in paths:
             self._fsync(path, self._full(path), os.O_RDONLY)
-            parent = path.rpartition("/")[0]
-            while parent not in folders:
-                folders.add(parent)
-                parent = parent.rpartition("/")[0]
+            folders.add(path.rpartition("/")[0])
+        self._sync_up(folders)
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """Fsync these folders and all above them up to the root; one that is not there has nothing to lose."""
+        self._sync_up(map(checked_folder, folders), missing_ok=True)
+
+    def _sync_up(self, wanted: Iterable[str], *, missing_ok: bool = False) -> None:
+        folders: set[str] = set()
+        for folder in wanted:
+            above = folder
+            while above not in folders:
+                folders.add(above)
+                above = above.rpartition("/")[0]
         for folder in sorted(folders, key=len, reverse=True):
-            self._fsync(folder, os.path.join(self._root, folder), os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH118
+            try:
+                self._fsync(folder, os.path.join(self._root, folder), os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH118
+            except ObjectNotFoundError:
+                if not missing_ok:
+                    raise
 
     def remove_empty_folders(self, prefix: str) -> None:
         """Remove a folder and those below it, as far as they hold no object."""
@@ -203,7 +217,7 @@ class LocalStorage:
         except OSError as error:
             raise _failed("list", folder, error) from error
 
-    def _write_temporary(self, path: str, full: str, data: bytes | Pieces) -> str:
+    def _write_temporary(self, path: str, full: str, data: bytes | Pieces, *, durable: bool = False) -> str:
         """Write the bytes beside their place; the folder is made if it is missing. Returns the temporary's path."""
         folder = full.rpartition("/")[0]
         temporary = f"{folder}/{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
@@ -225,6 +239,8 @@ class LocalStorage:
                     view = memoryview(piece)
                     while view:
                         view = view[file.write(view) :]
+                if durable:
+                    os.fsync(file.fileno())
         except BaseException as error:
             Path(temporary).unlink(missing_ok=True)
             if isinstance(error, OSError) and pieces.failure is None:

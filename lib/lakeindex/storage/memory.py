@@ -155,6 +155,10 @@ class MemoryStorage:
                 self._get(path)
             self.synced.update(wanted)
 
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """Nothing is lost here; a call like any other."""
+        self._read_fault(self._enter("sync_folders", next(iter(folders), "")), "sync")
+
     def snapshot(self) -> dict[str, bytes]:
         """All objects and their bytes; calls no hook."""
         with self._mutex:
@@ -168,7 +172,7 @@ class MemoryStorage:
                 self._put(path, content)
 
     def _enter(self, name: str, path: str) -> Fault | None:
-        if name not in ("list", "list_folder", "sync"):
+        if name not in ("list", "list_folder", "sync", "sync_folders"):
             checked_path(path)
         with self._mutex:
             self.calls += 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from lakeindex.errors import OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage.protocol import Storage, SyncsFolders
 
 if TYPE_CHECKING:
     from lakeindex.storage.hdfs import HdfsStorage
@@ -72,6 +73,12 @@ def remove_temporary(storage: Storage, prefix: str, older_than_seconds: float) -
     """On local disk and HDFS, remove temporary files that killed writers left in a folder; returns how many."""
     folders = _with_folders(storage.uri)
     return 0 if folders is None else folders.remove_temporary(prefix, older_than_seconds)
+
+
+def sync_folders(storage: Storage, folders: Iterable[str]) -> None:
+    """Make what was created and deleted in some folders durable, where that takes anything (local disk)."""
+    if isinstance(storage, SyncsFolders):
+        storage.sync_folders(folders)
 
 
 def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:

@@ -7,7 +7,9 @@ are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checke
   runs: if making them fails, nothing was written, and the error is raised as it was;
 * ``create`` has exactly one winner among any number of racers; the losers get ``ObjectExistsError``;
 * a call that raises ``UnknownOutcomeError`` may or may not have happened: the caller reads back;
-* ``delete`` of a missing object is no error; listing shows what is there, sorted by path.
+* ``delete`` of a missing object is no error; listing shows what is there, sorted by path;
+* a power loss takes what was not synced: a new object is gone or whole after ``create``, and may be torn after ``write``; one that
+  was replaced may be the old or the new one, or torn; one that was deleted may be back. Any subset, in no order.
 """
 
 from __future__ import annotations
@@ -79,6 +81,14 @@ class Storage(Protocol):
 
     def sync(self, paths: Iterable[str]) -> None:
         """Make these objects and their folders durable (fsync on local disk; nothing on object stores)."""
+
+
+@runtime_checkable
+class SyncsFolders(Protocol):
+    """A store whose deletions wait in memory until they are synced."""
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """Make the entries of these folders, and of those above them, durable: what was deleted there stays so."""
 
 
 def joined(data: bytes | Pieces) -> bytes:

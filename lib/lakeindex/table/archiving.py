@@ -12,7 +12,8 @@ Hudi and we take every base file that is older than the timeline for a committed
 * A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left: without it they would
   be live again. Cleaning removes them.
 * Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a Hudi
-  writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a commit).
+  writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a commit); each
+  deletion is durable before the next.
 * The newest completed clean stays: Hudi plans its next one from it.
 """
 
@@ -29,6 +30,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant
+from lakeindex.storage import sync_folders
 from lakeindex.table import records
 from lakeindex.table.archived_entries import SCHEMA, archived_entry, entry_key
 from lakeindex.table.cleaning import finish_cleans
@@ -162,7 +164,10 @@ def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]
         lock.check()  # who holds the lock later sees the log, and takes what it names for archived
     for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
         path = timeline.path(one)
+        if one.is_completed:
+            sync_folders(storage, [timeline.folder])  # none of those before it comes back after a power loss
         records.remove(storage, [path, crc_path(path)])
+    sync_folders(storage, [timeline.folder])
     return written
 
 

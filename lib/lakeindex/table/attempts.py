@@ -16,12 +16,6 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.host import Host, Process
 
-ATTEMPT_KEY: Final = "lakeindex.attempt"
-BATCH_KEY: Final = "lakeindex.batch_id"
-RUN_KEY: Final = "lakeindex.run_id"
-DIGEST_KEY: Final = "lakeindex.input_digest"
-"""What our commits say of themselves in their extra metadata; who has an attempt there was written by us."""
-
 RUNS_FOLDER: Final = f"{records.OWN_FOLDER}/runs"
 
 _DIGITS: Final = 8
@@ -145,18 +139,23 @@ def start_attempt(storage: Storage, host: Host, run: RunIdentity, lease_ms: int)
         number = (numbers[-1] if numbers else 0) + 1
         record = AttemptRecord(number, token, run.run_id, host.process, host.clock.now_ms() + lease_ms, lease_ms)
         data = _encode(record)
-        if records.settle(storage, _path(run.key, number), data) == data:
+        # Durable before anything that the attempt does: its number tells the next one that there was one before.
+        if records.settle_record(storage, _path(run.key, number), data) == data:
             return Attempt(storage, host, run, record)
 
 
 def newest_attempt(storage: Storage, run_key: str) -> AttemptRecord | None:
-    """The newest attempt of a run; ``None`` if the run is over or never started. Raises: TableCorruptError."""
+    """The newest attempt of a run; ``None`` if the run is over, never started, or its newest attempt's record is torn.
+
+    Raises:
+        TableCorruptError: the record is none of ours.
+    """
     numbers = _numbers(storage, run_key)
     if not numbers:
         return None
     path = _path(run_key, numbers[-1])
     found = records.load(storage, path)
-    if found is None:
+    if not found:
         return None
     try:
         return AttemptRecord(process=Process(**found.pop("process")), **found)

@@ -4,7 +4,8 @@ Hudi keeps the index type, the encoding of one-field complex keys and the types 
 partition fields in job options, not in the table; two writers that disagree on one of them double keys. A table of
 ours has them from its creation: as one property of ``hoodie.properties``, so that they appear together with the table
 or not at all, and in ``table.json``, which counts once it is there. Another writer's table is bound at our first
-write to it. ``table.json`` is created once and never changed.
+write to it. ``table.json`` is created once and never changed, and durable before anything follows from it. Should it be torn all the
+same, the property says what it said, or on another writer's table the copy beside it.
 """
 
 from __future__ import annotations
@@ -16,19 +17,14 @@ from importlib import metadata
 from typing import Any, Final
 
 from lakeindex.config import BY_KEY, OPTIONS, CreateConfig, WriteConfig, index_spec
-from lakeindex.errors import (
-    ObjectExistsError,
-    ObjectNotFoundError,
-    OptionError,
-    TableCorruptError,
-    TableUnsupportedError,
-    UnknownOutcomeError,
-)
+from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import IndexSpec, IndexType, MergeMode
 from lakeindex.storage.protocol import Storage
+from lakeindex.table import records
 from lakeindex.table.properties import TableProperties
 
 BINDING_PATH: Final = ".hoodie/.lakeindex/table.json"
+COPY_PATH: Final = ".hoodie/.lakeindex/table.copy.json"
 BINDING_PROPERTY: Final = "lakeindex.table.binding"
 BINDING_FORMAT: Final = 1
 
@@ -134,31 +130,54 @@ def _damaged(source: str, error: Exception) -> TableCorruptError:
 
 def load_binding(storage: Storage, properties: TableProperties) -> TableBinding | None:
     """The table's binding, or ``None`` if nothing is bound yet (another writer's table)."""
-    try:
-        return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
-    except ObjectNotFoundError:
-        text = properties.entries.get(BINDING_PROPERTY)
-    return None if text is None else parse_binding(text.encode(), BINDING_PROPERTY)
+    data = _read(storage, BINDING_PATH)
+    if data is not None and not records.is_torn(data):
+        return parse_binding(data, BINDING_PATH)
+    text = properties.entries.get(BINDING_PROPERTY)
+    if text is not None:
+        return parse_binding(text.encode(), BINDING_PROPERTY)
+    copy = None if data is None else _read(storage, COPY_PATH)
+    return None if copy is None or records.is_torn(copy) else parse_binding(copy, COPY_PATH)
 
 
-def store_binding(storage: Storage, binding: TableBinding) -> TableBinding:
-    """Create ``table.json``.
+def store_binding(storage: Storage, binding: TableBinding, *, keep_copy: bool = False) -> TableBinding:
+    """Create ``table.json``; a torn one gives way.
+
+    Args:
+        storage: the table's folder.
+        binding: what to bind, if nothing is.
+        keep_copy: whether the properties do not say it, too.
 
     Returns:
         The binding that counts: ours, or that of a writer who was first.
     """
+    standing = _read(storage, BINDING_PATH)
+    if standing is not None and not records.is_torn(standing):
+        return parse_binding(standing, BINDING_PATH)
+    standing = records.settle_record(storage, BINDING_PATH, format_binding(binding))
+    if keep_copy:
+        records.put(storage, COPY_PATH, standing)
+        storage.sync([COPY_PATH])
+    return parse_binding(standing, BINDING_PATH)
+
+
+def torn_binding(storage: Storage) -> TableCorruptError | None:
+    """What is to be said of a ``table.json`` that is torn, where nothing else tells what it said."""
+    data = _read(storage, BINDING_PATH)
+    if data is None or not records.is_torn(data):
+        return None
+    return TableCorruptError(
+        f"{BINDING_PATH} is torn, and nothing else tells what it said",
+        culprit=BINDING_PATH,
+        hint="the next write stores it anew: give it the index type and the merge mode that the table is written with",
+    )
+
+
+def _read(storage: Storage, path: str) -> bytes | None:
     try:
-        storage.create(BINDING_PATH, format_binding(binding))
-    except ObjectExistsError:
-        pass
-    except UnknownOutcomeError as unknown:
-        try:
-            storage.head(BINDING_PATH)
-        except ObjectNotFoundError:
-            raise unknown from None
-    else:
-        return binding
-    return parse_binding(storage.read(BINDING_PATH), BINDING_PATH)
+        return storage.read(path)
+    except ObjectNotFoundError:
+        return None
 
 
 def resolve_binding(

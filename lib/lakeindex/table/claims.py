@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from lakeindex.errors import ObjectExistsError, UnknownOutcomeError
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, UnknownOutcomeError
 from lakeindex.format import instants as names
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
@@ -36,6 +36,7 @@ class Claim:
         run_id: the run, for people.
         batch_id: its batch.
         attempt: number of the attempt that made the claim.
+        torn: whether the record, or that of the lock it was made beside, says nothing: whoever made it counts as dead.
     """
 
     instant: str
@@ -44,6 +45,7 @@ class Claim:
     run_id: str = ""
     batch_id: str = ""
     attempt: int = 0
+    torn: bool = False
 
 
 def claim_new_instant(
@@ -67,8 +69,7 @@ def claim_new_instant(
     while True:
         time = names.next_instant_time(floor, timeline_ms(table.properties.timezone, host.clock.now_ms()))
         claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
-        data = records.encode(asdict(claim))
-        if records.settle(storage, claim_path(time), data) == data:
+        if _claimed(storage, claim):
             if load_verdict(storage, time) is None and _request(
                 storage, f"{timeline.folder}/{names.requested_name(time, action)}", requested
             ):
@@ -82,12 +83,14 @@ def claim_new_instant(
 
 def claim_foreign(storage: Storage, host: Host, time: str) -> None:
     """Claim another writer's dead instant, so that its rollback is finished whatever happens to us."""
-    records.settle(storage, claim_path(time), records.encode(asdict(Claim(time, host.new_token()))))
+    while not _claimed(storage, Claim(time, host.new_token())) and load_claim(storage, time) is None:
+        continue  # another one dropped it meanwhile
 
 
 def load_claims(storage: Storage) -> list[Claim]:
     """All claims, newest first. Raises: TableCorruptError."""
-    claims = (_load(storage, one.path) for one in reversed(storage.list_folder(CLAIMS_FOLDER).objects))
+    listed = (one.path.rpartition("/")[2] for one in reversed(storage.list_folder(CLAIMS_FOLDER).objects))
+    claims = (load_claim(storage, name.removesuffix(".json")) for name in listed if name.endswith(".json"))
     return [claim for claim in claims if claim is not None]
 
 
@@ -101,14 +104,33 @@ def claim_path(time: str) -> str:
     return f"{CLAIMS_FOLDER}/{time}.json"
 
 
-def _load(storage: Storage, path: str) -> Claim | None:
+def load_claim(storage: Storage, time: str) -> Claim | None:
+    """The claim of an instant, if there is one; of a torn one only the instant is known. Raises: TableCorruptError."""
+    path = claim_path(time)
     found = records.load(storage, path)
     if found is None:
         return None
+    if not found:
+        return Claim(time, "", torn=True)
     try:
         return Claim(**found)
     except TypeError as error:
         raise records.damaged(path, repr(error)) from None
+
+
+def _claimed(storage: Storage, claim: Claim) -> bool:
+    """Create a claim, durably: nothing of its instant may outlive it. False if another one stands there, or it was dropped."""
+    path = claim_path(claim.instant)
+    record = asdict(claim)
+    del record["torn"]  # is said by the file, not in it
+    data = records.encode(record)
+    if records.settle(storage, path, data) != data:
+        return False
+    try:
+        storage.sync([path])
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def _request(storage: Storage, path: str, content: bytes) -> bool:

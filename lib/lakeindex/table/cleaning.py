@@ -31,6 +31,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant, InstantState
+from lakeindex.storage import sync_folders
 from lakeindex.table import records
 from lakeindex.table.avro_instants import (
     OWN_SYNC_MARKER,
@@ -247,6 +248,8 @@ def _carry_out(
     started = context.host.clock.now_ms()
     settle_service(context, timeline, Instant(time, names.CLEAN, InstantState.INFLIGHT), data)
     records.remove(context.storage, [one for path in paths for one in (path, crc_path(path))])
+    # Archiving takes a replacecommit away once the files that it replaced are gone: they must not come back.
+    sync_folders(context.storage, {path.rpartition("/")[0] for path in paths})
     deleted = {part: tuple(url.rpartition("/")[2] for url in urls) for part, urls in plan.files.items()}
     done = CleanMetadata(
         start_time=time,

@@ -20,15 +20,7 @@ from lakeindex.errors import (
 )
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.storage import in_parallel
-from lakeindex.table.attempts import (
-    ATTEMPT_KEY,
-    BATCH_KEY,
-    DIGEST_KEY,
-    RUN_KEY,
-    Attempt,
-    RunIdentity,
-    start_attempt,
-)
+from lakeindex.table.attempts import Attempt, RunIdentity, start_attempt
 from lakeindex.table.clock import Clock
 from lakeindex.table.file_system_view import snapshot
 from lakeindex.table.guards import (
@@ -54,7 +46,16 @@ from lakeindex.table.planning import make_ready, settle_plan
 from lakeindex.table.recovery import abandon_instant, is_rolled_back, recover, roll_forward
 from lakeindex.table.run_plan import PlannedFile, Replacement, RunPlan, forget_run
 from lakeindex.table.sweep import sweep_partitions
-from lakeindex.table.verdicts import Outcome, Verdict, decide, load_verdict
+from lakeindex.table.verdicts import (
+    ATTEMPT_KEY,
+    BATCH_KEY,
+    DIGEST_KEY,
+    RUN_KEY,
+    Outcome,
+    Verdict,
+    decide,
+    load_verdict,
+)
 from lakeindex.table.verification import VerifyFile, verify_file
 from lakeindex.table.write_context import WriteContext
 
@@ -214,7 +215,7 @@ class WriteSession:
         self._attempt.check()
         while True:
             plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest, replacement)
-            if make_ready(context, self._run, plan, self._operation):
+            if make_ready(context, self._run, plan, self._operation, retried=self._attempt.number > 1):
                 break
         self._plan = plan
         self._snapshot_time = snapshot_time
@@ -400,7 +401,7 @@ def _find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
     entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
     if entry is None:
         return None
-    if entry.input_digest != run.input_digest:
+    if entry.input_digest and entry.input_digest != run.input_digest:
         raise BatchIdReusedError(
             f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
             culprit=run.batch_id,

@@ -27,7 +27,7 @@ from lakeindex.table.binding import (
 )
 from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
 from lakeindex.table.handle import Table
-from lakeindex.table.properties import generator_class
+from lakeindex.table.properties import CREATED_COMMENT, generator_class, is_torn
 
 __all__ = ["CreateSpec", "create_table", "table_entries", "table_name_of"]
 
@@ -46,11 +46,14 @@ def create_table(storage: Storage, spec: CreateSpec) -> Table:
     binding = _binding(spec)
     entries = table_entries(spec, binding)
     _check_vacant(storage)
-    data = format_properties(entries, comments=(f"Properties of a table created by {this_release()}",))
+    version = this_release().removeprefix("lakeindex")
+    data = format_properties(entries, comments=(f"{CREATED_COMMENT}{version}",))
     try:
         storage.create(keys.PROPERTIES_PATH, data)
     except ObjectExistsError:
-        raise _exists(storage) from None
+        if not _is_torn(storage, keys.PROPERTIES_PATH):
+            raise _exists(storage) from None
+        storage.write(keys.PROPERTIES_PATH, data)
     except UnknownOutcomeError:
         if not _stored(storage, data):
             raise
@@ -133,8 +136,9 @@ def _check_vacant(storage: Storage) -> None:
     """Refuse a folder with a table, or with files that a new table there would take for its own."""
     top = storage.list_folder(METADATA_FOLDER)
     names = {one.path.rpartition("/")[2] for one in top.objects}
-    if {keys.PROPERTIES_PATH.rpartition("/")[2], keys.PROPERTIES_BACKUP_PATH.rpartition("/")[2]} & names:
-        raise _exists(storage)
+    for path in (keys.PROPERTIES_PATH, keys.PROPERTIES_BACKUP_PATH):
+        if path.rpartition("/")[2] in names and not _is_torn(storage, path):
+            raise _exists(storage)
     leftover = next((name for name in sorted(names) if parse_instant(name) is not None), None)
     if leftover is None:
         found = (one.path for one in storage.list("") if parse_base_path(one.path) is not None)
@@ -145,6 +149,14 @@ def _check_vacant(storage: Storage) -> None:
             culprit=leftover,
             hint="restore the table's properties, or remove its files before making another",
         )
+
+
+def _is_torn(storage: Storage, path: str) -> bool:
+    """Whether a power loss cut the creation of a table short there: nothing can have been written into it."""
+    try:
+        return is_torn(storage.read(path))
+    except ObjectNotFoundError:
+        return True
 
 
 def _exists(storage: Storage) -> TableExistsError:

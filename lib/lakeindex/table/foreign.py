@@ -9,9 +9,8 @@ from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorr
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.protocol import Storage
-from lakeindex.table import records
 from lakeindex.table.avro_instants import parse_requested_replace
-from lakeindex.table.claims import claim_path
+from lakeindex.table.claims import load_claim
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.verdicts import load_verdict
 from lakeindex.table.write_context import WriteContext
@@ -25,7 +24,7 @@ _CLUSTER: Final = "CLUSTER"
 
 def is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
     """Whether a pending write is another kind of writer's, and no scheduled clustering."""
-    if records.load(context.storage, claim_path(instant.time)) is not None:
+    if load_claim(context.storage, instant.time) is not None:
         return False
     if load_verdict(context.storage, instant.time) is not None:
         return False

@@ -13,6 +13,7 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
     BINDING_PATH,
+    BINDING_PROPERTY,
     ENCODING_OPTION,
     TableBinding,
     asks_for_index,
@@ -156,7 +157,7 @@ class Table:
             wanted = replace(wanted, complex_key_new_encoding=complex_key_new_encoding)
         if self.binding is None and index is not None:
             wanted = replace(wanted, index_type=index.index_type, index_options=index.options)
-        stored = store_binding(self.storage, wanted)
+        stored = store_binding(self.storage, wanted, keep_copy=BINDING_PROPERTY not in self.properties.entries)
         return replace(self, binding=resolve_binding(self.properties, stored, config, self._changed_index(config)))
 
 

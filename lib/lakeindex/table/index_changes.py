@@ -82,13 +82,12 @@ def store_index_change(storage: Storage, time: str, index: Mapping[str, Any]) ->
         InvariantError: another change of the same instant stands there.
     """
     data = records.encode(index)
-    if records.settle(storage, index_change_path(time), data) != data:
+    if records.settle_record(storage, index_change_path(time), data) != data:
         raise InvariantError(
             f"{index_change_path(time)} is not what the plan of instant {time} says",
             culprit=time,
             hint="nothing was published; report this",
         )
-    storage.sync([index_change_path(time)])
 
 
 def forget_index_change(storage: Storage, time: str) -> None:

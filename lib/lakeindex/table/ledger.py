@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
+from lakeindex.table.claims import load_claim
 from lakeindex.table.timeline import Timeline
-from lakeindex.table.verdicts import load_verdict
+from lakeindex.table.verdicts import DIGEST_KEY, load_verdict
 
 LEDGER_FOLDER: Final = f"{records.OWN_FOLDER}/ledger"
 
@@ -28,7 +29,7 @@ class LedgerEntry:
 
     Attributes:
         batch_id: the batch.
-        input_digest: digest of what was committed.
+        input_digest: digest of what was committed; empty where nothing tells any more.
         instant: the commit.
         summary: what its run reported, JSON text.
         withdrawn: whether the commit was taken back before anybody was told.
@@ -44,8 +45,7 @@ class LedgerEntry:
 def record_batch(storage: Storage, entry: LedgerEntry) -> LedgerEntry:
     """Write an entry, unless there is one: the entry that stands."""
     path = _path(entry.batch_id, entry.instant)
-    standing = records.settle(storage, path, records.encode(asdict(entry)))
-    storage.sync([path])
+    standing = records.settle_record(storage, path, records.encode(asdict(entry)))
     return _from_record(records.decode(standing, path), path)
 
 
@@ -53,7 +53,7 @@ def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
     """Whether the world was told that an instant committed a batch."""
     path = _path(batch_id, instant)
     found = records.load(storage, path)
-    return found is not None and not _from_record(found, path).withdrawn
+    return not _from_record(found, path).withdrawn if found else False
 
 
 def update_summary(storage: Storage, entry: LedgerEntry) -> None:
@@ -76,10 +76,22 @@ def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEnt
         found = records.load(storage, one.path)
         if found is None:
             continue
-        entry = _from_record(found, one.path)
-        if not entry.withdrawn:
+        entry = _from_record(found, one.path) if found else _again(storage, timeline, batch_id, instant)
+        if entry is not None and not entry.withdrawn:
             return entry
     return None
+
+
+def _again(storage: Storage, timeline: Timeline, batch_id: str, instant: str) -> LedgerEntry | None:
+    """What a torn entry of an instant that counts said; None while recovery has still to tell, or to withdraw."""
+    if load_claim(storage, instant) is not None:
+        return None
+    verdict = load_verdict(storage, instant)
+    if verdict is not None and verdict.batch_id:
+        return LedgerEntry(batch_id, verdict.input_digest, instant, verdict.summary)
+    commit = next((one for one in timeline.completed_writes if one.time == instant), None)
+    marks = {} if commit is None else timeline.commit_metadata(storage, commit).extra_metadata
+    return LedgerEntry(batch_id, marks.get(DIGEST_KEY) or "", instant)
 
 
 def _from_record(found: dict[str, Any], path: str) -> LedgerEntry:

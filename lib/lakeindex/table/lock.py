@@ -7,6 +7,9 @@ The lock keeps writers out of each other's way; it is *not* what makes a commit 
 and wake up. So the record says from its creation which instant it was taken for, and the next holder first settles
 that instant (see :mod:`lakeindex.table.verdicts`): either its commit happened, and is seen by the checks that follow, or
 it can never happen. Clocks and leases decide only how long somebody waits.
+
+A torn record does not say which instants are unsettled. Whoever takes over then is *blind*: until everything was recovered once, no
+claim without a verdict counts as alive, and the instants that the lost record may have named are decided with all others.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class LockRecord:
         lease_ms: its length.
         released: whether the holder is done.
         unsettled: instants that former holders, or this one, may still be about to commit.
+        blind: whether a former holder's record was torn, so that ``unsettled`` may lack some.
     """
 
     epoch: int
@@ -50,6 +54,7 @@ class LockRecord:
     lease_ms: int
     released: bool = False
     unsettled: tuple[str, ...] = ()
+    blind: bool = False
 
 
 class TableLock:
@@ -70,6 +75,16 @@ class TableLock:
     def unsettled(self) -> tuple[str, ...]:
         """Instants to settle before anything else; the one it was taken for is among them until it is decided."""
         return self._record.unsettled
+
+    @property
+    def blind(self) -> bool:
+        """Whether ``unsettled`` may lack instants: any claim without a verdict may be one."""
+        return self._record.blind
+
+    def recovered(self) -> None:
+        """Note that everything was recovered: nothing is unsettled that a lost record may have named."""
+        with self._mutex:
+            self._record = replace(self._record, blind=False)
 
     def settled(self, instant: str) -> None:
         """Note that an instant is decided, in memory: the next renewal or the release writes it."""
@@ -154,6 +169,7 @@ def _next(
         expires_ms=host.clock.now_ms() + lease_ms,
         lease_ms=lease_ms,
         unsettled=tuple(dict.fromkeys((*inherited, *own))),
+        blind=holder is not None and holder.blind,
     )
 
 
@@ -163,6 +179,10 @@ def _won(storage: Storage, record: LockRecord) -> bool:
     path = _path(record.epoch)
     if records.settle(storage, path, data) != data:
         return False
+    try:
+        storage.sync([path])  # what it says of unsettled instants outlives a power loss, and no older epoch comes back
+    except ObjectNotFoundError:
+        return False  # a later epoch's holder tidied it away
     epochs = _epochs(storage)
     if epochs[-1:] != [record.epoch]:
         records.tidy(storage, [path])
@@ -203,11 +223,17 @@ def _path(epoch: int) -> str:
 
 
 def _encode(record: LockRecord) -> bytes:
-    return records.encode(asdict(record))
+    fields = asdict(record)
+    if not record.blind:
+        del fields["blind"]  # earlier releases do not know it
+    return records.encode(fields)
 
 
 def _decode(data: bytes, path: str) -> LockRecord:
     found: dict[str, Any] = records.decode(data, path)
+    if not found:
+        epoch = int(path.rpartition("/")[2].removesuffix(".json"))
+        return LockRecord(epoch, "", Process("", 0), "", 0, 0, released=True, blind=True)
     try:
         process = Process(**found.pop("process"))
         unsettled = tuple(found.pop("unsettled"))

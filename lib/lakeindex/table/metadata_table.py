@@ -1,7 +1,7 @@
 """Dropping a metadata table, so that readers list folders and see what we commit.
 
-Hudi's order for changing the properties (``HoodieTableConfig``): the new text to ``hoodie.properties.backup``, then to
-``hoodie.properties``, then the backup goes. Hadoop's checksum side files of both would be stale and are deleted. Only then is
+Hudi's order for changing the properties (``HoodieTableConfig``): the new text to ``hoodie.properties.backup``, the old
+``hoodie.properties`` goes, the new one is created, then the backup goes. Hadoop's checksum side files of both would be stale and are deleted. Only then is
 ``.hoodie/metadata`` removed: whoever still lists from it finds it whole. A note of ours, written first and removed last,
 makes the drop resumable after a kill at any call.
 """
@@ -14,7 +14,7 @@ from lakeindex.config import MetadataTablePolicy
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.properties import format_properties, parse_properties
-from lakeindex.storage import remove_empty_folders
+from lakeindex.storage import remove_empty_folders, sync_folders
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.handle import Table, check_no_metadata_table, check_writable
@@ -48,7 +48,7 @@ def check_or_drop_metadata_table(table: Table, policy: MetadataTablePolicy) -> T
             check_no_metadata_table(properties)
         _drop(table.storage)
         return load_table_properties(table.storage)
-    if records.load(table.storage, DROP_NOTE) is not None:
+    if _read(table.storage, DROP_NOTE) is not None:
         _finish(table.storage)
     return properties
 
@@ -64,29 +64,47 @@ def _drop(storage: Storage) -> None:
     data = _without_metadata(storage.read(PROPERTIES_PATH))
     records.put(storage, PROPERTIES_BACKUP_PATH, data)
     storage.sync([PROPERTIES_BACKUP_PATH])
-    records.remove(storage, [crc_path(PROPERTIES_PATH), crc_path(PROPERTIES_BACKUP_PATH)])
-    records.put(storage, PROPERTIES_PATH, data)
-    storage.sync([PROPERTIES_PATH])
+    records.remove(storage, [PROPERTIES_PATH])
     _finish(storage)
 
 
 def _finish(storage: Storage) -> None:
-    """The properties name no metadata table: remove what is left of it."""
+    """The properties, or their backup, name no metadata table: remove what is left of it."""
+    _put_properties(storage)
     for folder in METADATA_FOLDERS:
         # Its own properties first: without them it is no table any more.
         paths = sorted((one.path for one in storage.list(folder)), key=lambda path: (".hoodie/" not in path[8:], path))
         records.remove(storage, paths)
+        sync_folders(storage, {path.rpartition("/")[0] for path in paths})  # who builds it anew finds nothing stale
         remove_empty_folders(storage, folder)
     _remove_backup(storage)
     records.remove(storage, [DROP_NOTE])
 
 
+def _put_properties(storage: Storage) -> None:
+    """Put what the backup says where it belongs, unless the backup is Hudi's.
+
+    The file is created, not replaced: a power loss may tear what is replaced. As long as it is missing, readers take the backup.
+    """
+    data = _read(storage, PROPERTIES_BACKUP_PATH)
+    if data is None or _read(storage, PROPERTIES_PATH) not in (None, data):
+        return
+    records.remove(storage, [crc_path(PROPERTIES_PATH), crc_path(PROPERTIES_BACKUP_PATH)])
+    records.settle(storage, PROPERTIES_PATH, data)
+    storage.sync([PROPERTIES_PATH])
+
+
+def _read(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except ObjectNotFoundError:
+        return None
+
+
 def _remove_backup(storage: Storage) -> None:
     """Remove the backup, unless it is Hudi's: it holds something else then, and Hudi is in the middle of a change."""
-    try:
-        if storage.read(PROPERTIES_BACKUP_PATH) != storage.read(PROPERTIES_PATH):
-            return
-    except ObjectNotFoundError:
+    data = _read(storage, PROPERTIES_BACKUP_PATH)
+    if data is None or data != _read(storage, PROPERTIES_PATH):
         return
     records.remove(storage, [PROPERTIES_BACKUP_PATH, crc_path(PROPERTIES_BACKUP_PATH)])
 

@@ -12,22 +12,23 @@ from dataclasses import replace
 from lakeindex.errors import FencedError, ObjectNotFoundError, WriteConflictError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, format_commit_metadata, inflight_plan
+from lakeindex.format.file_names import MarkerKind, marker_path
 from lakeindex.format.partition_metadata import (
     PartitionMetadata,
     format_partition_metadata,
     partition_depth,
     partition_metadata_path,
 )
-from lakeindex.storage import in_parallel
+from lakeindex.storage import in_parallel, sync_folders
 from lakeindex.table import records
-from lakeindex.table.attempts import BATCH_KEY, RUN_KEY, Attempt, RunIdentity
+from lakeindex.table.attempts import Attempt, RunIdentity
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.claims import claim_new_instant, drop_claim
 from lakeindex.table.index_changes import store_index_change
 from lakeindex.table.markers import write_markers
 from lakeindex.table.recovery import abandon_instant, is_requested, recover
 from lakeindex.table.run_plan import PlannedFile, Replacement, RunPlan, action_of, newest_plan, store_plan
-from lakeindex.table.verdicts import load_verdict
+from lakeindex.table.verdicts import BATCH_KEY, RUN_KEY, load_verdict
 from lakeindex.table.write_context import WriteContext
 
 PLAN_KEY = "lakeindex.plan"
@@ -60,8 +61,18 @@ def settle_plan(
         _give_up(context, instant)  # another attempt stored its plan first: look at that one
 
 
-def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation: str) -> bool:
+def make_ready(
+    context: WriteContext, run: RunIdentity, plan: RunPlan, operation: str, *, retried: bool = False
+) -> bool:
     """Put the inflight file, partition metadata and markers there.
+
+    Args:
+        context: the writer.
+        run: the run.
+        plan: its plan.
+        operation: Hudi's ``operationType``.
+        retried: whether an earlier attempt of the run may have left a torn inflight file. A first attempt finds none of its
+            own: what it finds is another writer's, who may begin with an empty one.
 
     Returns:
         False if another writer turned out to use the same instant: it is left to that one, a new plan is needed.
@@ -72,7 +83,8 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
     storage = context.storage
     path = f"{context.table.properties.timeline_folder}/{names.inflight_name(plan.instant, plan.action)}"
     data = _inflight(run, plan, operation)
-    if records.settle(storage, path, data) != data:
+    settle = records.settle_bytes if retried else records.settle
+    if settle(storage, path, data) != data:
         void = replace(plan, generation=plan.generation + 1, digest="", token=context.host.new_token())
         store_plan(storage, run.key, void)
         drop_claim(storage, plan.instant)
@@ -80,13 +92,16 @@ def make_ready(context: WriteContext, run: RunIdentity, plan: RunPlan, operation
 
     def make_partition(partition: str) -> None:
         metadata = PartitionMetadata(plan.instant, partition_depth(partition))
-        records.settle(storage, partition_metadata_path(partition), format_partition_metadata(metadata))
+        path, data = partition_metadata_path(partition), format_partition_metadata(metadata)
+        if b"partitionDepth" not in records.settle(storage, path, data):
+            records.put(storage, path, data)
 
     in_parallel(storage.uri, make_partition, plan.partitions)
     if plan.replacement is not None and plan.replacement.index is not None:
         store_index_change(storage, plan.instant, plan.replacement.index)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
     requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant, plan.action)}"
+    sync_folders(storage, {marker_path(file, MarkerKind.CREATE).rpartition("/")[0] for file in plan.files})
     try:
         storage.sync([requested, path, *(partition_metadata_path(one) for one in plan.partitions)])
     except ObjectNotFoundError as error:

@@ -18,6 +18,8 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 
+CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
+
 _CLASS_OF: Final = {kind: name for name, kind in KEY_GENERATOR_CLASSES.items()}
 
 
@@ -151,13 +153,23 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
         except ObjectNotFoundError:
             continue
         # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty.
-        if data.strip() or path == PROPERTIES_BACKUP_PATH:
+        if not is_torn(data):
             return data, path
     raise TableNotFoundError(
         f"no Hudi table at {storage.uri}: {PROPERTIES_PATH} is missing or empty",
         culprit=storage.uri,
         hint="check the path, or make a table with `lakeindex create`",
     )
+
+
+def is_torn(data: bytes) -> bool:
+    """Whether the properties are empty, or what a power loss left of those of a table that was just being created."""
+    if not data.strip(b"\0 \r\n"):
+        return True
+    comment = f"#{CREATED_COMMENT}".encode()
+    if comment.startswith(data):
+        return True
+    return data.startswith(comment) and (not data.endswith(b"\n") or keys.CHECKSUM[0].encode() not in data)
 
 
 def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_PATH) -> TableProperties:

@@ -3,6 +3,11 @@
 ``create`` has one winner, but an answer may be lost, and a store's client may send a request again and be told that
 its own object "exists". So nobody trusts the answer: :func:`settle` reads back what stands there. Records carry a
 unique token, so that equal bytes prove whose they are.
+
+A power loss leaves what was not synced torn: empty, cut short, or zeros. One rule holds for all records, and it is here: **a torn
+record says nothing.** It reads as an empty one, ``{}``; whoever wrote it is dead, and nothing follows from it, as what
+something follows from is synced first. So :func:`settle_record` puts the new record in its place, and no reader asks
+for a hand.
 """
 
 from __future__ import annotations
@@ -38,14 +43,22 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """The object in a record's bytes. Raises: TableCorruptError."""
-    try:
-        loaded = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, str(error)) from None
-    if not isinstance(loaded, dict):
-        raise damaged(path, "not an object")
+    """The object in a record's bytes; empty if they are torn. Raises: TableCorruptError: whole, but no record of ours."""
+    if is_torn(data):
+        return {}
+    loaded = json.loads(data)
+    if not isinstance(loaded, dict) or not loaded:
+        raise damaged(path, "no record")
     return loaded
+
+
+def is_torn(data: bytes) -> bool:
+    """Whether bytes are a part of a record: that of an object is no JSON."""
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def damaged(path: str, why: str) -> TableCorruptError:
@@ -56,7 +69,7 @@ def damaged(path: str, why: str) -> TableCorruptError:
 
 
 def load(storage: Storage, path: str) -> dict[str, Any] | None:
-    """A record, or ``None`` if it is not there. Raises: TableCorruptError."""
+    """A record; empty if it is torn, ``None`` if it is not there. Raises: TableCorruptError."""
     try:
         return decode(storage.read(path), path)
     except ObjectNotFoundError:
@@ -84,6 +97,35 @@ def settle(storage: Storage, path: str, data: bytes) -> bytes:
         except ObjectNotFoundError:
             continue  # it did not happen, or it was deleted meanwhile
     raise UnknownOutcomeError(f"cannot tell whether {path} was created", culprit=path, hint="run again")
+
+
+def settle_record(storage: Storage, path: str, data: bytes) -> bytes:
+    """As :func:`settle`, for a record: a torn one that stands there gives way. What stands is durable when this returns.
+
+    Raises:
+        UnknownOutcomeError: the store does not answer for good.
+    """
+    standing = settle(storage, path, data)
+    if standing != data and not decode(standing, path):
+        put(storage, path, data)
+        standing = storage.read(path)
+    storage.sync([path])
+    return standing
+
+
+def settle_bytes(storage: Storage, path: str, data: bytes) -> bytes:
+    """As :func:`settle`, for a file that everybody who may write it writes alike: a part of it that stands there is made whole."""
+    standing = settle(storage, path, data)
+    if standing != data and is_part(standing, data):
+        put(storage, path, data)
+        return data
+    return standing
+
+
+def is_part(standing: bytes, data: bytes) -> bool:
+    """Whether bytes are what a power loss may have left of others: a beginning of them, then nothing or zeros."""
+    begun = standing.rstrip(b"\0")
+    return len(standing) <= len(data) and data.startswith(begun)
 
 
 def put(storage: Storage, path: str, data: bytes) -> None:

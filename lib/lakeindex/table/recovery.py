@@ -6,7 +6,9 @@ back is rolled back to the end. Without a verdict, a living run's instant is lef
 
 from __future__ import annotations
 
-from lakeindex.errors import TableCorruptError
+from dataclasses import replace
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel
@@ -20,7 +22,19 @@ from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run, newest_plan
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.undo import RolledBack, pending_rollbacks, roll_back
-from lakeindex.table.verdicts import Outcome, Verdict, decide, forget_verdict, load_verdict, overrule, shrink
+from lakeindex.table.verdicts import (
+    ATTEMPT_KEY,
+    BATCH_KEY,
+    DIGEST_KEY,
+    Outcome,
+    Verdict,
+    decide,
+    decisions,
+    forget_verdict,
+    load_verdict,
+    overrule,
+    shrink,
+)
 from lakeindex.table.write_context import WriteContext
 
 
@@ -36,16 +50,19 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
         PendingInstantError: a living writer that is none of ours has an instant in flight.
     """
     inherited = [time for time in lock.unsettled if time != own]
+    if lock.blind:
+        inherited += decisions(context.storage)
     for time in inherited:
-        standing = decide(context.storage, _rolled_back(context, time))
+        standing = _settle(context, time)
         if standing.is_committed and standing.target:
             take_back(context, standing)
     _settle_unclaimed(context, own)
     for claim in load_claims(context.storage):
         if claim.instant != own:
-            _resolve(context, claim)
+            _resolve(context, replace(claim, torn=True) if lock.blind else claim)
     for time in inherited:
         lock.settled(time)
+    lock.recovered()
 
 
 def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, publishing: bool = False) -> bool:
@@ -66,18 +83,18 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
     """
     storage, time = context.storage, verdict.instant
     timeline = context.table.load_timeline()
-    stands = is_told(storage, verdict.batch_id, time)
+    stands, put = is_told(storage, verdict.batch_id, time), False
     if not stands and _is_archived(timeline, time):
         stands = _any_exists(storage, verdict.paths) and _tell(context, verdict)
     elif not stands:
         other = None if publishing else racing(context, timeline, time)
         if other is not None:
             raise pending_error(other)
-        put = _is_completed(timeline, time) or _put_commit(context, timeline, verdict, files_checked=publishing)
+        put = _stands(context, timeline, verdict) or _put_commit(context, timeline, verdict, files_checked=publishing)
         if not (put and _is_undisturbed(context, verdict) and _tell(context, verdict)):
             return _withdraw(context, verdict)
     remove_markers(storage, time)
-    if verdict.commit is not None:
+    if verdict.commit is not None and (put or _stands(context, timeline, verdict)):
         shrink(storage, verdict)
     if run_key:
         forget_run(storage, run_key)
@@ -134,17 +151,42 @@ def is_alive(context: WriteContext, claim: Claim) -> bool:
 def _resolve(context: WriteContext, claim: Claim) -> None:
     verdict = load_verdict(context.storage, claim.instant)
     if verdict is None:
-        if not claim.run_key or _is_completed(context.table.load_timeline(), claim.instant):
-            # A rollback that never began, or the verdict was removed by hand: there is nothing to finish.
-            drop_claim(context.storage, claim.instant)
+        timeline = context.table.load_timeline()
+        if timeline.is_visible(claim.instant):
+            verdict = _verdict_of(context, timeline, claim.instant)
+        elif not claim.torn and is_alive(context, claim):
             return
-        if is_alive(context, claim):
-            return
-        verdict = decide(context.storage, _rolled_back(context, claim.instant))
+        elif claim.run_key or claim.torn:
+            verdict = _settle(context, claim.instant)
+    if verdict is None:
+        # A rollback that never began, or a claim that came back after its instant was archived: there is nothing to finish.
+        drop_claim(context.storage, claim.instant)
+        return
     if verdict.is_committed:
         roll_forward(context, verdict, claim.run_key)
     else:
         roll_back(context, claim.instant, everywhere=not claim.run_key)
+
+
+def _settle(context: WriteContext, time: str) -> Verdict:
+    """The verdict on an instant that nobody may commit from now on; the torn one of a commit that stands is made again."""
+    verdict = load_verdict(context.storage, time)
+    if verdict is None:
+        verdict = _verdict_of(context, context.table.load_timeline(), time)
+    return decide(context.storage, _rolled_back(context, time)) if verdict is None else verdict
+
+
+def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict | None:
+    """What the verdict on a commit of ours said that stands, from the commit itself; None for others, and archived ones."""
+    found = next((one for one in timeline.completed_writes if one.time == time), None)
+    if found is None:
+        return None
+    marks = timeline.commit_metadata(context.storage, found).extra_metadata
+    if BATCH_KEY not in marks:
+        return None
+    token, batch, digest = (marks.get(key) or "" for key in (ATTEMPT_KEY, BATCH_KEY, DIGEST_KEY))
+    verdict = Verdict(time, Outcome.COMMITTED, token, batch, digest, action=found.action)
+    return decide(context.storage, verdict)
 
 
 def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
@@ -191,13 +233,27 @@ def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, 
         return False
     path = timeline.path(Instant(time, verdict.action, InstantState.COMPLETED))
     data = verdict.commit.encode("utf-8", "surrogatepass")
-    if records.settle(context.storage, path, data) != data:
+    if records.settle_bytes(context.storage, path, data) != data:
         raise TableCorruptError(
             f"{path} is not the commit that was decided",
             culprit=path,
             hint="another writer used the same instant: run `lakeindex check`",
         )
     context.storage.sync([path])
+    return True
+
+
+def _stands(context: WriteContext, timeline: Timeline, verdict: Verdict) -> bool:
+    """Whether the commit is on the timeline, whole and durable; one that was torn is made whole from the verdict."""
+    if not _is_completed(timeline, verdict.instant):
+        return False
+    path = timeline.path(Instant(verdict.instant, verdict.action, InstantState.COMPLETED))
+    try:
+        if verdict.commit is not None:
+            records.settle_bytes(context.storage, path, verdict.commit.encode("utf-8", "surrogatepass"))
+        context.storage.sync([path])
+    except ObjectNotFoundError:
+        return False  # another writer rolled it back, or archived it
     return True
 
 

@@ -10,7 +10,6 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.model import Instant
 from lakeindex.table.archiving import in_newest_log
-from lakeindex.table.attempts import BATCH_KEY
 from lakeindex.table.claims import Claim, load_claims
 from lakeindex.table.cleaning import finish_cleans
 from lakeindex.table.foreign import is_dead_foreign
@@ -23,7 +22,7 @@ from lakeindex.table.metadata_table import check_or_drop_metadata_table
 from lakeindex.table.recovery import is_alive, recover, roll_back_unclaimed, take_back
 from lakeindex.table.timeline import Timeline
 from lakeindex.table.undo import RolledBack, roll_back
-from lakeindex.table.verdicts import Outcome, Verdict, decide, decision_name, load_verdict
+from lakeindex.table.verdicts import BATCH_KEY, Outcome, Verdict, decide, decision_name, load_verdict
 from lakeindex.table.write_context import WriteContext
 
 __all__ = ["RolledBack", "rollback_instant"]

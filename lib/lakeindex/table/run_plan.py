@@ -108,20 +108,20 @@ def action_of(replacement: Replacement | None) -> str:
 
 
 def newest_plan(storage: Storage, run_key: str) -> RunPlan | None:
-    """The newest plan of a run. Raises: TableCorruptError."""
+    """The newest plan of a run that says something: a torn one was never followed. Raises: TableCorruptError."""
     listed = storage.list_folder(run_folder(run_key)).objects
-    paths = [one.path for one in listed if one.path.rpartition("/")[2].startswith(_PREFIX)]
-    if not paths:
-        return None
-    found = records.load(storage, paths[-1])
-    return None if found is None else _from_record(found, paths[-1])
+    for path in reversed([one.path for one in listed if one.path.rpartition("/")[2].startswith(_PREFIX)]):
+        found = records.load(storage, path)
+        if found:
+            return _from_record(found, path)
+    return None
 
 
 def store_plan(storage: Storage, run_key: str, plan: RunPlan) -> RunPlan:
     """Store a plan as its generation, unless another attempt has: the plan that stands."""
     path = f"{run_folder(run_key)}/{_PREFIX}{plan.generation:0{_DIGITS}d}.json"
     data = records.encode(asdict(plan))
-    standing = records.settle(storage, path, data)
+    standing = records.settle_record(storage, path, data)
     return plan if standing == data else _from_record(records.decode(standing, path), path)
 
 

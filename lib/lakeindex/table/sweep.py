@@ -25,10 +25,10 @@ from lakeindex.errors import TimelineChangedError
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import WRITE_ACTIONS, comparable
 from lakeindex.model import BaseFile, Instant
-from lakeindex.storage import remove_temporary
+from lakeindex.storage import remove_temporary, sync_folders
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
-from lakeindex.table.attempts import ATTEMPT_KEY, RUNS_FOLDER, newest_attempt
+from lakeindex.table.attempts import RUNS_FOLDER, newest_attempt
 from lakeindex.table.claims import load_claims
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
@@ -38,7 +38,7 @@ from lakeindex.table.listing import all_base_files, base_files_in
 from lakeindex.table.markers import remove_markers
 from lakeindex.table.run_plan import forget_run
 from lakeindex.table.timeline import Timeline
-from lakeindex.table.verdicts import VERDICTS_FOLDER, Outcome, Verdict, is_decision, load_verdict, overrule
+from lakeindex.table.verdicts import ATTEMPT_KEY, VERDICTS_FOLDER, Outcome, Verdict, is_decision, load_verdict, overrule
 from lakeindex.table.write_context import WriteContext
 
 _TEMPORARY_SECONDS: Final = 3_600.0
@@ -157,7 +157,11 @@ def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files:
 
 
 def _delete(storage: Storage, strays: Iterable[Stray]) -> None:
-    records.remove(storage, [one for s in strays for one in (s.file.path, crc_path(s.file.path))])
+    found = tuple(strays)
+    records.remove(storage, [one for s in found for one in (s.file.path, crc_path(s.file.path))])
+    sync_folders(
+        storage, {s.file.partition_path for s in found}
+    )  # archiving relies on it: one that came back would show
 
 
 def _tidy_records(context: WriteContext) -> None:

@@ -26,6 +26,7 @@ from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metada
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel
+from lakeindex.table import records
 from lakeindex.table.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.table.avro_instants import (
     AVRO_MAGIC,
@@ -37,6 +38,7 @@ from lakeindex.table.avro_instants import (
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.property_keys import LAYOUT_1
 from lakeindex.table.undone import Undone
+from lakeindex.table.verdicts import load_verdict
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
 _REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
@@ -229,7 +231,13 @@ class Timeline:
         data = _read(storage, path)
         if data.startswith(AVRO_MAGIC):
             return parse_avro_commit_metadata(data, path)
-        return parse_commit_metadata(data, path)
+        try:
+            return parse_commit_metadata(data, path)
+        except TableCorruptError:
+            text = _decided(storage, instant)
+            if text is None or not records.is_part(data, text):
+                raise
+            return parse_commit_metadata(text, path)  # torn: whoever writes next makes it whole
 
     def replaced_groups(self, storage: Storage, as_of: str | None = None) -> frozenset[tuple[str, str]]:
         """File groups, as (partition path, file id), that completed replacecommits took out of the table."""
@@ -265,6 +273,12 @@ class Timeline:
                     continue  # completed, rolled back or never requested since the listing
                 groups |= set(parse_requested_replace(data, path).input_groups)
         return frozenset(groups)
+
+
+def _decided(storage: Storage, instant: Instant) -> bytes | None:
+    """The text of a completed commit as its verdict has it, as long as it does."""
+    verdict = load_verdict(storage, instant.time) if instant.is_completed else None
+    return None if verdict is None or verdict.commit is None else verdict.commit.encode("utf-8", "surrogatepass")
 
 
 def _time_order(instant: Instant) -> tuple[str, str, str, int]:

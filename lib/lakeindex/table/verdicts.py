@@ -6,6 +6,9 @@ whatever leases, clocks and stalled processes do. ``<instant>.commit`` follows f
 finds a ``committed`` verdict without it, writes it. A ``rolled_back`` verdict stays as a tombstone, by which data files
 that a zombie writes later are known for strays.
 
+A verdict is synced before anything follows from it. So a torn one was never acted upon, and counts as none: the instant is
+decided anew. If its commit stands, it is the verdict that was shrunk, and the commit says what it said.
+
 Taking a completed commit back is decided in the same way, under a name of its own (:func:`decision_name`): the lock names it
 from its creation, so that whoever takes the lock over either stops the rollback or carries it out first.
 """
@@ -21,6 +24,12 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 
 VERDICTS_FOLDER: Final = f"{records.OWN_FOLDER}/verdicts"
+
+# Marks in the extra metadata of our commits: who made it, and of what.
+ATTEMPT_KEY: Final = "lakeindex.attempt"
+BATCH_KEY: Final = "lakeindex.batch_id"
+RUN_KEY: Final = "lakeindex.run_id"
+DIGEST_KEY: Final = "lakeindex.input_digest"
 
 _DECISION: Final = ".rollback-"
 
@@ -72,8 +81,7 @@ def decide(storage: Storage, verdict: Verdict) -> Verdict:
     """Decide an instant, unless it is decided: the verdict that stands. Durable when this returns."""
     path = verdict_path(verdict.instant)
     data = _encode(verdict)
-    standing = records.settle(storage, path, data)
-    storage.sync([path])
+    standing = records.settle_record(storage, path, data)
     return verdict if standing == data else _decode(standing, path)
 
 
@@ -85,16 +93,16 @@ def overrule(storage: Storage, verdict: Verdict) -> None:
 
 
 def shrink(storage: Storage, verdict: Verdict) -> None:
-    """Drop the commit's text from a verdict whose commit stands."""
+    """Drop the commit's text from a verdict whose commit is durable, and told in the ledger."""
     small = replace(verdict, commit=None, paths=(), base_writes=(), summary=None)
     records.put(storage, verdict_path(verdict.instant), _encode(small))
 
 
 def load_verdict(storage: Storage, instant: str) -> Verdict | None:
-    """The verdict on an instant; ``None`` if it is open, or none of ours. Raises: TableCorruptError."""
+    """The verdict on an instant; ``None`` if it is open (also: torn), or none of ours. Raises: TableCorruptError."""
     path = verdict_path(instant)
     found = records.load(storage, path)
-    return None if found is None else _from_record(found, path)
+    return _from_record(found, path) if found else None
 
 
 def decision_name(target: str, token: str) -> str:
@@ -112,6 +120,12 @@ def is_decision(name: str) -> bool:
     return _DECISION in name
 
 
+def decisions(storage: Storage) -> list[str]:
+    """Names of all decisions that are kept: for who cannot read in the lock which were under way."""
+    names = (one.path.rpartition("/")[2].removesuffix(".json") for one in storage.list_folder(VERDICTS_FOLDER).objects)
+    return [name for name in names if is_decision(name)]
+
+
 def forget_verdict(storage: Storage, name: str) -> None:
     """Remove the verdict on a decision that was carried out."""
     records.remove(storage, [verdict_path(name)])
@@ -123,7 +137,10 @@ def verdict_path(instant: str) -> str:
 
 
 def _encode(verdict: Verdict) -> bytes:
-    return records.encode(asdict(verdict))
+    fields = asdict(verdict)
+    if not verdict.target:
+        del fields["target"]  # earlier releases do not know it
+    return records.encode(fields)
 
 
 def _decode(data: bytes, path: str) -> Verdict:

@@ -123,3 +123,41 @@ def test_urls(uri: str, root: str) -> None:
 def test_urls_that_are_none(uri: str) -> None:
     with pytest.raises(OptionError):
         open_storage(uri)
+
+
+def test_the_bytes_of_a_created_object_are_durable_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power loss may leave the name and no bytes."""
+    done: list[str] = []
+    for name in ("fsync", "link", "unlink"):
+        _note(monkeypatch, done, name)
+    LocalStorage(str(tmp_path)).create("a/b", b"x")
+    assert done[:2] == ["fsync", "link"]
+
+
+def test_folders_are_synced_up_to_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStorage(str(tmp_path))
+    store.write("a/b/c", b"x")
+    store.delete("a/b/c")
+    opened: list[str] = []
+    real = os.open
+
+    def open_(path: str, *rest: int) -> int:
+        opened.append(path)
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", open_)
+    store.sync_folders(["a/b", "gone/long/ago"])
+    assert opened[-1].rstrip("/") == str(tmp_path)
+    assert {str(tmp_path / "a" / "b"), str(tmp_path / "a")} <= set(opened)
+
+
+def _note(monkeypatch: pytest.MonkeyPatch, done: list[str], name: str) -> None:
+    real = getattr(os, name)
+
+    def noted(*args: object, **named: object) -> object:
+        done.append(name)
+        return real(*args, **named)
+
+    monkeypatch.setattr(os, name, noted)

@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.config import MetadataTablePolicy, WriteConfig
-from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.config import CreateConfig, MetadataTablePolicy, WriteConfig
+from lakeindex.errors import (
+    MetadataTableError,
+    OptionError,
+    TableCorruptError,
+    TableNotFoundError,
+    TableUnsupportedError,
+)
 from lakeindex.model import IndexType, MergeMode
-from lakeindex.table.binding import BINDING_PATH
+from lakeindex.table.binding import BINDING_PATH, COPY_PATH
+from lakeindex.table.create import CreateSpec, create_table
 from lakeindex.table.handle import Table, check_writable
 from lakeindex.table.properties import parse_table_properties
 from tests.folder_storage import FolderStorage
@@ -193,7 +200,7 @@ def test_event_time_needs_an_ordering_field() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "{", "[]", "{}", '{"format": "x"}',
+        "[]", "{}", '{"format": "x"}',
         FINE.replace("BLOOM", "NO"), FINE.replace("null", '"yes"', 1), FINE.replace('"partition_types":null,', ""),
     ],
 )  # fmt: skip
@@ -203,6 +210,45 @@ def test_a_damaged_binding_is_named(text: str, tmp_path: Path) -> None:
     with pytest.raises(TableCorruptError) as caught:
         Table.open(storage)
     assert caught.value.culprit == BINDING_PATH
+
+
+@pytest.mark.parametrize("text", ["", "{", FINE[:-1], "\0" * 40])
+def test_a_torn_binding_says_nothing_and_the_next_write_stores_it_anew(text: str, tmp_path: Path) -> None:
+    storage = FolderStorage(unpack_table("py_simple", tmp_path))
+    config = WriteConfig(index_type=IndexType.SIMPLE, merge_mode=MergeMode.COMMIT_TIME_ORDERING)
+    storage.write(BINDING_PATH, text.encode())
+    assert Table.open(storage).binding is None
+    bound = Table.open(storage).bind(config).binding
+    assert Table.open(storage).binding == bound
+    storage.write(BINDING_PATH, text.encode())
+    assert Table.open(storage).binding == bound  # by the copy: no other write may bind another index
+    Table.open(storage).bind(WriteConfig())
+    storage.delete(COPY_PATH)
+    assert Table.open(storage).binding == bound
+
+
+@pytest.mark.parametrize("text", ["", "{", "\0" * 40])
+def test_a_torn_binding_is_told_by_the_properties(text: str, tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    table = create_table(
+        storage, CreateSpec("t", ("id",), ("id",), config=CreateConfig(index_type=IndexType.GLOBAL_BLOOM))
+    )
+    storage.write(BINDING_PATH, text.encode())
+    assert Table.open(storage).binding == table.binding
+
+
+@pytest.mark.parametrize("cut", [0, 1, 60, 400, -1])
+def test_creating_goes_on_where_a_power_loss_left_a_part_of_the_properties(cut: int, tmp_path: Path) -> None:
+    storage = FolderStorage(tmp_path)
+    spec = CreateSpec("t", ("id", "region"), ("id",), ("region",))
+    table = create_table(storage, spec)
+    data = storage.read(".hoodie/hoodie.properties")
+    storage.delete(BINDING_PATH)
+    storage.write(".hoodie/hoodie.properties", data[:cut])
+    with pytest.raises(TableNotFoundError):
+        Table.open(storage)
+    assert create_table(storage, spec).properties == table.properties
+    assert storage.read(".hoodie/hoodie.properties") == data
 
 
 def test_a_binding_of_a_newer_release_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
 from lakeindex.table.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, record_batch
+from lakeindex.table.records import key_of
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 
 
@@ -63,7 +64,24 @@ def test_an_entry_is_never_overwritten(world: World) -> None:
 def test_a_damaged_entry_is_named(world: World) -> None:
     world.upsert(BATCH)
     path = world.store.list(LEDGER_FOLDER)[0].path
-    for content in (b"", b"{}"):
+    for content in (b"[]", b"{}", b'{"instant": 1}'):
         world.store.write(path, content)
         with pytest.raises(TableCorruptError, match="ledger"):
             found(world)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", bytes(40)])
+@pytest.mark.parametrize("gone", ["", "verdicts", "verdicts and commit"])
+def test_a_torn_entry_is_told_by_the_verdict_or_the_commit(world: World, content: bytes, gone: str) -> None:
+    instant = world.upsert(BATCH)
+    world.upsert(OTHER)
+    world.store.write(world.store.list(f"{LEDGER_FOLDER}/{key_of(BATCH.identity.batch_id)}")[0].path, content)
+    for one in world.store.list(".hoodie/.lakeindex/verdicts") if "verdicts" in gone else []:
+        world.store.delete(one.path)
+    for path in list(world.store.snapshot()) if "commit" in gone else []:
+        if path.startswith((f".hoodie/{FIRST}", f".hoodie/{instant}")):
+            world.store.delete(path)  # as archiving would
+    entry = found(world)
+    assert entry is not None
+    assert (entry.instant, entry.input_digest) == (instant, "" if "commit" in gone else "d1")
+    assert world.upsert(BATCH) == instant

@@ -137,7 +137,23 @@ def test_threads_exclude_each_other() -> None:
     assert len(most) == 20
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"epoch": 1}'])
+@pytest.mark.parametrize("content", [b"", b"{", bytes(200)])
+def test_a_torn_record_is_nobodys_and_whoever_follows_is_blind(content: bytes) -> None:
+    world = World()
+    take(world, "a", instant="1").release()
+    world.store.write(f"{lock.LOCK_FOLDER}/000000000001.json", content)
+    held = take(world, "b")
+    assert (held.epoch, held.blind) == (2, True)
+    held.release()
+    again = take(world, "c")
+    assert again.blind  # b did not recover anything
+    again.recovered()
+    again.release()
+    assert not take(world, "d").blind
+    assert b"blind" not in world.store.read(f"{lock.LOCK_FOLDER}/000000000004.json")
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b'{"epoch": 1}'])
 def test_a_damaged_file_is_named(content: bytes) -> None:
     world = World()
     world.store.write(f"{lock.LOCK_FOLDER}/000000000001.json", content)

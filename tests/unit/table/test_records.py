@@ -62,7 +62,32 @@ def test_keys_are_file_names() -> None:
     assert records.key_of("\ud800").isalnum()
 
 
-@pytest.mark.parametrize("data", [b"", b"nope", b"[1]", b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"nope", b'{"a": 1', b"\xff", bytes(9)])
+def test_a_torn_record_says_nothing_and_gives_way(data: bytes) -> None:
+    store = MemoryStorage()
+    store.write("record.json", data)
+    assert records.load(store, "record.json") == {}
+    assert records.settle_record(store, "record.json", b'{"b": 2}') == b'{"b": 2}'
+    assert records.settle_record(store, "record.json", b'{"c": 3}') == b'{"b": 2}'
+    assert store.synced == {"record.json"}
+
+
+@pytest.mark.parametrize("data", [b"", b"who", b"whol\0", bytes(5)])
+def test_a_part_is_made_whole(data: bytes) -> None:
+    store = MemoryStorage()
+    store.write("x", data)
+    assert records.settle_bytes(store, "x", b"whole") == b"whole"
+    assert store.read("x") == b"whole"
+
+
+@pytest.mark.parametrize("data", [b"other", b"whole and more", b"wh\0le"])
+def test_what_is_no_part_stands(data: bytes) -> None:
+    store = MemoryStorage()
+    store.write("x", data)
+    assert records.settle_bytes(store, "x", b"whole") == data
+
+
+@pytest.mark.parametrize("data", [b"[1]", b"{}", b"3"])
 def test_damage_is_named(data: bytes) -> None:
     store = MemoryStorage()
     store.write("some/record.json", data)
