@@ -12,7 +12,7 @@ WORKERS ?= 2
 # The first of the ports that test-cluster takes.
 CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or azure or hdfs or hbase or kill or model or cluster or dag_spark or demo or wheel or browser
+APART := interop or s3 or azure or hdfs or hbase or kill or processes or model or cluster or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -62,6 +62,10 @@ model: setup ## the commit protocol, every interleaving of small cases
 .PHONY: kill
 kill: setup ## writers killed at random times; the next run needs no hand
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m kill tests/kill
+
+.PHONY: processes
+processes: setup ## real processes at one table, local and on S3, killed and frozen meanwhile, against a dictionary
+	@$(RUN) $(BIN)/python scripts/s3_server.py -- $(BIN)/pytest -m processes tests/processes
 
 .PHONY: s3
 s3: setup ## the storage contract on an S3 server in a process of its own

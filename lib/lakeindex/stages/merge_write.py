@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from lakeindex.backends.change_log import CoveredFile
 from lakeindex.backends.registry import index_for
-from lakeindex.errors import FencedError, InputError, InvariantError
+from lakeindex.errors import FencedError, InputError, WriteConflictError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.index.bucket import bucket_of
 from lakeindex.index.protocol import HomeIndex, StoredIndex
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.pipeline import Stage
@@ -49,6 +50,7 @@ from lakeindex.table.commit import (
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.handle import Table
+from lakeindex.table.turns import Scope
 from lakeindex.write.avro_schema import schema_to_avro
 from lakeindex.write.rewriting import ALL_IN_MEMORY
 
@@ -110,7 +112,9 @@ def _attempts(
     looked_up: LookedUp | None,
 ) -> RunSummary:
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
-    for left in range(spec.config.conflict_retries, -1, -1):
+    deadline = time.monotonic() + spec.config.lock_wait_seconds
+    lost = 0
+    while True:
         snapshot = table.snapshot()
         merge = None
         try:
@@ -118,18 +122,20 @@ def _attempts(
             staged = _staged_as_now(spec, facts, staged, runner)
             if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
                 looked_up = look_up(spec, facts, snapshot, staged, runner)
-            merge = _Merge(spec, facts, session, runner, looked_up, snapshot)
+            merge = _Merge(spec, facts, session, runner, looked_up, snapshot, lost=lost)
             return merge.run()
+        except _OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt
+            if time.monotonic() > deadline:
+                raise error.conflict from None
         except MOVED_ERRORS as error:
             if not has_moved(table, snapshot, error):
                 raise
             session.abandon()
             if merge is not None:
                 merge.given_up()
-            if not left:
+            lost += 1
+            if lost > spec.config.conflict_retries:
                 raise moved_error(table, error) from error
-            looked_up = None
-    raise InvariantError("the merge ended without an outcome", culprit=spec.run_id)
 
 
 def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: Driven, runner: Runner) -> Driven:
@@ -181,8 +187,20 @@ def _write_cost(file_bytes: int, staged_bytes: int) -> float:
     return _OPEN_COST + file_bytes + staged_bytes / _DECODED_FACTOR
 
 
+class _OutOfDateError(Exception):
+    """The table moved before anything was planned on it.
+
+    Attributes:
+        conflict: in what.
+    """
+
+    def __init__(self, conflict: WriteConflictError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
 class _Merge:
-    """One attempt at the merge, against one snapshot."""
+    """One attempt at the merge, against one snapshot; ``lost`` attempts were made before."""
 
     def __init__(
         self,
@@ -192,6 +210,8 @@ class _Merge:
         runner: Runner,
         looked_up: LookedUp,
         snapshot: Snapshot,
+        *,
+        lost: int,
     ) -> None:
         self._spec = spec
         self._facts = facts
@@ -199,6 +219,7 @@ class _Merge:
         self._runner = runner
         self._looked_up = looked_up
         self._snapshot = snapshot
+        self._lost = lost
         self._folder = run_folder(spec)
         self._chunks = chunks_of(self._folder, looked_up.staged)
         self._started = time.perf_counter()
@@ -250,7 +271,7 @@ class _Merge:
         if not plan.slices:
             return (), tags, found
         near = self._writer(plan)
-        tasks = self._write_tasks(plan, near.slots)
+        tasks = self._write_tasks(plan, tags, near.slots)
         costs = [_write_cost(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
         packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, near.slots * _PACKS_A_SLOT)]
         results = run_tasks(near, write_files, packs, "merge write: rewrite and create base files")
@@ -262,7 +283,7 @@ class _Merge:
         work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
         return for_work(self._runner, work, self._spec.config)
 
-    def _write_tasks(self, plan: MergePlan, slots: int) -> list[WriteTask]:
+    def _write_tasks(self, plan: MergePlan, tags: Tags, slots: int) -> list[WriteTask]:
         share = current_bound() // slots
         needs = [write_bytes(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
         # How rows are cut into row groups depends on it, so it is part of the plan: a retry with another bound has other names.
@@ -274,6 +295,7 @@ class _Merge:
             named.append(
                 PlannedFile(planned.partition_path, file_id, token, planned.old, planned.updates, planned.inserts)
             )
+        self._wait_for_turn(named, tags)
         run_plan = self._session.plan(named, self._snapshot.instant_time, digest)
         return [
             replace(self._write_task(number, planned, file), part=part, held_bytes=min(need, share))
@@ -281,6 +303,33 @@ class _Merge:
                 zip(plan.slices, run_plan.files, parts, needs, strict=True)
             )
         ]
+
+    def _wait_for_turn(self, planned: Sequence[PlannedFile], tags: Tags) -> None:
+        """Let those go first who came first; then make sure that the plan is not in vain.
+
+        Raises:
+            _OutOfDateError: it is.
+        """
+        at_home = isinstance(self._index, HomeIndex)
+        changed = [
+            (p.partition_path, str(bucket_of(p.file_id)) if at_home else p.file_id)
+            for p in planned
+            if at_home or p.previous is not None
+        ]
+        created = {p.partition_path for p in planned if p.previous is None}
+        self._session.take_turn(Scope.of(changed, created, lost=self._lost > 0))
+        try:
+            self._session.check_planned(planned, self._snapshot.instant_time, self._guards(tags))
+        except WriteConflictError as conflict:
+            raise _OutOfDateError(conflict) from None
+
+    def _guards(self, tags: Tags) -> PublishGuards:
+        def recheck(files: Sequence[BaseFile]) -> None:
+            if isinstance(self._index, HomeIndex):
+                find_committed_homes(self._index, tags.new_rows, self._snapshot, files)
+            find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
+
+        return PublishGuards.of(self._snapshot.timeline, recheck)
 
     def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
         locations = self._looked_up.verified.parts("locations")
@@ -324,13 +373,6 @@ class _Merge:
         schema = schema_to_avro(self._facts.schema, self._facts.name)
         commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema})
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
-
-        def recheck(files: Sequence[BaseFile]) -> None:
-            if isinstance(self._index, HomeIndex):
-                find_committed_homes(self._index, tags.new_rows, self._snapshot, files)
-            find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
-
-        guards = PublishGuards.of(self._snapshot.timeline, recheck)
         covered = [
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
             for w in written
@@ -338,7 +380,7 @@ class _Merge:
         deltas = [w.delta for w in written if w.delta is not None]
         if self._stored is not None:
             self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
-        instant = self._session.publish(commit, expected, guards, summary.to_json())
+        instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
         if self._stored is not None and instant == summary.instant:
             self._behind = self._stored.committed(instant, covered, deltas)
         return instant

@@ -46,6 +46,8 @@ from lakeindex.table.planning import make_ready, settle_plan
 from lakeindex.table.recovery import abandon_instant, is_rolled_back, recover, roll_forward
 from lakeindex.table.run_plan import PlannedFile, Replacement, RunPlan, forget_run
 from lakeindex.table.sweep import sweep_partitions
+from lakeindex.table.timeline import Timeline
+from lakeindex.table.turns import Scope, Turn
 from lakeindex.table.verdicts import (
     ATTEMPT_KEY,
     BATCH_KEY,
@@ -165,6 +167,9 @@ class WriteSession:
         self._verify = verify
         self._plan: RunPlan | None = None
         self._snapshot_time: str | None = None
+        self._turn = Turn(context.storage, context.host, context.lease_ms, context.config.lock_wait_seconds * 1000)
+        if context.heartbeat is not None:
+            context.heartbeat.add(self._turn)
 
     @property
     def instant(self) -> str:
@@ -188,6 +193,24 @@ class WriteSession:
             recover(context, lock)
             forget_dead_changes(context.storage, context.table.load_timeline)
             return _find_done(context, self._run)
+
+    def take_turn(self, scope: Scope) -> bool:
+        """Wait while others change what this run is going to change; whether there were any. See :mod:`lakeindex.table.turns`."""
+        return self._turn.take(scope)
+
+    def check_planned(
+        self, planned: Sequence[PlannedFile], snapshot_time: str | None, guards: PublishGuards | None = None
+    ) -> None:
+        """Find out before anything is written that a plan would be in vain: the checks of :meth:`publish`, without the lock.
+
+        Raises:
+            WriteConflictError: the table moved since the snapshot: look up and plan again.
+        """
+        given = guards or PublishGuards()
+        timeline = self._context.table.load_timeline()
+        if timeline.completed_write_times == given.known_writes:
+            return
+        self._check_stands(timeline, RunPlan("", "", 0, tuple(planned), ""), snapshot_time, given)
 
     def plan(
         self,
@@ -253,6 +276,7 @@ class WriteSession:
         context.storage.sync([file.path for file in plan.files])
         with context.locked(f"publishing {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
             instant = self._publish_locked(lock, plan, commit, guards or PublishGuards(), summary)
+        self._turn.end()
         try:
             sweep_partitions(context, plan.partitions)
         except StorageError:
@@ -283,6 +307,7 @@ class WriteSession:
         """End the attempt. What it did not publish is left to a retry, or rolled back by the next writer."""
         if self._context.heartbeat is not None:
             self._context.heartbeat.stop()
+        self._turn.end()
         self._attempt.end()
 
     def _required_plan(self) -> RunPlan:
@@ -336,19 +361,32 @@ class WriteSession:
         if done is not None:
             return _Checked(done_by=done.instant)
         timeline = context.table.load_timeline()
-        check_history(timeline, self._snapshot_time, guards, plan.instant)
-        check_groups(plan, snapshot(context.storage, timeline))
-        commits = commits_since(context.storage, timeline, self._snapshot_time, guards.known_writes)
-        check_schema(commit, tuple(commits.values()))
-        since = files_of_commits(timeline, commits)
-        check_untouched(plan, since)
-        check_index(context.storage, timeline, self._snapshot_time, guards.known_writes)
-        guards.recheck_inserts(since)
+        self._check_stands(timeline, plan, self._snapshot_time, guards, commit)
         try:
             lock.check()
         except FencedError as error:
             raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
         return _Checked(writes=tuple(sorted(timeline.completed_write_times)))
+
+    def _check_stands(
+        self,
+        timeline: Timeline,
+        plan: RunPlan,
+        snapshot_time: str | None,
+        guards: PublishGuards,
+        commit: CommitMetadata | None = None,
+    ) -> None:
+        """What the plan rests on is still so. Raises: WriteConflictError."""
+        storage = self._context.storage
+        check_history(timeline, snapshot_time, guards, plan.instant)
+        check_groups(plan, snapshot(storage, timeline))
+        commits = commits_since(storage, timeline, snapshot_time, guards.known_writes)
+        if commit is not None:
+            check_schema(commit, tuple(commits.values()))
+        since = files_of_commits(timeline, commits)
+        check_untouched(plan, since)
+        check_index(storage, timeline, snapshot_time, guards.known_writes)
+        guards.recheck_inserts(since)
 
     def _verdict(
         self, plan: RunPlan, commit: CommitMetadata, summary: str | None, base_writes: tuple[str, ...]
