@@ -71,31 +71,31 @@ def measure(folder: Path, writers: int, batches: int, lock_wait: int = 300) -> C
     table.upsert(batch_of(Row(f"k{n:05d}", f"d{n % 3}", 1, "base") for n in range(STORED)))
     found = Contention(writers)
     mutex = threading.Lock()
-    with (folder / "processes.log").open("wb") as log:
-        processes = [Process(log) for _ in range(writers)]
-        for number, process in enumerate(processes):  # what the first command of a process loads is not contention
-            own = make_table(folder / f"own-{number}")
-            process.send("upsert", own.uri, _batch(folder, number, 99))
-        assert [process.answer() for process in processes], "no process works"
+    log = folder / "processes.log"
+    processes = [Process(log) for _ in range(writers)]
+    for number, process in enumerate(processes):  # what the first command of a process loads is not contention
+        own = make_table(folder / f"own-{number}")
+        process.send("upsert", own.uri, _batch(folder, number, 99))
+    assert [process.answer() for process in processes], "no process works"
 
-        def work(writer: int) -> None:
-            for number in range(batches):
-                path = _batch(folder, writer, number)
-                arguments = ["upsert", table.uri, path, "--batch-id", f"b{writer}-{number}"]
-                answer = processes[writer].run(*arguments, *options(lakeindex__lock__wait=lock_wait))
-                with mutex:
-                    found.ends[answer.code] += 1
-                    found.commits += answer.code == 0
-                    found.slowest = max(found.slowest, answer.seconds)
-                    if answer.code:
-                        found.said.append(answer.text)
+    def work(writer: int) -> None:
+        for number in range(batches):
+            path = _batch(folder, writer, number)
+            arguments = ["upsert", table.uri, path, "--batch-id", f"b{writer}-{number}"]
+            answer = processes[writer].run(*arguments, *options(lakeindex__lock__wait=lock_wait))
+            with mutex:
+                found.ends[answer.code] += 1
+                found.commits += answer.code == 0
+                found.slowest = max(found.slowest, answer.seconds)
+                if answer.code:
+                    found.said.append(answer.text)
 
-        begun = time.monotonic()
-        with ThreadPoolExecutor(writers) as pool:
-            list(pool.map(work, range(writers)))
-        found.seconds = time.monotonic() - begun
-        for process in processes:
-            process.close()
+    begun = time.monotonic()
+    with ThreadPoolExecutor(writers) as pool:
+        list(pool.map(work, range(writers)))
+    found.seconds = time.monotonic() - begun
+    for process in processes:
+        process.close()
     found.rollbacks = len(list((folder / "t" / ".hoodie").glob("*.rollback")))
     report = table.check()
     assert report.ok, report.violations

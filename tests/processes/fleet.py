@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
-ROOT: Final = Path(__file__).parents[2]
+from tests.processes.serving import serve
+
 ANSWER_SECONDS: Final = 240.0
 
 
@@ -42,6 +41,10 @@ class Answer:
         return f"exit {self.code}: {json.dumps(self.said, ensure_ascii=False)[:2000]}"
 
 
+_FORKING: Final = multiprocessing.get_context("forkserver")
+_FORKING.set_forkserver_preload(["tests.processes.serving"])
+
+
 class Process:
     """One process; it takes one command at a time.
 
@@ -49,36 +52,27 @@ class Process:
         log: where its standard error goes.
     """
 
-    def __init__(self, log: IO[bytes]) -> None:
-        command = [sys.executable, "-m", "tests.processes.serving"]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-        )
-        self._answers: list[str] = []
-        self._came = threading.Condition()
-        self._ended = False
-        self._taken = 0
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self._next(ANSWER_SECONDS)
+    def __init__(self, log: Path) -> None:
+        self._commands, theirs = _FORKING.Pipe()
+        self._process = _FORKING.Process(target=serve, args=(theirs, log), daemon=True)
+        self._process.start()
+        theirs.close()
 
     @property
     def pid(self) -> int:
         """Its number."""
+        assert self._process.pid is not None
         return self._process.pid
 
     def send(self, *arguments: object) -> None:
         """Begin a command; ``--json`` is added."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([*map(str, arguments), "--json"]) + "\n")
-        self._process.stdin.flush()
+        self._commands.send([*map(str, arguments), "--json"])
 
     def answer(self, seconds: float = ANSWER_SECONDS) -> Answer | None:
-        """How the command ended; None if it has not, so far. Raises: ProcessLookupError: the process was killed."""
-        line = self._next(seconds)
-        if line is None:
+        """How the command ended; None if it has not, so far."""
+        if not self._commands.poll(seconds):
             return None
-        found = json.loads(line)
+        found = self._commands.recv()
         try:
             said = json.loads(found["out"])
         except ValueError:
@@ -95,8 +89,7 @@ class Process:
     def kill(self) -> None:
         """kill -9, and collect it."""
         self._process.kill()
-        self._process.wait()
-        self._close()
+        self.close()
 
     def stop(self) -> None:
         """Freeze it, wherever it is: all its threads, its heartbeat too."""
@@ -107,44 +100,13 @@ class Process:
         os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
-        """End it in good order."""
-        if self._process.poll() is None and self._process.stdin is not None:
-            self._process.stdin.close()
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        self._reader.join(20)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None and not pipe.closed:
-                try:
-                    pipe.close()
-                except BrokenPipeError:
-                    continue
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._came:
-                self._answers.append(line)
-                self._came.notify_all()
-        with self._came:
-            self._ended = True
-            self._came.notify_all()
-
-    def _next(self, seconds: float) -> str | None:
-        with self._came:
-            self._came.wait_for(lambda: len(self._answers) > self._taken or self._ended, seconds)
-            if len(self._answers) > self._taken:
-                self._taken += 1
-                return self._answers[self._taken - 1]
-            if self._ended:
-                raise ProcessLookupError(f"process {self.pid} has ended")
-            return None
+        """End it."""
+        self._commands.close()
+        self._process.join(20)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._process.close()
 
 
 def options(**given: object) -> Sequence[str]:

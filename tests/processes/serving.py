@@ -1,20 +1,23 @@
-"""One real process that runs `lakeindex` commands: a JSON list of arguments a line in, exit code and output a line out.
+"""One real process that runs `lakeindex` commands, one after the other: arguments in, exit code and output out.
 
 The command line itself is called, so that exit codes and words are a user's; only the start of Python is paid once and not for
-each command. ``python -m tests.processes.serving``; :mod:`tests.processes.fleet` is the other end.
+each command. The other end is :mod:`tests.processes.fleet`, which forks such processes off one that has all of this loaded.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
-import os
 import sys
 import time
-from typing import TextIO
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 from lakeindex.cli import main
+
+for _name in ("api", "cli.rendering", "stages.upserting", "runners.local", "report.keeping", "services.maintaining"):
+    import_module(f"lakeindex.{_name}")
 
 
 def run(arguments: list[str]) -> dict[str, object]:
@@ -29,16 +32,9 @@ def run(arguments: list[str]) -> dict[str, object]:
     return {"code": code, "out": out.getvalue(), "err": err.getvalue(), "seconds": time.monotonic() - begun}
 
 
-def serve(requests: TextIO, answers: TextIO) -> None:
-    """Answer until the input ends."""
-    for line in requests:
-        answers.write(json.dumps(run(json.loads(line))) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    own = os.fdopen(os.dup(1), "w", encoding="utf-8")  # whatever else prints must not get between the answers
-    os.dup2(2, 1)
-    own.write(json.dumps({"pid": os.getpid()}) + "\n")
-    own.flush()
-    serve(sys.stdin, own)
+def serve(commands: Connection, log: Path) -> None:
+    """Answer until the other end hangs up."""
+    sys.stderr = log.open("a", encoding="utf-8", buffering=1)
+    with contextlib.suppress(EOFError):
+        while True:
+            commands.send(run(commands.recv()))
