@@ -350,17 +350,19 @@ def run(
 def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportFormat) -> RunSummary:
     """The run, and what is told and kept of it."""
     from lakeindex.report.keeping import keep_report
-    from lakeindex.stages.retention import drop_old_runs
+    from lakeindex.stages.retention import end_run
+    from lakeindex.stages.run_folders import begin_run
     from lakeindex.stages.upserting import run_batch
     from lakeindex.telemetry.observing import RunObserver
 
+    begin_run(spec)
     with RunObserver(spec) as observer:
         spec = with_inputs(spec, data, runner)
         observer.begins(spec)
         summary = run_batch(spec, runner)
         notes = observer.ends(summary)
     notes += keep_report(spec, report)
-    drop_old_runs(spec)
+    notes += end_run(spec)
     return replace(summary, notes=summary.notes + notes)
 
 

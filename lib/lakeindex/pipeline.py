@@ -113,6 +113,10 @@ WRITTEN: Final[dict[str, str]] = {
 CHANGES: Final[dict[str, str]] = {"key": "string", "partition": "string", "file_id": "string", "change": "int8"}
 
 
+SUMMARY_FILE: Final = "summary.json"
+"""Left in a run's folder when it has finished."""
+
+
 def default_checkpoints(uri: str) -> str:
     """``<table>.lakeindex``, beside the table."""
     return f"{uri.rstrip('/')}.lakeindex"

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
-from lakeindex.pipeline import Stage
+from lakeindex.pipeline import SUMMARY_FILE, Stage
 from lakeindex.report.advice import advise
 from lakeindex.report.model import (
     FalsePositives,
@@ -22,8 +22,8 @@ from lakeindex.report.model import (
 )
 from lakeindex.stages.checkpoints import Manifest, RunFolder
 from lakeindex.stages.context import storage_at
+from lakeindex.stages.run_folders import roster_of
 from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.stages.upserting import SUMMARY_FILE
 from lakeindex.storage.protocol import Storage
 
 REPORT_FILE: Final = "report.json"
@@ -67,7 +67,7 @@ def build_report(checkpoints_uri: str, run_id: str, table: str) -> RunReport:
         bytes_staged=bytes_staged,
         amplification=round(run.bytes_written / bytes_staged, 2) if bytes_staged and run.bytes_written else None,
         slowest=_slowest(written),
-        past=past_runs(store, run_id),
+        past=past_runs(store, run_id, table),
         advice=(),
     )
     return advise(report)
@@ -181,9 +181,9 @@ def _reason(row: dict[str, int]) -> str:
     return anew
 
 
-def past_runs(store: Storage, run_id: str) -> tuple[PastRun, ...]:
-    """Earlier runs, the newest first: the newest report that can be read, and what it says of those before it."""
-    for earlier in runs_with(store, REPORT_FILE):
+def past_runs(store: Storage, run_id: str, table: str) -> tuple[PastRun, ...]:
+    """Earlier runs of the table, the newest first: the newest report that can be read, and what it says of those before it."""
+    for earlier in (one.run_id for one in reversed(roster_of(store, table))):
         if earlier == run_id:
             continue
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
+from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.building import REPORT_FILE, build_report, runs_with
 from lakeindex.report.model import RunReport
 from lakeindex.stages.context import storage_at
-from lakeindex.stages.upserting import SUMMARY_FILE
 
 _SUFFIX = ".lakeindex"
 

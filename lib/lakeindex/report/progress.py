@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
+from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.finding import find_report
 from lakeindex.report.page import render_page, template
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.driving import finished_stages
 from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.stages.upserting import SUMMARY_FILE
 from lakeindex.storage.protocol import Storage
 
 _ERROR_SUFFIX: Final = ".error.json"

@@ -16,7 +16,8 @@ from lakeindex.report.keeping import keep_report
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession
 from lakeindex.stages.context import RunSpec, storage_at
-from lakeindex.stages.retention import drop_old_runs
+from lakeindex.stages.retention import end_run
+from lakeindex.stages.run_folders import begin_run
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.upserting import run_batch, run_stage
 from lakeindex.telemetry.observing import RunObserver
@@ -62,14 +63,14 @@ def parent_of(session: JobSession) -> str | None:
 
 def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunObserver) -> RunSummary | StageSummary:
     if stage in {None, Stage.STAGE_INPUT}:
+        begin_run(spec)
         spec = with_tables_written(spec, runner)
     observer.begins(spec)
     result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
     notes = observer.ends(result)
     if isinstance(result, RunSummary):
-        for note in notes + keep_report(spec, ReportFormat.HTML):
+        for note in notes + keep_report(spec, ReportFormat.HTML) + end_run(spec):
             click.echo(note, err=True)
-        drop_old_runs(spec)
     return result
 
 

@@ -17,6 +17,7 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.index.cost import CostConstants, cost_of, requests_of
 from lakeindex.index.cost_constants import CONSTANTS, MEAN_ERROR, MEASURED_ON
 from lakeindex.model import IndexType
+from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.services.advising_loads import Scope, bucket_count, expected_load
 from lakeindex.services.advising_sample import (
     pairs_of,
@@ -29,7 +30,6 @@ from lakeindex.services.results import JsonResult
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.summary import RunSummary
 from lakeindex.stages.table_facts import table_schema
-from lakeindex.stages.upserting import SUMMARY_FILE
 from lakeindex.table.handle import Table
 from lakeindex.write.keys import KeySpec
 

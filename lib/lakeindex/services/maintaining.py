@@ -17,9 +17,11 @@ from lakeindex.index.protocol import StoredIndex
 from lakeindex.services.checking import check_table
 from lakeindex.services.cleaning import archive, clean
 from lakeindex.services.indexing import compact_index
-from lakeindex.services.opening import open_at
+from lakeindex.services.opening import absolute, open_at
 from lakeindex.services.results import JsonResult
-from lakeindex.stages.retention import drop_dead_runs
+from lakeindex.stages.context import storage_at
+from lakeindex.stages.retention import sweep_runs
+from lakeindex.stages.run_folders import check_root
 from lakeindex.stages.scheduling import Runner
 from lakeindex.storage import in_parallel
 from lakeindex.table.cleaning import finish_cleans
@@ -88,6 +90,9 @@ class _Work:
 
 _Done = tuple[dict[str, int], str | None]
 
+_ROOT_STEPS: Final = frozenset({MaintenanceStep.COMPACT, MaintenanceStep.RUNS})
+"""They write or delete below the checkpoints' root."""
+
 STEPS: Final = tuple(MaintenanceStep)
 UNASKED: Final = STEPS[:-1]
 """The steps that are taken if none is named: all but the check, which reads the whole table."""
@@ -106,10 +111,12 @@ def maintain(
         steps: which steps.
 
     Raises:
-        UsageError: a step that there is not.
+        UsageError: a step that there is not; or the checkpoints' root is a table, or holds one.
         LakeIndexError: a step failed; those before it stand.
     """
     wanted = [_step_named(name) for name in steps]
+    if _ROOT_STEPS & set(wanted):
+        check_root(storage_at(absolute(checkpoints)))
     done = tuple(maintain_step(uri, step, checkpoints, runner, options) for step in STEPS if step in wanted)
     table = open_at(uri)
     return MaintenanceSummary(table.name, table.uri, done)
@@ -137,7 +144,7 @@ def maintain_step(
     pairs = dict(options or {})
     chosen = _step_named(step)
     table = open_at(uri)
-    counts, note = _WORK[chosen](_Work(table, checkpoints, runner, pairs))
+    counts, note = _WORK[chosen](_Work(table, absolute(checkpoints), runner, pairs))
     return StepSummary(table.name, table.uri, chosen.value, counts, note, round(time.perf_counter() - started, 4))
 
 
@@ -201,8 +208,14 @@ def _mend_cache(work: _Work) -> _Done:
 
 def _drop_runs(work: _Work) -> _Done:
     config = parse_options(work.options)
-    gone = drop_dead_runs(work.checkpoints, config.keep_dead_runs_days, int(time.time() * 1000))
-    return {"runs": gone}, None
+    done = sweep_runs(
+        work.table.uri,
+        work.checkpoints,
+        keep=config.keep_runs,
+        days=config.keep_dead_runs_days,
+        now_ms=int(time.time() * 1000),
+    )
+    return {"runs": done.dropped}, done.note
 
 
 def _check(work: _Work) -> _Done:

@@ -37,6 +37,7 @@ from lakeindex.model import BaseFile
 from lakeindex.stages.checkpoints import Part
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.index_delta import DeltaTask, FileKeys, KeysTask, joined, put_delta, read_keys, store_context
+from lakeindex.stages.run_folders import begin_run
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.locking import locked
@@ -60,6 +61,7 @@ class IndexSession:
 
     @cached_property
     def _work(self) -> str:
+        begin_run(self._spec)
         return f"{self._spec.run_id}/index/{uuid.uuid4().hex[:12]}"
 
     def ready(

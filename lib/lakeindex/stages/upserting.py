@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeindex.errors import UsageError
-from lakeindex.pipeline import Stage, stages_for
+from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.checkpoints import CheckpointError, Manifest
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
@@ -22,8 +22,6 @@ from lakeindex.stages.table_facts import bind_for_write, facts_of
 from lakeindex.stages.verify_keys import verify_keys
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
-
-SUMMARY_FILE = "summary.json"
 
 _T = TypeVar("_T")
 

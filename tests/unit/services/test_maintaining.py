@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -164,11 +165,12 @@ def test_dead_runs_go_when_nobody_has_written_to_them_for_long(tmp_path: Path) -
         (runs / name / "stage_input").mkdir(parents=True)
         file = runs / name / "stage_input" / "part.parquet"
         file.touch()
+        (runs / name / "run.json").write_text(json.dumps({"format": 1, "run_id": name, "table": uri}))
+        os.utime(runs / name / "run.json", (time.time() - days * 86_400,) * 2)
         os.utime(file, (time.time() - days * 86_400,) * 2)
     finished = {path.name for path in runs.iterdir()} - {"dead", "fresh"}
     assert table.maintain(["runs"]).steps[0].counts == {"runs": 1}
-    assert not list((runs / "dead").rglob("*.parquet"))
-    assert {path.name for path in runs.iterdir() if list(path.rglob("*.*"))} == {*finished, "fresh"}
+    assert {path.name for path in runs.iterdir()} == {*finished, "fresh"}
     assert table.maintain(["runs"], options={"lakeindex.checkpoint.keep.dead.days": "20"}).steps[0].changed
 
 

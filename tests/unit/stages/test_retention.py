@@ -1,0 +1,226 @@
+"""Which folders retention deletes: runs of the table, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from lakeindex.api import LakeTable
+from lakeindex.errors import UsageError
+from lakeindex.stages import context
+from lakeindex.storage.local import LocalStorage
+from lakeindex.storage.protocol import Listing, ObjectMeta
+from tests.builders import Row, batch_of, content_of, make_table
+from tests.older_support import unpack_older
+
+ONE = {"lakeindex.checkpoint.keep.runs": "1"}
+AGE = 100 * 86_400
+
+
+def upsert(table: LakeTable, number: int, checkpoints: Path | None = None, **options: str) -> str:
+    rows = [Row(f"k{n}", "d", number, str(number)) for n in range(3)]
+    where = None if checkpoints is None else str(checkpoints)
+    summary = table.upsert(batch_of(rows), batch_id=f"b{number}", checkpoints=where, options={**ONE, **options})
+    return summary.run_id
+
+
+def age(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - AGE,) * 2)
+
+
+def foreign(root: Path) -> dict[Path, bytes]:
+    """Folders that look like runs, and are none of this table's."""
+    files = {
+        root / "mine" / "summary.json": b'{"what": "my own"}',
+        root / "mine" / "data.csv": b"1,2",
+        root / "half" / "stage_input" / "part.parquet": b"rows",
+        root / "other" / "run.json": json.dumps({"format": 1, "run_id": "other", "table": "/of/another"}).encode(),
+        root / "other" / "summary.json": b"{}",
+        root / "renamed" / "run.json": json.dumps({"format": 1, "run_id": "r", "table": str(root)}).encode(),
+        root / "renamed" / "summary.json": b"{}",
+        root / "torn" / "run.json": b"",
+        root / "torn" / "summary.json": b"{}",
+    }
+    for path, data in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        os.utime(path, (time.time() - AGE,) * 2)
+    return files
+
+
+def unchanged(files: dict[Path, bytes]) -> bool:
+    return all(path.read_bytes() == data for path, data in files.items())
+
+
+def test_folders_that_are_no_runs_stay_whatever_is_in_them(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    runs = tmp_path / "t.lakeindex"
+    files = foreign(runs)
+    ids = [upsert(table, number) for number in range(4)]
+    assert unchanged(files)
+    assert not (runs / ids[0]).exists()
+    assert (runs / ids[3] / "summary.json").exists()
+    step = table.maintain(["runs"]).steps[0]
+    assert unchanged(files)
+    assert step.note is not None
+    assert all(name in step.note for name in ("mine", "half", "other", "renamed", "torn"))
+
+
+def test_a_first_run_says_what_it_left(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    foreign(tmp_path / "t.lakeindex")
+    summary = table.upsert(batch_of([Row("k", "d", 1, "v")]))
+    assert any("no run of this table" in note and "mine" in note for note in summary.notes)
+
+
+def test_a_root_that_is_a_table_or_holds_one_is_refused(tmp_path: Path):
+    lake = tmp_path / "lake"
+    sibling = make_table(lake / "zone" / "sibling")
+    upsert(sibling, 1)
+    before = content_of(sibling)
+    table = make_table(tmp_path / "t")
+    upsert(table, 1)
+    age(lake)
+    for root in (lake, lake / "zone", lake / "zone" / "sibling", tmp_path):
+        with pytest.raises(UsageError, match=r"holds the table|is a table"):
+            table.maintain(["runs"], checkpoints=str(root))
+        with pytest.raises(UsageError, match=r"holds the table|is a table"):
+            table.maintain(checkpoints=str(root), options={"lakeindex.checkpoint.keep.dead.days": "0"})
+        with pytest.raises(UsageError, match=r"holds the table|is a table"):
+            upsert(table, 2, root)
+        assert not (root / "_runs").exists()
+    assert content_of(sibling) == before
+    assert len(table.history()) == 1
+
+
+def test_a_table_that_comes_later_is_left_alone(tmp_path: Path):
+    """The root was fine when it was first used; a run folder of its name in the roster does not make a table a run."""
+    lake = tmp_path / "lake"
+    table = make_table(tmp_path / "t")
+    run = upsert(table, 1, lake)
+    shutil.rmtree(lake / run)
+    late = make_table(lake / run)
+    upsert(late, 1, tmp_path / "elsewhere")
+    before = content_of(late)
+    for number in (2, 3, 4):
+        upsert(table, number, lake)
+    assert content_of(late) == before
+    assert late.check().ok
+
+
+def test_the_newest_runs_of_each_table_count(tmp_path: Path):
+    root = tmp_path / "runs"
+    one, two = make_table(tmp_path / "one"), make_table(tmp_path / "two")
+    first = upsert(one, 1, root)
+    theirs = [upsert(two, 100 + number, root, **{"lakeindex.checkpoint.keep.runs": "2"}) for number in range(5)]
+    left = {path.name for path in root.iterdir()} - {"_runs"}
+    assert left == {first, *theirs[-2:]}
+    one.maintain(["runs"], checkpoints=str(root), options=ONE)
+    assert {path.name for path in root.iterdir()} - {"_runs"} == {first, *theirs[-2:]}
+    two.maintain(["runs"], checkpoints=str(root), options=ONE)
+    assert {path.name for path in root.iterdir()} - {"_runs"} == {first, theirs[-1]}
+
+
+def test_two_tables_do_not_share_a_run(tmp_path: Path):
+    root = tmp_path / "runs"
+    upsert(make_table(tmp_path / "one"), 1, root)
+    with pytest.raises(UsageError, match=r"is one of table .*one"):
+        upsert(make_table(tmp_path / "two"), 1, root)
+
+
+def test_nothing_is_left_of_a_dropped_run_and_emptied_ones_go(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    runs = tmp_path / "t.lakeindex"
+    (runs / "emptied" / "stage_input" / "abc").mkdir(parents=True)
+    (runs / "not-ours" / "photos").mkdir(parents=True)
+    ids = [upsert(table, number) for number in range(3)]
+    table.maintain(["runs"])
+    assert {path.name for path in runs.iterdir()} == {"_runs", "not-ours", ids[-1]}
+
+
+def test_a_run_again_counts_once(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    runs = tmp_path / "t.lakeindex"
+    two = {"lakeindex.checkpoint.keep.runs": "2"}
+    first = upsert(table, 1, **two)
+    second = upsert(table, 2, **two)
+    assert upsert(table, 1, **two) == first  # a noop, but the newest now
+    third = upsert(table, 3, **two)
+    assert {path.name for path in runs.iterdir()} - {"_runs"} == {first, third}
+    assert second
+
+
+def test_an_upsert_does_not_look_into_the_folders_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = make_table(tmp_path / "t")
+    runs = tmp_path / "t.lakeindex"
+    upsert(table, 1)
+    asked: list[str] = []
+
+    class Watched(LocalStorage):
+        def list(self, prefix: str = "") -> list[ObjectMeta]:
+            asked.append(f"{self.uri}:{prefix}")
+            return super().list(prefix)
+
+        def list_folder(self, prefix: str = "") -> Listing:
+            asked.append(f"{self.uri}:{prefix}")
+            return super().list_folder(prefix)
+
+    def listings(number: int) -> int:
+        asked.clear()
+        upsert(table, number, **{"lakeindex.checkpoint.keep.runs": "1000"})
+        return sum("t.lakeindex:" in one for one in asked)
+
+    monkeypatch.setattr(context, "_opened", lambda uri, *_: Watched(uri.removeprefix("file://")))
+    few = listings(2)
+    for number in range(50):
+        (runs / f"x{number}" / "stage_input").mkdir(parents=True)
+    assert listings(3) == few > 0
+
+
+def test_older_runs_count_by_their_manifest(tmp_path: Path):
+    older = unpack_older("bloom", tmp_path)
+    mine = older.runs / "mine"
+    mine.mkdir()
+    (mine / "summary.json").write_text("{}")
+    before = {path.name for path in older.runs.iterdir()}
+    assert len(before) == 10
+    summary = older.table.upsert(older.batch("b3"), batch_id="b3", options={"lakeindex.checkpoint.keep.runs": "3"})
+    after = {path.name for path in older.runs.iterdir()} - {"_runs", "mine"}
+    assert (mine / "summary.json").exists()
+    assert len(after) == 3
+    assert summary.run_id in after
+    assert after - before == set()  # it had run before, and was taken back
+
+
+def test_older_runs_of_another_table_stay(tmp_path: Path):
+    older = unpack_older("bloom", tmp_path)
+    table = make_table(tmp_path / "t")
+    before = {path.name for path in older.runs.iterdir()}
+    age(older.runs)
+    for number in range(100, 103):
+        upsert(table, number, older.runs)
+    table.maintain(["runs"], checkpoints=str(older.runs))
+    assert before < {path.name for path in older.runs.iterdir()}
+
+
+def test_a_commit_whose_old_runs_cannot_be_dropped_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    table = make_table(tmp_path / "t")
+    first = upsert(table, 1)
+    write = LocalStorage.write
+
+    def refusing(self: LocalStorage, path: str, data: bytes) -> None:
+        if path.startswith("_runs/"):
+            raise PermissionError(13, "Permission denied", path)
+        write(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "write", refusing)
+    summary = table.upsert(batch_of([Row("k", "d", 9, "v")]), options=ONE)
+    assert summary.instant is not None
+    assert any("could not be dropped" in note for note in summary.notes)
+    assert (tmp_path / "t.lakeindex" / first).exists()
