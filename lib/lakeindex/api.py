@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -14,7 +14,8 @@ from lakeindex.config import ReportFormat, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.upkeep import Upkeep
+from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
+from lakeindex.upkeep import Upkeep, in_its_stores
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,22 +65,28 @@ class LakeTable(Upkeep):
 
     Attributes:
         uri: the table's folder, a path or URL.
-        storage_options: settings of the store that are no secrets (endpoint, region); credentials come from the
-            environment.
+        storage_options: endpoint, region, credentials, for every URL of its calls: the table, run folders, input. They are this
+            handle's alone: other handles of the process have their own. What they leave out comes from the environment. Secrets
+            are not shown, and go into the memory of tasks only.
     """
 
     uri: str
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = NO_OPTIONS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage_options", StoreOptions.of(self.storage_options))
 
     def __repr__(self) -> str:
-        settings = f", {dict(self.storage_options)!r}" if self.storage_options else ""
+        settings = f", {self.storage_options!r}" if self.storage_options else ""
         return f"LakeTable({self.uri!r}{settings})"
 
+    @in_its_stores
     def _repr_html_(self) -> str:
         from lakeindex.services.showing import table_html
 
         return table_html(self.uri)
 
+    @in_its_stores
     def upsert(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
 
@@ -100,6 +107,7 @@ class LakeTable(Upkeep):
         """
         return run(self.uri, data, Operation.UPSERT, **arguments)
 
+    @in_its_stores
     def delete(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Delete the keys of ``data`` (key and partition columns); keys that are not there are counted as ignored.
 
@@ -109,6 +117,7 @@ class LakeTable(Upkeep):
         """
         return run(self.uri, data, Operation.DELETE, **arguments)
 
+    @in_its_stores
     def read(self, *, as_of: str | None = None, since: str | None = None) -> pa.Table:
         """The table's rows, meta columns first.
 
@@ -123,6 +132,7 @@ class LakeTable(Upkeep):
 
         return read_rows(self.uri, as_of=as_of, since=since)
 
+    @in_its_stores
     def get(
         self,
         keys: KeySet,
@@ -162,6 +172,7 @@ class LakeTable(Upkeep):
             absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=as_of, options=options
         )
 
+    @in_its_stores
     def advise(
         self, data: BatchData, *, options: Mapping[str, str] | None = None, checkpoints: str | None = None
     ) -> Advice:
@@ -182,6 +193,7 @@ class LakeTable(Upkeep):
             batch = arrow_table(data)
         return advise(absolute(self.uri), batch, options=options, checkpoints=checkpoints)
 
+    @in_its_stores
     def history(self) -> History:
         """All instants of the active timeline, newest first.
 
@@ -192,6 +204,7 @@ class LakeTable(Upkeep):
 
         return table_history(self.uri)
 
+    @in_its_stores
     def index_build(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexBuilt:
         """Build a stored index anew from the key columns of all live files.
 
@@ -203,24 +216,28 @@ class LakeTable(Upkeep):
 
         return build_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
+    @in_its_stores
     def index_drop(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexDropped:
         """Remove a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing import drop_index
 
         return drop_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
+    @in_its_stores
     def index_verify(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexVerified:
         """Compare every entry of a stored index with the keys in the live files; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing_verify import verify_index
 
         return verify_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
+    @in_its_stores
     def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
         """What there is of a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing import index_status
 
         return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
 
+    @in_its_stores
     def index_migrate(
         self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]
     ) -> IndexMigrated:
@@ -256,6 +273,7 @@ class LakeTable(Upkeep):
             "options": options,
         }
 
+    @in_its_stores
     def check(self) -> CheckReport:
         """Check every invariant of the table.
 
@@ -275,20 +293,21 @@ def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> La
 
     Args:
         uri: a path, or a URL such as ``s3://bucket/table``.
-        storage_options: endpoint, region and the like, set as environment variables of this process before the store is
-            opened; credentials belong in the environment.
+        storage_options: endpoint, region, credentials, by the names of the environment variables that docs/storage.md has, in either case. They
+            belong to the handle that is returned, and are nowhere else.
 
     Raises:
+        OptionError: an option that the store does not know.
         TableNotFoundError: there is no table.
         TableUnsupportedError: a kind of table that is not read.
     """
     from lakeindex.storage import open_storage
     from lakeindex.table.handle import Table
 
-    for name, value in (storage_options or {}).items():
-        os.environ[name.upper()] = value
-    Table.open(open_storage(uri))
-    return LakeTable(uri, dict(storage_options or {}))
+    options = StoreOptions.of(storage_options)
+    with using(options):
+        Table.open(open_storage(uri))
+    return LakeTable(uri, options)
 
 
 def run(

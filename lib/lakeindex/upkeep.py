@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lakeindex.config import parse_options
+from lakeindex.storage.options import StoreOptions, using
 
 if TYPE_CHECKING:
     from lakeindex.services.cleaning import ArchiveSummary, CleanSummary
@@ -13,11 +15,29 @@ if TYPE_CHECKING:
     from lakeindex.services.rolling_back import RollbackSummary
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+H = TypeVar("H", bound="Upkeep")
+
+
+def in_its_stores(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
+    """A method of a table handle that opens all stores with the handle's options."""
+
+    @functools.wraps(method)
+    def within(handle: H, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with using(StoreOptions.of(handle.storage_options)):
+            return method(handle, *args, **kwargs)
+
+    return within
+
+
 class Upkeep:
-    """Maintenance of the table at ``uri``."""
+    """Maintenance of the table at ``uri``, whose stores are opened with ``storage_options``."""
 
     uri: str
+    storage_options: Mapping[str, str]
 
+    @in_its_stores
     def rollback(
         self, instant: str, *, force: bool = False, options: Mapping[str, str] | None = None
     ) -> RollbackSummary:
@@ -32,6 +52,7 @@ class Upkeep:
 
         return rollback_table(self.uri, instant, parse_options(options or {}), force=force)
 
+    @in_its_stores
     def clean(
         self,
         keep_commits: int | None = None,
@@ -55,6 +76,7 @@ class Upkeep:
 
         return cleaning.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
+    @in_its_stores
     def archive(
         self,
         keep_commits: int | None = None,
@@ -75,6 +97,7 @@ class Upkeep:
 
         return cleaning.archive(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
 
+    @in_its_stores
     def maintain(
         self,
         steps: Sequence[str] | None = None,

@@ -18,6 +18,7 @@ from lakeindex.backends.context import StoreContext
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.protocol import Found, Group, IndexTraits
 from lakeindex.model import IndexSpec
+from lakeindex.storage import StoreOptions, current_options
 
 
 @dataclass
@@ -29,7 +30,7 @@ class _Held:
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
 
-_held: dict[str, _Held] = {}
+_held: dict[tuple[str, StoreOptions], _Held] = {}
 
 
 def forget_all() -> None:
@@ -41,7 +42,7 @@ class InMemoryStore:
     """Key and partition -> file id, of one table, in this process."""
 
     def __init__(self, uri: str) -> None:
-        self._held = _held.setdefault(uri, _Held())
+        self._held = _held.setdefault((uri, current_options()), _Held())
 
     def coverage(self) -> dict[Group, CoveredFile]:
         """Files whose keys it knows."""

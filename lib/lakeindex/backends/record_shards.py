@@ -35,6 +35,7 @@ from lakeindex.config import WriteConfig
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_hash import string_hashes
+from lakeindex.storage import current_options
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 
@@ -136,7 +137,7 @@ class RowGroups:
 
     def __init__(self, storage: Storage, path: str) -> None:
         self._path = path
-        self._mark = (storage.uri, path)
+        self._mark = (storage.uri, current_options(), path)
         try:
             self._file = pq.ParquetFile(
                 StorageFile(storage, path), read_dictionary=list(_DICTIONARIES), pre_buffer=True

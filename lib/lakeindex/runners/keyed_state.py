@@ -26,6 +26,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.keyed import ENTRIES, StateSettings
+from lakeindex.storage import StoreOptions, current_options, using
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -82,7 +83,9 @@ class KeyedState:
             tasks: what to read.
         """
         payloads = [pickle.dumps((read, task)) for task in tasks]
-        self._write(number, self._numbers(payloads).mapInArrow(partial(_read_numbered, payloads), ENTRIES))
+        self._write(
+            number, self._numbers(payloads).mapInArrow(partial(_read_numbered, current_options(), payloads), ENTRIES)
+        )
 
     def feed_tables(self, number: int, tables: Iterable[pa.Table]) -> None:
         """Hand over entries that the driver streams."""
@@ -172,7 +175,7 @@ class KeyedState:
             What ``write`` returned for each piece.
         """
         payloads = [pickle.dumps((read, item)) for item in asked]
-        keys = self._numbers(payloads).mapInArrow(partial(_read_numbered, payloads), _ASKED)
+        keys = self._numbers(payloads).mapInArrow(partial(_read_numbered, current_options(), payloads), _ASKED)
         keys = fn.broadcast(keys) if rows <= _BROADCAST_ROWS else keys
         on = ["key", "partition"] if by_partition else ["key"]
         found = _newest(self._listed().join(keys if by_partition else keys.drop("partition"), on), ["chunk", "row"])
@@ -238,18 +241,22 @@ def _newest(entries: DataFrame, by: list[str]) -> DataFrame:
 
 
 def _kept(frame: DataFrame, write: Callable[[int, pa.Table], _R]) -> list[_R]:
-    pieces = frame.mapInArrow(partial(_write_piece, pickle.dumps(write)), "result binary").collect()
+    pieces = frame.mapInArrow(partial(_write_piece, current_options(), pickle.dumps(write)), "result binary").collect()
     return [_result(row.result) for row in pieces]
 
 
-def _read_numbered(payloads: list[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_numbered(
+    options: StoreOptions, payloads: list[bytes], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
             read, item = pickle.loads(payloads[number])  # noqa: S301 - made by our own driver
-            yield from read(item).to_batches()
+            with using(options):
+                found = read(item)
+            yield from found.to_batches()
 
 
-def _write_piece(payload: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write_piece(options: StoreOptions, payload: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from pyspark import TaskContext
 
     held = [batch for batch in batches if batch.num_rows]
@@ -258,7 +265,8 @@ def _write_piece(payload: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[
     task = TaskContext.get()
     write = pickle.loads(payload)  # noqa: S301 - made by our own driver
     try:
-        result: object = write(task.partitionId() if task is not None else 0, pa.Table.from_batches(held))
+        with using(options):
+            result: object = write(task.partitionId() if task is not None else 0, pa.Table.from_batches(held))
     except LakeIndexError as error:
         result = error
     yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], schema=_RESULT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 from lakeindex.runners.progress import NoProgress, Progress
@@ -58,7 +59,7 @@ class LocalRunner:
                     advance()
                 return results
             with ThreadPoolExecutor(self._slots, thread_name_prefix="lakeindex") as pool:
-                futures = [pool.submit(run, task) for task in tasks]
+                futures = [pool.submit(copy_context().run, run, task) for task in tasks]
                 try:
                     results = []
                     for future in futures:

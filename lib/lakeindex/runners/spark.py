@@ -25,7 +25,7 @@ from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.local import LocalRunner
 from lakeindex.runners.progress import NoProgress, Progress
 from lakeindex.stages.context import RunSpec
-from lakeindex.storage import open_storage
+from lakeindex.storage import StoreOptions, current_options, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,12 +91,14 @@ class SparkRunner:
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.stages.scheduling.Runner`."""
-        payloads = [pickle.dumps((function, task)) for task in tasks]
+        payloads = [pickle.dumps(task) for task in tasks]
+        # The function knows the stores' options. PySpark writes what it is given to parallelize to a file; the function stays in memory.
+        do = partial(_do_task, pickle.dumps(function))
         context = self.session.sparkContext
         context.setJobDescription(title)
         try:
             with self._progress.step(title, 1) as advance:
-                done = context.parallelize(payloads, len(payloads)).map(_do_task).collect()
+                done = context.parallelize(payloads, len(payloads)).map(do).collect()
                 results = [pickle.loads(result) for result in done]  # noqa: S301 - our own tasks' results
                 advance()
         finally:
@@ -107,8 +109,8 @@ class SparkRunner:
         return results
 
 
-def _do_task(payload: bytes) -> bytes:
-    function, task = pickle.loads(payload)  # noqa: S301 - made by our own driver
+def _do_task(pickled: bytes, payload: bytes) -> bytes:
+    function, task = pickle.loads(pickled), pickle.loads(payload)  # noqa: S301 - made by our own driver
     try:
         return pickle.dumps(function(task))
     except LakeIndexError as error:
@@ -131,7 +133,9 @@ def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
     context = frame.sparkSession.sparkContext
     context.setJobDescription("stage input: write the DataFrame's rows")
     try:
-        rows = frame.mapInArrow(partial(_write_piece, root, folder), "path string, rows bigint").collect()
+        rows = frame.mapInArrow(
+            partial(_write_piece, root, folder, current_options()), "path string, rows bigint"
+        ).collect()
     finally:
         context.setJobDescription("")
     return sorted(row.path for row in rows)
@@ -151,7 +155,9 @@ def with_tables_written(spec: RunSpec, runner: SparkRunner) -> RunSpec:
     return replace(spec, inputs=tuple(inputs))
 
 
-def _write_piece(root: str, folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write_piece(
+    root: str, folder: str, options: StoreOptions, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -163,6 +169,6 @@ def _write_piece(root: str, folder: str, batches: Iterator[pa.RecordBatch]) -> I
     with pa.ipc.new_file(sink, held[0].schema) as writer:
         for batch in held:
             writer.write_batch(batch)
-    open_storage(root).write(path, sink.getvalue().to_pybytes())
+    open_storage(root, options).write(path, sink.getvalue().to_pybytes())
     rows = sum(batch.num_rows for batch in held)
     yield pa.record_batch([pa.array([path]), pa.array([rows], pa.int64())], schema=_PIECES)

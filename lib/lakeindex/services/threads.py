@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 
@@ -28,4 +29,5 @@ class Threads:
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """``[function(t) for t in tasks]``, in order; the first failure is raised."""
         with ThreadPoolExecutor(self.slots, thread_name_prefix=title) as pool:
-            return list(pool.map(function, tasks))
+            futures = [pool.submit(copy_context().run, function, task) for task in tasks]
+            return [future.result() for future in futures]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,9 +14,11 @@ from lakeindex.model import IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.metering import MeteredStorage
 from lakeindex.stages.scheduling import current_meter
-from lakeindex.storage import open_storage
+from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.protocol import Storage
 from lakeindex.write.keys import KeySpec
+
+_STORE_VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +90,23 @@ class TableFacts:
 
 
 @functools.lru_cache(maxsize=64)
-def _opened(uri: str) -> Storage:
-    return open_storage(uri)
+def _opened(uri: str, options: StoreOptions, _environment: tuple[tuple[str, str], ...]) -> Storage:
+    return open_storage(uri, options)
 
 
 def storage_at(uri: str) -> Storage:
-    """The store at a URI, opened once a process, counting into the running task's meter."""
-    return MeteredStorage(_opened(uri), current_meter())
+    """The store at a URI, as the options of the running call and the environment have it, counting into the running task's meter.
+
+    It is opened once a process for the same of all three: stores of one URI may be different ones.
+    """
+    return MeteredStorage(_opened(uri, current_options(), _environment_of(uri)), current_meter())
+
+
+def _environment_of(uri: str) -> tuple[tuple[str, str], ...]:
+    """The variables that say which store an object store's URL means."""
+    if "://" not in uri or uri.startswith(("file://", "memory://")):
+        return ()
+    return tuple(sorted(item for item in os.environ.items() if item[0].startswith(_STORE_VARIABLES)))
 
 
 def run_folder(spec: RunSpec) -> RunFolder:

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from lakeindex.config import WriteConfig
 from lakeindex.stages.memory import current_bound, memory_share
 from lakeindex.stages.metering import Meter, StageCost
+from lakeindex.storage import StoreOptions, current_options, using
 
 _BEFORE_A_START: Final = 4
 """So many times as much is done nearby while there are no executors: in the ten seconds that they take to start, two cores rewrite 600 MB."""
@@ -63,19 +64,22 @@ def current_meter() -> Meter:
     return meter if meter is not None else Meter()
 
 
-def do_task(function: Callable[[T], R], task: T, share: int | None = None) -> TaskOutcome[R]:
+def do_task(
+    function: Callable[[T], R], task: T, share: int | None = None, options: StoreOptions | None = None
+) -> TaskOutcome[R]:
     """Run one task under a meter of its own; what runners call on the executing side.
 
     Args:
         function: does the task.
         task: what to do.
         share: memory it may hold, in bytes; None: as much as who calls.
+        options: of the stores that it opens; None: those of who calls.
     """
     meter = Meter()
     token = _meter.set(meter)
     started = time.perf_counter()
     try:
-        with memory_share(share):
+        with memory_share(share), using(current_options() if options is None else options):
             value = function(task)
     finally:
         _meter.reset(token)
@@ -85,7 +89,8 @@ def do_task(function: Callable[[T], R], task: T, share: int | None = None) -> Ta
 def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> tuple[R, ...]:
     """Map a task function over tasks: results in task order; what they cost is added to the driver's meter."""
     share = current_bound() // runner.slots
-    outcomes: list[TaskOutcome[R]] = runner.map(partial(do_task, function, share=share), tasks, title) if tasks else []
+    bound = partial(do_task, function, share=share, options=current_options())
+    outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title) if tasks else []
     driver = _meter.get()
     if driver is not None:
         driver.add_tasks([outcome.cost for outcome in outcomes])

@@ -23,6 +23,7 @@ import tenacity
 from hdfs_native import Client, WriteOptions
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
 
@@ -46,23 +47,26 @@ class HdfsStorage:
     Args:
         uri: ``hdfs://namenode:port/path``, ``hdfs://nameservice/path`` or, with ``fs.defaultFS`` set, ``hdfs:///path``; not
             percent-decoded. Names must not hold ``:``, which HDFS refuses.
+        options: settings of the table handle; those with a ``.`` in the name are Hadoop's.
 
     Raises:
         OptionError: Hadoop's configuration does not say where the cluster is.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, options: StoreOptions = NO_OPTIONS) -> None:
+        self._options = options
+        self._settings = tuple((name, value) for name, value in options.pairs if "." in name)
         self._uri = uri.rstrip("/")
         self._authority, slash, path = self._uri.removeprefix("hdfs://").partition("/")
         self._root = f"{slash}{path}"
         try:
-            _client(self._authority, os.getpid())
+            _client(self._authority, self._settings, os.getpid())
         except (RuntimeError, ValueError, OSError) as error:
             hint = "write hdfs://namenode:port/path, or set HADOOP_CONF_DIR to the folder of core-site.xml and hdfs-site.xml"
             raise OptionError(f"cannot open {uri}: {first_line(error)}", culprit=uri, hint=hint) from error
 
     def __reduce__(self) -> tuple[object, ...]:
-        return HdfsStorage, (self._uri,)
+        return HdfsStorage, (self._uri, self._options)
 
     def __repr__(self) -> str:
         return f"HdfsStorage({self._uri!r})"
@@ -150,7 +154,7 @@ class HdfsStorage:
 
     @property
     def _client(self) -> Client:
-        return _client(self._authority, os.getpid())
+        return _client(self._authority, self._settings, os.getpid())
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}"
@@ -200,9 +204,11 @@ class HdfsStorage:
 
 
 @lru_cache(maxsize=16)
-def _client(authority: str, _process: int) -> Client:
+def _client(authority: str, settings: tuple[tuple[str, str], ...], _process: int) -> Client:
     """One client a cluster and process: a forked process must not speak on its parent's connections."""
-    return Client(f"hdfs://{authority}" if authority else None, {"dfs.client.failover.max.attempts": _ATTEMPTS})
+    return Client(
+        f"hdfs://{authority}" if authority else None, {**dict(settings), "dfs.client.failover.max.attempts": _ATTEMPTS}
+    )
 
 
 @tenacity.retry(

@@ -1,6 +1,7 @@
 """The adapter for object stores (S3, GCS, Azure) through obstore.
 
-Region, endpoint and credentials come from the environment only (``AWS_*``, ``GOOGLE_*``, ``AZURE_*``; docs/storage.md).
+Region, endpoint and credentials come from the table handle's options, and what they leave out from the environment (``AWS_*``,
+``GOOGLE_*``, ``AZURE_*``; docs/storage.md).
 Plain HTTP is allowed to a loopback endpoint, and elsewhere with ``AWS_ALLOW_HTTP=true`` or ``AZURE_ALLOW_HTTP=true``.
 
 A create is a put with ``If-None-Match: *`` (GCS: ``x-goog-if-generation-match: 0``). When an answer is lost, the client may send the request again and then be
@@ -21,6 +22,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import checked_folder, checked_path, first_line
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
 
@@ -37,6 +39,16 @@ _BULK_TIMEOUT: Final = timedelta(minutes=5)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 _AZURE_SCHEMES: Final = frozenset({"az", "abfs", "abfss"})
+_PREFIXES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(_S3_SCHEMES, "aws_"),
+    **dict.fromkeys(_AZURE_SCHEMES, "azure_"),
+    "gs": "google_",
+}
+"""How names of options that are about a kind of store begin."""
+_ENDPOINT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "aws_": ("aws_endpoint_url_s3", "aws_endpoint_url", "aws_endpoint"),
+    "azure_": ("azure_storage_endpoint", "azure_endpoint"),
+}
 _S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _AZURE_ENDPOINTS: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
@@ -47,18 +59,20 @@ class ObjectStorage:
     Args:
         uri: ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix`` or
             ``abfss://container@account.dfs.core.windows.net/prefix``, not percent-encoded.
+        options: settings of the table handle.
 
     Raises:
-        OptionError: the URL has no bucket, or the environment lacks what the store needs.
+        OptionError: the URL has no bucket, an option is unknown, or the environment lacks what the store needs.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, options: StoreOptions = NO_OPTIONS) -> None:
         self._uri = uri.rstrip("/")
-        self._bulk = _connect(self._uri, _BULK_TIMEOUT)
-        self._control = _connect(self._uri, CONTROL_TIMEOUT)
+        self._options = options
+        self._bulk = _connect(self._uri, options, _BULK_TIMEOUT)
+        self._control = _connect(self._uri, options, CONTROL_TIMEOUT)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return ObjectStorage, (self._uri,)
+        return ObjectStorage, (self._uri, self._options)
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self._uri!r})"
@@ -160,39 +174,73 @@ def _body(pieces: Iterable[bytes | memoryview]) -> bytes | Iterator[bytes | memo
     return b"".join(some)
 
 
-def _connect(uri: str, timeout: timedelta) -> ObjectStore:
+def _connect(uri: str, options: StoreOptions, timeout: timedelta) -> ObjectStore:
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     if not bucket:
         raise OptionError(f"no bucket in {uri!r}", culprit=uri, hint="give s3://bucket/path")
+    if scheme not in _PREFIXES:
+        raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: s3://, gs://, az://")
     given: dict[str, Any] = {
         "prefix": prefix or None,
-        "client_options": {"timeout": timeout, "allow_http": _allow_http(scheme)},
+        "client_options": {"timeout": timeout, "allow_http": _allow_http(scheme, options)},
         "retry_config": {"max_retries": 5, "retry_timeout": timeout},
+        "config": _config(scheme, options),
     }
+    given |= _own_credentials(scheme, given["config"])
     try:
         if scheme in _S3_SCHEMES:
             return S3Store(bucket, **given)
         if scheme == "gs":
             return GCSStore(bucket, **given)
-        if scheme in _AZURE_SCHEMES:
-            container, _, host = bucket.partition("@")
-            if host:
-                given["account_name"] = host.partition(".")[0]
-            return AzureStore(container, **given)
+        container, _, host = bucket.partition("@")
+        if host:
+            given["account_name"] = host.partition(".")[0]
+        return AzureStore(container, **given)
     except BaseError as error:
-        hint = "set the variables that docs/storage.md names for this store"
+        hint = "set the variables, or give the storage options, that docs/storage.md names for this store"
         raise OptionError(f"cannot open {uri}: {first_line(error)}", culprit=uri, hint=hint) from error
-    raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: s3://, gs://, az://")
 
 
-def _allow_http(scheme: str) -> bool:
+def _config(scheme: str, options: StoreOptions) -> dict[str, str]:
+    """The options that are about this kind of store, by obstore's names.
+
+    An endpoint goes by the name that counts for most: the environment may have another one by that.
+    """
+    own = _PREFIXES[scheme]
+    others = tuple(prefix for prefix in {*_PREFIXES.values()} if prefix != own)
+    config = {
+        name if name.startswith(own) else f"{own}{name}": value
+        for name, value in options.pairs
+        if not name.startswith(others) and "." not in name and not name.endswith("allow_http")
+    }
+    endpoints = _ENDPOINT_NAMES.get(own, ())
+    endpoint = next((config[name] for name in endpoints if name in config), None)
+    if endpoint is None:
+        return config
+    return {name: value for name, value in config.items() if name not in endpoints} | {endpoints[0]: endpoint}
+
+
+def _own_credentials(scheme: str, config: Mapping[str, str]) -> dict[str, Any]:
+    """A key that was given goes without the session token that the environment may have for another one."""
+    token = "aws_session_token"  # noqa: S105 - an option's name
+    if scheme not in _S3_SCHEMES or "aws_access_key_id" not in config or token in config:
+        return {}
+    if not os.environ.get("AWS_SESSION_TOKEN"):
+        return {}
+    key = {"access_key_id": config["aws_access_key_id"], "secret_access_key": config.get("aws_secret_access_key", "")}
+    return {"credential_provider": lambda: {**key, "token": None, "expires_at": None}}
+
+
+def _allow_http(scheme: str, options: StoreOptions = NO_OPTIONS) -> bool:
     """Whether plain HTTP was asked for, or the endpoint is on this machine."""
     if scheme not in _S3_SCHEMES | _AZURE_SCHEMES:
         return False
     cloud, names = ("AZURE", _AZURE_ENDPOINTS) if scheme in _AZURE_SCHEMES else ("AWS", _S3_ENDPOINTS)
-    endpoint = next((os.environ[name] for name in names if os.environ.get(name)), "")
-    asked = os.environ.get(f"{cloud}_ALLOW_HTTP", "").lower() == "true"
+    given = next((value for name, value in _config(scheme, options).items() if "endpoint" in name), "")
+    endpoint = given or next((os.environ[name] for name in names if os.environ.get(name)), "")
+    said = next((options[name] for name in (f"{cloud.lower()}_allow_http", "allow_http") if name in options), None)
+    asked = (os.environ.get(f"{cloud}_ALLOW_HTTP", "") if said is None else said).lower() == "true"
     return asked or urlsplit(endpoint).hostname in _LOOPBACK
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lakeindex.errors import OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.options import StoreOptions, current_options
 from lakeindex.storage.protocol import Storage, SyncsFolders
 
 if TYPE_CHECKING:
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 _OBJECT_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 
 
-def open_storage(uri: str) -> Storage:
+def open_storage(uri: str, options: StoreOptions | None = None) -> Storage:
     """The store at a path or URL; nothing is read or written, and it need not exist.
 
     Args:
         uri: a path, ``file:///path``, ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
             ``hdfs://namenode:port/path``, or ``memory://NAME`` (this process only). URLs are taken as they are, not percent-decoded, as Hadoop's paths are.
+        options: settings of the store; by default those of the call that is running.
 
     Raises:
         OptionError: a scheme that is not known, or a URL without a bucket.
@@ -42,9 +44,9 @@ def open_storage(uri: str) -> Storage:
     if scheme in _OBJECT_SCHEMES:
         from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
 
-        return ObjectStorage(uri)
+        return ObjectStorage(uri, current_options() if options is None else options)
     if scheme == "hdfs":
-        return _hdfs(uri)
+        return _hdfs(uri, current_options() if options is None else options)
     raise OptionError(
         f"unknown scheme {scheme!r} in {uri!r}",
         culprit=uri,
@@ -85,13 +87,13 @@ def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:
     """The store itself, whatever a run wrapped around it, where it has folders."""
     if uri.startswith("file://"):
         return LocalStorage(uri.removeprefix("file://"))
-    return _hdfs(uri) if uri.startswith("hdfs://") else None
+    return _hdfs(uri, current_options()) if uri.startswith("hdfs://") else None
 
 
-def _hdfs(uri: str) -> HdfsStorage:
+def _hdfs(uri: str, options: StoreOptions) -> HdfsStorage:
     try:
         from lakeindex.storage.hdfs import HdfsStorage
     except ModuleNotFoundError as error:
         hint = "pip install 'lakeindex[hdfs]', in the driver, the executors and Airflow alike"
         raise OptionError(f"{uri} needs hdfs-native, which is not installed", culprit=uri, hint=hint) from error
-    return HdfsStorage(uri)
+    return HdfsStorage(uri, options)
