@@ -93,14 +93,17 @@ def test_we_upsert_into_hudis_buckets(hudi: HudiServer, layout: Layout, folder: 
     story = bucket_story(folder, layout, hudi)
     story.hudi_upserts(range(60), 1)
     first = {"hoodie.index.type": "BUCKET"} | ({_MERGE: "EVENT_TIME_ORDERING"} if hudi.version == "0.15.0" else {})
-    story.our_options = first
+    story.our_options = {**first, _COUNT: "256"}
     with pytest.raises(LakeIndexError, match="does not belong with 256 buckets") as caught:
         story.we_upsert(range(50, 90), 2)
     assert caught.value.hint is not None
     assert f"{_COUNT}=4 " in caught.value.hint, "the count that the table was written with is named"
-    story.our_options = {**first, _COUNT: "4"}
+    story.our_options = {**first, "hoodie.index.type": "BLOOM"}
+    with pytest.raises(LakeIndexError, match=r"cannot be BLOOM: the file groups of table .* are buckets"):
+        story.we_upsert(range(50, 90), 2)
+    story.our_options = {key: text for key, text in first.items() if key == _MERGE}
     story.we_upsert(range(50, 90), 2)
-    assert_buckets(story, "after our upsert")
+    assert_buckets(story, "after our upsert, which named no index")
     story.our_options = {}
     story.judge("after our upsert", sound=True)
     story.hudi_upserts(range(80, 110), 3)

@@ -10,6 +10,7 @@ the key is found there, the table is a mix of both, and is refused (:meth:`Bucke
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -139,18 +140,20 @@ def key_rule_of(keys: StringArray, bucket: int, count: int, layout: BucketLayout
     return KeyRule.HUDI_0_15 if len(only_old) else None
 
 
-def fitting_count(samples: Iterable[tuple[int, StringArray]], layout: BucketLayout, highest: int = 4096) -> int | None:
-    """The least count with which all sampled keys are in their buckets; what a wrong count should have been.
+def count_divisor(samples: Iterable[tuple[int, StringArray]], layout: BucketLayout) -> int:
+    """What every count divides with which all sampled keys are in their buckets: 0 if any count does.
+
+    A key of hash ``h`` is in bucket ``b`` of ``n`` only if ``n`` divides ``h - b``.
 
     Args:
-        samples: bucket and stored keys of some file groups of one partition.
+        samples: bucket and stored keys of some file groups.
         layout: fields and key rule.
-        highest: counts up to this are tried.
     """
-    hashed = [(bucket, _hashes(keys, layout)) for bucket, keys in samples]
-    least = max((bucket for bucket, _ in hashed), default=0) + 1
-    counts = range(least, highest + 1)
-    return next((n for n in counts if all((h % np.int32(n) == bucket).all() for bucket, h in hashed)), None)
+    shared = 0
+    for bucket, keys in samples:
+        apart = _hashes(keys, layout).astype(np.int64) - bucket
+        shared = math.gcd(shared, int(np.gcd.reduce(apart))) if len(apart) else shared
+    return shared
 
 
 @dataclass(frozen=True, slots=True)

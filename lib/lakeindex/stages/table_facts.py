@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from lakeindex.config import WriteConfig
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.model import BaseFile, KeyGeneratorType, MergeMode
-from lakeindex.stages.bucket_facts import index_of_stored
 from lakeindex.stages.context import TableFacts
+from lakeindex.stages.stored_index import index_of_stored
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.file_system_view import Snapshot

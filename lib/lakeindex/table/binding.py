@@ -189,7 +189,8 @@ def resolve_binding(
         properties: the table's properties.
         bound: what is bound already, if anything.
         config: the write's options.
-        index: the index in force, if a rewrite of the table has changed the bound one.
+        index: of a bound table the index in force, if a rewrite has changed the bound one; of another the index that its
+            files show.
 
     Raises:
         OptionError: an option differs from what is bound or stated, or the table needs a merge mode.
@@ -205,7 +206,7 @@ def resolve_binding(
         if bound.complex_key_new_encoding is not None:
             _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
         return bound
-    new = new_index(config.index_type or IndexType.BLOOM, config, properties.key_fields)
+    new = index or new_index(config.index_type or IndexType.BLOOM, config, properties.key_fields)
     return TableBinding(
         index_type=new.index_type,
         index_options=new.options,

@@ -146,17 +146,16 @@ class Table:
         Args:
             config: the write's options.
             complex_key_new_encoding: what the stored keys show, where the options do not say.
-            index: the index to bind, where stored keys show more than the options say.
+            index: the index to bind, as files and options show it; ignored if the table is bound.
 
         Raises:
             OptionError: an option differs from what is bound.
             TableUnsupportedError: the table merges in a way that is not ours.
         """
-        wanted = self.bound_for(config)
+        known = index if self.binding is None else self._changed_index(config)
+        wanted = resolve_binding(self.properties, self.binding, config, known)
         if self.binding is None and wanted.complex_key_new_encoding is None:
             wanted = replace(wanted, complex_key_new_encoding=complex_key_new_encoding)
-        if self.binding is None and index is not None:
-            wanted = replace(wanted, index_type=index.index_type, index_options=index.options)
         stored = store_binding(self.storage, wanted, keep_copy=BINDING_PROPERTY not in self.properties.entries)
         return replace(self, binding=resolve_binding(self.properties, stored, config, self._changed_index(config)))
 

@@ -15,8 +15,8 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.index.bucket import (
     bucket_ids,
     bucket_of,
+    count_divisor,
     file_id_of,
-    fitting_count,
     groups_by_bucket,
     key_rule_of,
     make_index,
@@ -186,6 +186,6 @@ def test_the_count_a_table_was_written_with_is_found() -> None:
     keys = pa.array([f"k{i}" for i in range(400)])
     homes = bucket_ids(keys, 12, LAYOUT)
     samples = [(b, keys.filter(pa.array(homes == b))) for b in (1, 11)]
-    assert fitting_count(samples, LAYOUT) == 12
-    assert fitting_count([(0, keys)], LAYOUT, highest=64) == 1
-    assert fitting_count([(1, keys)], LAYOUT, highest=64) is None
+    assert count_divisor(samples, LAYOUT) == 12
+    assert count_divisor([(0, keys)], LAYOUT) == 1, "any keys lie in the one bucket there is"
+    assert count_divisor([], LAYOUT) == 0

@@ -11,18 +11,19 @@ import pytest
 
 from lakeindex.api import LakeTable
 from lakeindex.config import parse_options
-from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError
+from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.index.bucket import bucket_ids
 from lakeindex.index.bucket_layout import BucketLayout, KeyRule
-from lakeindex.model import IndexSpec
-from lakeindex.stages.bucket_facts import index_of_stored
+from lakeindex.model import BaseFile, IndexSpec, IndexType
+from lakeindex.stages.stored_index import are_buckets, index_of_stored
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from tests.builders import Row
+from tests.builders import Row, make_table
 from tests.unit.services.test_rescaling import bucket_table, rows, upsert
 from tests.vectors_support import unpack_table
 
 COUNT, RULE = "hoodie.bucket.index.num.buckets", "lakeindex.bucket.key.rule"
+FIELDS, RULES = "hoodie.bucket.index.hash.field", "hoodie.bucket.index.partition.expressions"
 SAY = {"hoodie.index.type": "BUCKET", "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
 HUDI = ("h0150_v6_bucket", "h120_v6_bucket")
 
@@ -59,9 +60,7 @@ def test_a_table_of_another_index_is_no_bucket_table(tmp_path: Path) -> None:
         index_of(unpack_table("h120_v6_main", tmp_path), **{COUNT: "99999999"})
 
 
-def test_other_indexes_and_bound_tables_are_left_alone(tmp_path: Path) -> None:
-    folder = unpack_table("h120_v6_bucket", tmp_path)
-    assert index_of(folder, **{"hoodie.index.type": "BLOOM"}) is None
+def test_bound_tables_are_left_alone(tmp_path: Path) -> None:
     table = bucket_table(tmp_path)
     assert index_of(Path(table.uri)) is None
 
@@ -78,6 +77,182 @@ def test_bad_options_bind_nothing(tmp_path: Path, option: str, text: str, why: s
     with pytest.raises(OptionError, match=why):
         index_of(folder, **{option: text})
     assert not (folder / ".hoodie" / ".lakeindex" / "table.json").exists()
+
+
+MERGE = {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+
+
+def shown(folder: Path, **options: str) -> IndexSpec | None:
+    """What the table's files show, where the options do not name the type."""
+    table = Table.open(open_storage(str(folder)))
+    return index_of_stored(table, table.snapshot(), parse_options({**MERGE, **options}))
+
+
+@pytest.mark.parametrize("name", HUDI)
+def test_hudis_buckets_are_taken_without_an_option(tmp_path: Path, name: str) -> None:
+    spec = shown(unpack_table(name, tmp_path))
+    assert spec is not None
+    assert (spec.index_type, spec.option(COUNT), spec.option(FIELDS)) == (IndexType.BUCKET, "4", "id")
+
+
+@pytest.mark.parametrize("name", HUDI)
+@pytest.mark.parametrize("option", [COUNT, RULES])
+def test_bucket_options_alone_ask_for_buckets(tmp_path: Path, name: str, option: str) -> None:
+    text = {COUNT: "8", RULES: "nowhere,8"}[option]
+    with pytest.raises(TableCorruptError, match=r"does not belong with (8|256) buckets"):
+        shown(unpack_table(name, tmp_path), **{option: text})
+
+
+@pytest.mark.parametrize("name", HUDI)
+@pytest.mark.parametrize("index_type", [one for one in IndexType if one is not IndexType.BUCKET])
+def test_no_other_index_is_taken_on_buckets(tmp_path: Path, name: str, index_type: IndexType) -> None:
+    folder = unpack_table(name, tmp_path)
+    with pytest.raises(OptionError, match=rf"cannot be {index_type}: the file groups .* are buckets") as caught:
+        LakeTable(str(folder)).upsert(
+            pa.table({"id": ["a"]}), options={**MERGE, "hoodie.index.type": index_type.value}, batch_id="b"
+        )
+    assert caught.value.hint is not None
+    assert f"lakeindex index migrate --to {index_type}" in caught.value.hint
+    assert not (folder / ".hoodie" / ".lakeindex" / "table.json").exists(), "nothing is bound"
+
+
+def lone_bucket(folder: Path, count: int, numbers: range) -> Path:
+    """Hudi's table of those keys alone that one bucket of a larger table has."""
+    table = bucket_table(folder, count)
+    keys = pa.array([f"k{n:05}" for n in numbers])
+    homes = bucket_ids(keys, count, BucketLayout(count, fields=("id",)))
+    chosen = keys.filter(pa.array(homes == 1)).to_pylist()
+    upsert(table, [Row(str(key), "x", 1, "v") for key in chosen], "first")
+    return as_hudis(table)
+
+
+def test_a_count_that_few_keys_leave_open_is_asked_for(tmp_path: Path) -> None:
+    folder = lone_bucket(tmp_path, 12, range(20))
+    with pytest.raises(OptionError, match="do not tell with how many buckets") as caught:
+        shown(folder)
+    assert caught.value.culprit == COUNT
+    assert "12" in (caught.value.hint or "")
+    spec = shown(folder, **{COUNT: "12"})
+    assert spec is not None
+    assert spec.option(COUNT) == "12"
+
+
+def test_many_keys_tell_the_count_from_one_bucket(tmp_path: Path) -> None:
+    spec = shown(lone_bucket(tmp_path, 12, range(900)))
+    assert spec is not None
+    assert spec.option(COUNT) == "12"
+
+
+def test_partitions_with_counts_of_their_own_are_asked_for(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path, 4, hoodie__bucket__index__partition__expressions="^y$,7")
+    upsert(table, [Row(f"k{n}", "xy"[n % 2], 1, "v") for n in range(200)], "first")
+    folder = as_hudis(table)
+    with pytest.raises(OptionError, match="with no one count") as caught:
+        shown(folder)
+    assert "x: 4, y: 7" in (caught.value.hint or "")
+    spec = shown(folder, **{COUNT: "4", RULES: "^y$,7"})
+    assert spec is not None
+    assert spec.option(RULES) == "^y$,7"
+
+
+@pytest.mark.parametrize("field", ["id", "day", "id,day"])
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_hashed_fields_show_in_the_keys(tmp_path: Path, field: str, counted: bool) -> None:
+    table = make_table(
+        tmp_path / "t",
+        keys=("id", "day"),
+        hoodie__index__type="BUCKET",
+        hoodie__bucket__index__num__buckets="5",
+        hoodie__bucket__index__hash__field=field,
+    )
+    upsert(table, [Row(f"k{n}", f"d{n % 9}", 1, "v") for n in range(120)], "first")
+    spec = shown(as_hudis(table), **({COUNT: "5"} if counted else {}))
+    assert spec is not None
+    assert (spec.option(COUNT), spec.option(FIELDS)) == ("5", field)
+
+
+def test_an_upsert_without_options_goes_into_the_buckets(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path, 5)
+    upsert(table, rows(0, 60), "first")
+    folder = as_hudis(table)
+    groups = {path.name[:36] for path in folder.rglob("*.parquet")}
+    summary = upsert(LakeTable(str(folder)), rows(40, 80, 2), "second")
+    assert (summary.updates, summary.inserts) == (20, 20)
+    assert {path.name[:36] for path in folder.rglob("*.parquet")} == groups
+    bound = Table.open(open_storage(str(folder))).index()
+    assert bound is not None
+    assert bound.option(COUNT) == "5"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("h120_v6_main", "BLOOM"), ("h0150_v6_main", "BLOOM")])
+def test_filters_in_the_footers_show_bloom(tmp_path: Path, name: str, expected: str) -> None:
+    spec = shown(unpack_table(name, tmp_path))
+    assert spec is not None
+    assert spec.index_type == expected
+
+
+def test_files_without_filters_are_looked_up_by_their_keys(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    upsert(table, rows(0, 20), "first")
+    folder = as_hudis(table)
+    for path in folder.rglob("*.parquet"):
+        pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+    spec = shown(folder)
+    assert spec is not None
+    assert spec.index_type is IndexType.SIMPLE
+
+
+def test_a_record_index_and_an_empty_table_do_not_tell(tmp_path: Path) -> None:
+    empty = as_hudis(make_table(tmp_path / "empty"))
+    with pytest.raises(OptionError, match="has no file yet") as caught:
+        shown(empty)
+    assert caught.value.culprit == "hoodie.index.type"
+    assert shown(empty, **{"hoodie.index.type": "GLOBAL_BLOOM"}) == IndexSpec(IndexType.GLOBAL_BLOOM)
+    table = make_table(tmp_path / "recorded")
+    upsert(table, rows(0, 20), "first")
+    folder = as_hudis(table)
+    with (folder / ".hoodie" / "hoodie.properties").open("a") as properties:
+        properties.write("hoodie.table.metadata.partitions=files,record_index\n")
+    with pytest.raises(OptionError, match="record index") as caught:
+        shown(folder)
+    assert "RECORD_INDEX" in (caught.value.hint or "")
+    assert shown(folder, **{"hoodie.index.type": "BLOOM"}) == IndexSpec(IndexType.BLOOM)
+
+
+def test_consistent_hashing_is_refused_by_name(tmp_path: Path) -> None:
+    folder = unpack_table("h120_v6_bucket", tmp_path)
+    rings = folder / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata" / "us"
+    rings.mkdir(parents=True)
+    (rings / "00000000000000.hashing_meta").write_text("{}")
+    for options in ({}, {"hoodie.index.type": "BUCKET", COUNT: "4"}):
+        with pytest.raises(TableUnsupportedError, match="CONSISTENT_HASHING"):
+            shown(folder, **options)
+
+
+def test_what_the_properties_say_counts(tmp_path: Path) -> None:
+    folder = as_hudis(make_table(tmp_path / "t"))
+    with (folder / ".hoodie" / "hoodie.properties").open("a") as properties:
+        properties.write(f"hoodie.index.type=BUCKET\n{COUNT}=7\n")
+    spec = shown(folder)
+    assert spec is not None
+    assert (spec.index_type, spec.option(COUNT)) == (IndexType.BUCKET, "7")
+    with pytest.raises(OptionError, match="the table's properties say 7"):
+        shown(folder, **{COUNT: "8"})
+
+
+@pytest.mark.parametrize(
+    ("ids", "buckets"),
+    [
+        (["00000003-aaaa", "00000000-bbbb"], True),
+        (["48213377-aaaa"], False),
+        (["48213377-aaaa", "00000001-bbbb"], False),
+        (["10000000-a", "20000000-a", "30000000-a", "40000000-a"], True),
+        (["00000003-aaaa", "4821ab77-bbbb"], False),
+        ([], False),
+    ],
+)
+def test_bucket_file_ids_are_told_from_random_ones(ids: list[str], buckets: bool) -> None:
+    assert are_buckets([BaseFile("p", one, "20260101000000000", "0-0-0") for one in ids]) is buckets
 
 
 def colon_rows(numbers: range, ts: int = 1) -> list[Row]:
