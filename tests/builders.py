@@ -41,6 +41,16 @@ def make_table(
     return LakeTable(uri)
 
 
+def as_hudis(table: LakeTable) -> Path:
+    """The same table, as if nothing of ours were bound to it."""
+    folder = Path(table.uri)
+    (folder / ".hoodie" / ".lakeindex" / "table.json").unlink()
+    properties = folder / ".hoodie" / "hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if not line.startswith("lakeindex.")]
+    properties.write_text("\n".join(lines) + "\n")
+    return folder
+
+
 def rows_of(table: LakeTable) -> list[dict[str, object]]:
     """All live rows, straight from the base files."""
     snapshot = Table.open(open_storage(table.uri)).snapshot()

@@ -136,7 +136,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "has an ordering field, else commit time. A table of Hudi's that does not say needs it once.", True),
     Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", flag, FLAG,
            "Complex key generator with one key field: `true` stores the bare `value`, `false` stores `field:value`. "
-           "Bound when the table is created (default false); detected from the stored keys of other tables.", True),
+           "Bound when the table is created: `create` asks for it, as Hudi 0.15 and 1.2 agree on no default; detected from the "
+           "stored keys of other tables.", True),
     Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", flag, FLAG,
            "Drop files whose key range cannot hold a key before their filter is read."),
     Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", flag, FLAG,

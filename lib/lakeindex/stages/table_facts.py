@@ -6,12 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.config import WriteConfig
-from lakeindex.errors import TableCorruptError, TableUnsupportedError
+from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import BaseFile, KeyGeneratorType, MergeMode
 from lakeindex.stages.context import TableFacts
 from lakeindex.stages.stored_index import index_of_stored
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
+from lakeindex.table.binding import ENCODING_OPTION, open_encoding
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force
@@ -54,9 +55,11 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
         TableCorruptError: stored keys have both encodings of a one-field complex key.
     """
     stored = _stored_encoding(table, snapshot)
+    if table.binding is None and _has_open_key(table):
+        _check_encoding(table, stored=stored, asked=config.complex_key_new_encoding)
     bound = table.bind(config, complex_key_new_encoding=stored, index=index_of_stored(table, snapshot, config))
-    agreed = None if bound.binding is None else bound.binding.complex_key_new_encoding
-    if stored is not None and agreed is not None and stored is not agreed:
+    agreed = bound.binding is not None and bool(bound.binding.complex_key_new_encoding)
+    if stored is not None and stored is not agreed:
         raise TableCorruptError(
             f"table {table.name!r} is bound to {_ENCODINGS[agreed]} record keys, but stored keys are {_ENCODINGS[stored]}",
             culprit=table.properties.key_fields[0],
@@ -66,9 +69,28 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
     return bound
 
 
+def _check_encoding(table: Table, *, stored: bool | None, asked: bool | None) -> None:
+    """Stored keys decide; without any the option does. Raises: OptionError."""
+    key = table.properties.key_fields[0]
+    if stored is None and asked is None:
+        raise open_encoding(f"table {table.name} has no row yet; its record key {key!r}", key)
+    if stored is not None and asked not in (None, stored):
+        raise OptionError(
+            f"option {ENCODING_OPTION} cannot be {str(asked).lower()}: stored record keys are {_ENCODINGS[stored]}",
+            culprit=ENCODING_OPTION,
+            hint="leave the option out",
+        )
+
+
+def _has_open_key(table: Table) -> bool:
+    """Whether record keys are complex keys of one field, which releases of Hudi store in two ways."""
+    properties = table.properties
+    return properties.key_generator is KeyGeneratorType.COMPLEX and len(properties.key_fields) == 1
+
+
 def _stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
     properties = table.properties
-    if properties.key_generator is not KeyGeneratorType.COMPLEX or len(properties.key_fields) != 1:
+    if not _has_open_key(table):
         return None
     files = list(snapshot.base_files_all())
     sample = [files[0], files[len(files) // 2], files[-1]][:_SAMPLED_FILES] if files else []

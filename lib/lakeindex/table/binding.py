@@ -240,6 +240,21 @@ def new_index(index_type: IndexType, config: WriteConfig | CreateConfig, key_fie
     return IndexSpec(index_type, tuple(sorted(options.items())))
 
 
+def open_encoding(what: str, field: str) -> OptionError:
+    """The error of a one-field complex key that nobody said the encoding of.
+
+    Args:
+        what: what has such a key, for the message.
+        field: its name.
+    """
+    return OptionError(
+        f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: keys of both would double",
+        culprit=ENCODING_OPTION,
+        hint=f"say which: -o {ENCODING_OPTION}=true stores `value`, as Hudi 0.15 writes it; false stores `{field}:value`, as "
+        "other releases do. A Hudi 1.2 that writes to the table is given the same option",
+    )
+
+
 def asks_for_index(config: WriteConfig) -> bool:
     """Whether a write says anything about the index."""
     given = (getattr(config, option.field) for option in OPTIONS if option.bound_with)

@@ -22,6 +22,7 @@ from lakeindex.table.binding import (
     TableBinding,
     format_binding,
     new_index,
+    open_encoding,
     store_binding,
     this_release,
 )
@@ -120,13 +121,17 @@ def _binding(spec: CreateSpec) -> TableBinding:
             culprit=ENCODING_OPTION,
             hint="it is about complex keys of one field only",
         )
+    if config.complex_key_new_encoding is None and one_field_complex:
+        raise open_encoding(
+            f"the record key {spec.key_fields[0]!r} of a table with the complex key generator", spec.key_fields[0]
+        )
     types = tuple(kind for _, kind in partition_fields_of(spec) if kind)
     index = new_index(config.index_type or IndexType.BLOOM, config, spec.key_fields)
     return TableBinding(
         index_type=index.index_type,
         index_options=index.options,
         merge_mode=mode,
-        complex_key_new_encoding=bool(config.complex_key_new_encoding) if one_field_complex else None,
+        complex_key_new_encoding=config.complex_key_new_encoding,
         partition_types=types or None,
         created_by=this_release(),
     )

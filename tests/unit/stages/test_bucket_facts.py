@@ -18,7 +18,7 @@ from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.stages.stored_index import are_buckets, index_of_stored
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from tests.builders import Row, make_table
+from tests.builders import Row, as_hudis, make_table
 from tests.unit.services.test_rescaling import bucket_table, rows, upsert
 from tests.vectors_support import unpack_table
 
@@ -257,16 +257,6 @@ def test_bucket_file_ids_are_told_from_random_ones(ids: list[str], buckets: bool
 
 def colon_rows(numbers: range, ts: int = 1) -> list[Row]:
     return [Row(f"a:{n}", "x", ts, str(ts)) for n in numbers]
-
-
-def as_hudis(table: LakeTable) -> Path:
-    """The same table, as if nothing of ours were bound to it."""
-    folder = Path(table.uri)
-    (folder / ".hoodie" / ".lakeindex" / "table.json").unlink()
-    properties = folder / ".hoodie" / "hoodie.properties"
-    lines = [line for line in properties.read_text().splitlines() if not line.startswith("lakeindex.")]
-    properties.write_text("\n".join(lines) + "\n")
-    return folder
 
 
 @pytest.mark.parametrize("rule", list(KeyRule))

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakeindex.api import LakeTable
 from lakeindex.errors import OptionError, TableCorruptError
-from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 
 KEYS = ["a", "b", "cé", "d中", "e\U0001f600", "f￿"]
 ROWS = st.builds(
@@ -162,6 +163,37 @@ def test_upsert_new_rows_roll_over_at_the_target_size(tmp_path: Path):
     summary = table.upsert(batch_of(rows), options=options)
     assert summary.files_created == 10
     assert len(rows_of(table)) == 1000
+
+
+def unbound_complex(folder: Path, *, bare: bool, rows: bool = True) -> LakeTable:
+    """A table with a one-field complex key as another writer leaves it."""
+    options = {"hoodie__write__complex__keygen__new__encoding": str(bare).lower()}
+    table = make_table(folder / "t", hoodie__table__keygenerator__type="COMPLEX", **options)
+    if rows:
+        table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    as_hudis(table)
+    return table
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_stored_keys_say_how_a_one_field_complex_key_is_stored(tmp_path: Path, bare: bool):
+    table = unbound_complex(tmp_path, bare=bare)
+    wrong = {"hoodie.write.complex.keygen.new.encoding": str(not bare).lower()}
+    with pytest.raises(OptionError, match="stored record keys are"):
+        table.upsert(batch_of([Row("a", "x", 2, "2")]), options=wrong)
+    table.upsert(batch_of([Row("a", "x", 2, "2"), Row("b", "x", 2, "2")]))
+    assert sorted(r["_hoodie_record_key"] for r in rows_of(table)) == (["a", "b"] if bare else ["id:a", "id:b"])
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_one_field_complex_key_without_a_stored_one_is_asked_about(tmp_path: Path, bare: bool):
+    table = unbound_complex(tmp_path, bare=bare, rows=False)
+    index = {"hoodie.index.type": "BLOOM"}
+    with pytest.raises(OptionError, match=r"`value` by Hudi 0\.15"):
+        table.upsert(batch_of([Row("a", "x", 1, "1")]), options=index)
+    said = {**index, "hoodie.write.complex.keygen.new.encoding": str(bare).lower()}
+    table.upsert(batch_of([Row("a", "x", 1, "1")]), options=said)
+    assert [r["_hoodie_record_key"] for r in rows_of(table)] == ["a" if bare else "id:a"]
 
 
 @pytest.mark.parametrize("bare", [True, False])

@@ -118,7 +118,6 @@ def test_without_an_ordering_field_commit_time_decides(tmp_path: Path) -> None:
         (("id", "k2"), (), KeyGeneratorType.NON_PARTITION),
         (("id",), ("region",), KeyGeneratorType.SIMPLE),
         (("id", "k2"), ("region",), KeyGeneratorType.COMPLEX),
-        (("id",), ("region", "k2"), KeyGeneratorType.COMPLEX),
     ],
 )
 def test_the_key_generator_follows_from_the_fields(
@@ -128,9 +127,37 @@ def test_the_key_generator_follows_from_the_fields(
     assert table.properties.key_generator is generator
     assert ("hoodie.table.partition.fields" in entries_of(table)) == bool(partitions)
     assert table.binding is not None
-    assert table.binding.complex_key_new_encoding == (
-        False if generator is KeyGeneratorType.COMPLEX and len(keys) == 1 else None
-    )
+    assert table.binding.complex_key_new_encoding is None, "releases agree on keys of two fields, and on simple ones"
+
+
+ONE_FIELD_COMPLEX = [
+    (("region", "k2"), {}),
+    (("region",), {"hoodie.table.keygenerator.type": "COMPLEX"}),
+]
+
+
+@pytest.mark.parametrize(("partitions", "options"), ONE_FIELD_COMPLEX)
+def test_the_encoding_of_a_one_field_complex_key_is_asked_for(
+    partitions: tuple[str, ...], options: dict[str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(OptionError, match=r"`value` by Hudi 0\.15 and as `id:value` by Hudi 1\.2") as caught:
+        create_table(FolderStorage(tmp_path), spec_with(options=options, partition_fields=partitions))
+    assert caught.value.exit_code == 2
+    assert caught.value.culprit == "hoodie.write.complex.keygen.new.encoding"
+    assert "-o hoodie.write.complex.keygen.new.encoding=true" in (caught.value.hint or "")
+    assert not list(tmp_path.rglob("*")), "nothing is made"
+
+
+@pytest.mark.parametrize(("partitions", "options"), ONE_FIELD_COMPLEX)
+@pytest.mark.parametrize("bare", [True, False])
+def test_the_encoding_that_was_said_is_bound(
+    partitions: tuple[str, ...], options: dict[str, str], bare: bool, tmp_path: Path
+) -> None:
+    said = {**options, "hoodie.write.complex.keygen.new.encoding": str(bare).lower()}
+    table = create_table(FolderStorage(tmp_path), spec_with(options=said, partition_fields=partitions))
+    assert table.properties.key_generator is KeyGeneratorType.COMPLEX
+    assert table.binding is not None
+    assert table.binding.complex_key_new_encoding is bare
 
 
 def test_partitions_by_time(tmp_path: Path) -> None:
