@@ -17,8 +17,11 @@ from lakeindex.services.results import JsonResult
 from lakeindex.stages.context import storage_at
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.create import create_table
-from lakeindex.table.create_spec import CreateSpec, table_name_of
-from lakeindex.write.avro_schema import META_COLUMNS, schema_from_avro, schema_to_avro
+from lakeindex.table.create_spec import CreateSpec, check_spec, key_entries, table_name_of
+from lakeindex.write.avro_schema import META_COLUMNS, check_names, schema_from_avro, schema_to_avro
+from lakeindex.write.key_spec import KeySpec
+from lakeindex.write.keys import KeyGenerator, column_at
+from lakeindex.write.ordering import check_orderable
 from lakeindex.write.schema_fit import DELETE_MARK
 
 
@@ -76,7 +79,9 @@ def create_like(
         TableExistsError: there is a table, or what is left of one.
     """
     name = table_name_of(absolute(uri))
-    text = schema_to_avro(_columns_of(like), name)
+    given = _columns_of(like)
+    check_names(given)
+    text = schema_to_avro(given, name)
     columns = schema_from_avro(text)
     spec = CreateSpec(
         name=name,
@@ -87,6 +92,8 @@ def create_like(
         config=config or CreateConfig(),
         schema_text=text,
     )
+    check_spec(spec)
+    _check_fields(spec, columns)
     table = create_table(storage_at(absolute(uri)), spec)
     binding = table.bound_for(WriteConfig())
     return CreatedTable(
@@ -101,6 +108,18 @@ def create_like(
         merge_mode=binding.merge_mode,
         columns=tuple(Column(field.name, str(field.type), field.nullable) for field in columns),
     )
+
+
+def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
+    """Refuse a key, partition or ordering field that the first upsert would refuse: made of no rows, by what makes theirs.
+
+    Raises:
+        SchemaMismatchError: a field whose values cannot be part of a key or path, or cannot be ordered.
+        OptionError: a time format or zone that is not understood.
+    """
+    KeyGenerator(KeySpec.from_properties(key_entries(spec))).keys_of(columns.empty_table())
+    if spec.ordering_field is not None:
+        check_orderable(column_at(columns.empty_table(), spec.ordering_field).type, spec.ordering_field)
 
 
 def _columns_of(like: str) -> pa.Schema:

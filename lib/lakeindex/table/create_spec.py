@@ -76,6 +76,17 @@ def partition_fields_of(spec: CreateSpec) -> Iterator[tuple[str, str]]:
         yield name, kind.upper()
 
 
+def key_entries(spec: CreateSpec) -> dict[str, str]:
+    """All that makes keys and partition paths, under the names that key generation reads."""
+    typed = (f"{name}:{kind}" if kind else name for name, kind in partition_fields_of(spec))
+    return {
+        "hoodie.table.recordkey.fields": ",".join(spec.key_fields),
+        "hoodie.table.partition.fields": ",".join(typed),
+        _GENERATOR_OPTION: generator_of(spec).value,
+        **{TIMEBASED_PREFIX + option: text for option, text in spec.config.timebased.items()},
+    }
+
+
 def check_spec(spec: CreateSpec) -> None:
     """Refuse choices that make no table. Raises: OptionError."""
     if _NAME.fullmatch(spec.name) is None:

@@ -88,6 +88,13 @@ class Table:
         """The table as its files say now: another writer may have changed its version or its metadata table."""
         return Table.open(self.storage)
 
+    def current_properties(self) -> TableProperties:
+        """The properties as their file says now, with the partition types that are bound beside them."""
+        properties = load_table_properties(self.storage)
+        if self.binding is None or self.binding.partition_types is None:
+            return properties
+        return _with_types(properties, self.binding.partition_types)
+
     def key_properties(self) -> dict[str, str]:
         """All that key generation needs, under Hudi's names: the properties, and what is bound beside them."""
         entries = dict(self.properties.entries)

@@ -18,7 +18,7 @@ from lakeindex.storage import remove_empty_folders, sync_folders
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.handle import Table, check_no_metadata_table, check_writable
-from lakeindex.table.properties import TableProperties, load_table_properties
+from lakeindex.table.properties import TableProperties
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 
 METADATA_FOLDERS: Final = (".hoodie/metadata", ".hoodie/.index_defs")
@@ -41,13 +41,13 @@ def check_or_drop_metadata_table(table: Table, policy: MetadataTablePolicy) -> T
         TableUnsupportedError: the version or a feature is not one that we write.
         MetadataTableError: there is a metadata table, and the policy is to refuse; it says what dropping would lose.
     """
-    properties = load_table_properties(table.storage)
+    properties = table.current_properties()
     check_writable(properties)
     if has_metadata_table(properties):
         if policy is MetadataTablePolicy.REFUSE:
             check_no_metadata_table(properties)
         _drop(table.storage)
-        return load_table_properties(table.storage)
+        return table.current_properties()
     if _read(table.storage, DROP_NOTE) is not None:
         _finish(table.storage)
     return properties

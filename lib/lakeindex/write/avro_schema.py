@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeindex.errors import SchemaMismatchError, TableCorruptError
+from lakeindex.write.widening import is_text
 
 META_COLUMNS = (
     "_hoodie_commit_time",
@@ -23,6 +24,9 @@ META_COLUMNS = (
     "_hoodie_file_name",
 )
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
+
+_MOST_DIGITS = 38
+"""Of a decimal, in Spark and in Hudi."""
 
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -45,6 +49,41 @@ def schema_to_avro(schema: pa.Schema, table_name: str, *, with_meta_columns: boo
     return json.dumps(
         {"type": "record", "name": record, "namespace": namespace, "fields": fields}, separators=(",", ":")
     )
+
+
+def check_names(schema: pa.Schema) -> None:
+    """Refuse columns of a new table that differ only in upper and lower case: Spark and Hive take them for one.
+
+    Raises:
+        SchemaMismatchError: there are two such columns, or fields of one struct.
+    """
+    _check_siblings(list(schema), "")
+
+
+def _check_siblings(fields: list[pa.Field], parent: str) -> None:
+    seen: dict[str, str] = {}
+    for field in fields:
+        name = f"{parent}{field.name}"
+        other = seen.get(field.name.lower())
+        if other is not None:
+            raise SchemaMismatchError(
+                f"column {name!r} is there twice, as {other!r} and as {name!r}",
+                culprit=name,
+                hint="rename one of them: Spark and Hive take no notice of upper and lower case",
+            )
+        seen[field.name.lower()] = name
+        _check_siblings(_inner_fields(field.type), f"{name}.")
+
+
+def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
+    """Fields of a struct, also of one in a list or map."""
+    if pa.types.is_struct(kind):
+        return list(kind)
+    if pa.types.is_map(kind):
+        return _inner_fields(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _inner_fields(kind.value_type)
+    return []
 
 
 def _field(field: pa.Field, namespace: str) -> dict[str, Any]:
@@ -93,6 +132,8 @@ def _to_avro(kind: pa.DataType, name: str, namespace: str) -> AvroType:
 
 
 def _decimal(kind: pa.DataType, name: str, namespace: str) -> AvroType:
+    if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
+        raise _cannot_hold(kind, name, f"cast it to a decimal128 of at most {_MOST_DIGITS} digits, scale 0 or more")
     return {
         "type": "fixed",
         "name": "fixed",
@@ -112,19 +153,29 @@ def _decimal_bytes(precision: int) -> int:
 
 
 def _nested(kind: pa.DataType, name: str, namespace: str) -> AvroType:
-    if pa.types.is_struct(kind):
+    if pa.types.is_struct(kind) and kind.num_fields:
         inner = f"{namespace}.{name}"
         return {"type": "record", "name": name, "namespace": namespace, "fields": [_field(f, inner) for f in kind]}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         item = _to_avro(kind.value_type, name, namespace)
         return {"type": "array", "items": ["null", item] if kind.value_field.nullable else item}
     if pa.types.is_map(kind):
+        if not is_text(kind.key_type):
+            raise _cannot_hold(
+                kind, name, "map keys are strings in Avro and Hudi: make it a list of structs, or its keys strings"
+            )
         item = _to_avro(kind.item_type, name, namespace)
         return {"type": "map", "values": ["null", item] if kind.item_field.nullable else item}
-    raise SchemaMismatchError(
-        f"column {name!r} has type {kind}, which a Hudi table cannot hold",
-        culprit=name,
-        hint="cast it to a boolean, integer, floating point, decimal, date, timestamp, string, binary, struct, list or map",
+    raise _cannot_hold(
+        kind,
+        name,
+        "cast it to a boolean, integer, floating point, decimal, date32, timestamp, string, binary, struct, list or map",
+    )
+
+
+def _cannot_hold(kind: pa.DataType, name: str, hint: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {name!r} has type {kind}, which a Hudi table cannot hold", culprit=name, hint=hint
     )
 
 

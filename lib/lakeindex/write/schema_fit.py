@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.write.avro_schema import META_COLUMNS
+from lakeindex.write.widening import type_problem, value_problem
 
 DELETE_MARK = "_hoodie_is_deleted"
 
@@ -90,12 +91,17 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
         return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if not _widens(column.type, field.type):
-        raise _does_not_fit(column.type, field, "the types differ")
+    problem = type_problem(column.type, field.type)
+    if problem is not None:
+        raise _does_not_fit(column.type, field, problem)
     try:
-        return column.cast(field.type, safe=True)
+        fitted = column.cast(field.type, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _does_not_fit(column.type, field, str(error).splitlines()[0]) from error
+    problem = value_problem(column, fitted)
+    if problem is not None:
+        raise _does_not_fit(column.type, field, problem)
+    return fitted
 
 
 def _does_not_fit(kind: pa.DataType, field: pa.Field, why: str) -> SchemaMismatchError:
@@ -104,31 +110,6 @@ def _does_not_fit(kind: pa.DataType, field: pa.Field, why: str) -> SchemaMismatc
         culprit=field.name,
         hint="cast it before the upsert; only conversions without loss are done here",
     )
-
-
-def _family(kind: pa.DataType) -> str:
-    types = pa.types
-    for family, tests in (
-        ("text", (types.is_string, types.is_large_string, types.is_string_view)),
-        ("bytes", (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)),
-        ("number", (types.is_integer, types.is_floating, types.is_decimal)),
-        ("timestamp", (types.is_timestamp,)),
-        ("list", (types.is_list, types.is_large_list, types.is_fixed_size_list)),
-    ):
-        if any(test(kind) for test in tests):
-            return family
-    return "null" if types.is_null(kind) else str(kind.id)
-
-
-def _widens(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a cast may be tried; the safe cast then checks every value."""
-    if pa.types.is_null(source):
-        return True
-    if _family(source) != _family(target):
-        return False
-    if _family(source) == "timestamp":
-        return (source.tz is None) == (target.tz is None)
-    return not (pa.types.is_floating(source) and pa.types.is_integer(target))
 
 
 def _deleted(batch: pa.Table) -> pa.BooleanArray:

@@ -1,0 +1,311 @@
+"""Every Arrow type: what a table stores of it. docs/format.md has the same table, and is compared with this one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakeindex
+from lakeindex.errors import SchemaMismatchError
+from lakeindex.services.creating import create_like
+from lakeindex.write.avro_schema import schema_from_avro, schema_to_avro
+from lakeindex.write.schema_fit import fit_batch
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "format.md"
+ZONED = dt.datetime(2020, 1, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
+NOON = ZONED.replace(tzinfo=None)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the page's table: types, as what they are stored (None: refused), what is said, and a value of each."""
+
+    types: tuple[pa.DataType, ...]
+    stored: pa.DataType | None
+    said: str
+    values: tuple[Any, ...] = ()
+
+
+def lines(*types: pa.DataType, stored: pa.DataType | None, said: str, values: tuple[Any, ...] = ()) -> Line:
+    return Line(types, stored, said, values)
+
+
+TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+TEXT_KEYS = (*TEXTS, pa.dictionary(pa.int32(), pa.string()))
+LINES = (
+    lines(pa.bool_(), stored=pa.bool_(), said="the same", values=(True, False, None)),
+    lines(
+        *(pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16()),
+        stored=pa.int32(),
+        said="wider",
+        values=(0, 127, None),
+    ),
+    lines(pa.int64(), pa.uint32(), stored=pa.int64(), said="wider", values=(0, 2**32 - 1, None)),
+    lines(pa.uint64(), stored=None, said="has no room in a long"),
+    lines(pa.float16(), stored=None, said="cast it to float32"),
+    lines(pa.float32(), stored=pa.float32(), said="the same", values=(0.5, float("inf"), -0.0, None)),
+    lines(pa.float64(), stored=pa.float64(), said="the same", values=(0.1, float("-inf"), -0.0, None)),
+    lines(
+        *(pa.decimal32(9, 2), pa.decimal64(9, 2), pa.decimal128(9, 2), pa.decimal256(9, 2)),
+        stored=pa.decimal128(9, 2),
+        said="the same value, at most 38 digits",
+        values=(Decimal("-1234567.89"), Decimal("0.10"), None),
+    ),
+    lines(pa.decimal256(39, 2), pa.decimal128(9, -2), stored=None, said="more than 38 digits, or a scale below 0"),
+    lines(*TEXTS, stored=pa.string(), said="the same", values=("", "é中\U0001f600", None)),
+    lines(pa.binary(), pa.large_binary(), stored=pa.binary(), said="the same", values=(b"", b"\x00\xff", None)),
+    lines(pa.binary_view(), pa.binary(2), stored=None, said="cast it to binary"),
+    lines(pa.date32(), stored=pa.date32(), said="the same", values=(dt.date(1, 1, 1), dt.date(2020, 1, 1), None)),
+    lines(pa.date64(), stored=None, said="cast it to date32"),
+    lines(
+        pa.timestamp("us"), pa.timestamp("ns"), stored=pa.timestamp("us"), said="whole microseconds", values=(NOON, None)
+    ),
+    lines(
+        *(pa.timestamp("s"), pa.timestamp("ms")),
+        stored=pa.timestamp("us"),
+        said="wider",
+        values=(NOON.replace(microsecond=0), None),
+    ),
+    lines(
+        *(pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC"), pa.timestamp("us", "Europe/Berlin")),
+        stored=pa.timestamp("us", "UTC"),
+        said="the same instant in whole microseconds; the zone's name is not kept",
+        values=(ZONED, None),
+    ),
+    lines(
+        *(pa.timestamp("s", "UTC"), pa.timestamp("ms", "UTC")),
+        stored=pa.timestamp("us", "UTC"),
+        said="wider",
+        values=(ZONED.replace(microsecond=0), None),
+    ),
+    lines(
+        *(pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
+        stored=None,
+        said="Spark has no such type: cast it to a number or text",
+    ),
+    lines(
+        *(pa.duration("s"), pa.duration("ms"), pa.duration("us"), pa.duration("ns"), pa.month_day_nano_interval()),
+        stored=None,
+        said="cast it to a number or text",
+    ),
+    lines(pa.null(), stored=None, said="a table's column needs a type; a batch's may be all null"),
+    lines(
+        *(pa.list_(pa.int32()), pa.large_list(pa.int32())),
+        stored=pa.list_(pa.int32()),
+        said="elements as here",
+        values=([1, None], [], None),
+    ),
+    lines(
+        *(pa.list_(pa.int32(), 2), pa.list_view(pa.int32()), pa.large_list_view(pa.int32())),
+        stored=None,
+        said="cast it to a list",
+    ),
+    lines(
+        pa.struct([("x", pa.int16()), ("y", pa.string())]),
+        stored=pa.struct([("x", pa.int32()), ("y", pa.string())]),
+        said="fields as here, at least one",
+        values=({"x": 1, "y": None}, None),
+    ),
+    lines(pa.struct([]), stored=None, said="Parquet has no empty struct"),
+    lines(
+        *(pa.map_(key, pa.int32()) for key in TEXT_KEYS),
+        stored=pa.map_(pa.string(), pa.int32()),
+        said="values as here",
+        values=([("a", 1), ("é", None)], [], None),
+    ),
+    lines(
+        *(pa.map_(pa.int32(), pa.int32()), pa.map_(pa.binary(), pa.int32()), pa.map_(pa.date32(), pa.int32())),
+        stored=None,
+        said="Avro's map keys are strings: make it a list of structs",
+    ),
+    lines(
+        pa.dictionary(pa.int32(), pa.string()), pa.dictionary(pa.int8(), pa.large_string()), stored=pa.string(),
+        said="decoded", values=("a", "b", None),
+    ),
+    lines(
+        *(pa.run_end_encoded(pa.int32(), pa.string()), pa.dense_union([pa.field("a", pa.int32())])),
+        stored=None,
+        said="decode it, or split it into columns",
+    ),
+    lines(pa.uuid(), pa.json_(), pa.bool8(), stored=None, said="extension types: cast it to the storage type"),
+)  # fmt: skip
+KEPT = [(kind, line) for line in LINES if line.stored is not None for kind in line.types]
+REFUSED = [(kind, line) for line in LINES if line.stored is None for kind in line.types]
+
+
+def name_of(value: object) -> str | None:
+    return str(value) if isinstance(value, pa.DataType) else ""
+
+
+def create(folder: Path, schema: pa.Schema, **arguments: Any) -> Path:
+    pq.write_table(schema.empty_table(), folder / "like.parquet")
+    create_like(str(folder / "t"), str(folder / "like.parquet"), **{"keys": ["id"], **arguments})
+    return folder / "t"
+
+
+@pytest.mark.parametrize(("kind", "line"), KEPT, ids=name_of)
+def test_the_type_is_stored_and_its_values_kept(kind: pa.DataType, line: Line) -> None:
+    stored = schema_from_avro(schema_to_avro(pa.schema([("c", kind)]), "t"))
+    assert stored.field("c").type == line.stored
+    values = pa.array(line.values, kind)
+    fitted = fit_batch(pa.table({"c": values}), stored).columns.column("c")
+    assert fitted.type == line.stored
+    assert [repr(one) for one in instants(fitted)] == [repr(one) for one in instants(values)]
+
+
+def instants(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Python values; zoned times as text in UTC."""
+    if pa.types.is_timestamp(values.type) and values.type.tz is not None:
+        return values.cast(pa.timestamp("us", "UTC")).cast(pa.string()).to_pylist()
+    return [one.to_pydatetime(warn=False) if hasattr(one, "to_pydatetime") else one for one in values.to_pylist()]
+
+
+@pytest.mark.parametrize(("kind", "line"), REFUSED, ids=name_of)
+def test_the_type_is_refused_by_name(kind: pa.DataType, line: Line) -> None:
+    for one in (kind, pa.list_(kind), pa.struct([("x", kind)]), pa.map_(pa.string(), kind)):
+        with pytest.raises(SchemaMismatchError, match="which a Hudi table cannot hold") as caught:
+            schema_to_avro(pa.schema([("c", one)]), "t")
+        assert caught.value.hint
+
+
+def page_table() -> list[str]:
+    header = "| Arrow type | stored as | values |"
+    text = PAGE.read_text()
+    assert header in text
+    table = text[text.index(header) :].split("\n\n")[0]
+    return table.splitlines()
+
+
+def test_the_page_says_the_same() -> None:
+    expected = ["| Arrow type | stored as | values |", "|---|---|---|"]
+    for line in LINES:
+        types = ", ".join(f"`{kind}`" for kind in line.types)
+        stored = "refused" if line.stored is None else f"`{line.stored}`"
+        expected.append(f"| {types} | {stored} | {line.said} |")
+    assert page_table() == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "target", "why"),
+    [
+        (pa.float64(), 0.1, pa.float32(), "0.1 would become 0.1000000014"),
+        (pa.float64(), 1e300, pa.float32(), "would become inf"),
+        (pa.float64(), 0.123, pa.decimal128(10, 2), "0.123 would become 0.12"),
+        (pa.decimal128(38, 0), Decimal(10**30 + 1), pa.float64(), "would become 1e\\+30"),
+        (pa.float64(), 1.0, pa.int32(), "the types differ"),
+        (pa.int64(), 2**53 + 1, pa.float64(), "not in range"),
+        (pa.int64(), 2**31, pa.int32(), "not in range"),
+        (pa.timestamp("ns"), 1, pa.timestamp("us"), "would lose data"),
+        (pa.timestamp("us"), NOON, pa.timestamp("us", "UTC"), "one has a time zone"),
+        (pa.timestamp("us", "UTC"), ZONED, pa.timestamp("us"), "one has a time zone"),
+        (pa.list_(pa.timestamp("us")), [NOON], pa.list_(pa.timestamp("us", "UTC")), "one has a time zone"),
+        (pa.list_(pa.int64()), [1], pa.list_(pa.string()), "elements are int64 and string"),
+        (pa.list_(pa.float64()), [0.5], pa.list_(pa.float32()), "could be rounded"),
+        (pa.list_(pa.int64()), [2**31], pa.list_(pa.int32()), "not in range"),
+        (pa.map_(pa.int32(), pa.int32()), [(1, 1)], pa.map_(pa.string(), pa.int32()), "map keys are int32"),
+        (pa.map_(pa.string(), pa.bool_()), [("a", True)], pa.map_(pa.string(), pa.int32()), "map values are bool"),
+        (pa.struct([("x", pa.int32()), ("y", pa.int32())]), {}, pa.struct([("x", pa.int32())]), "no field 'y'"),
+        (pa.struct([("x", pa.int32())]), {}, pa.struct([("x", pa.int32()), ("y", pa.int32())]), "lacks the field 'y'"),
+        (pa.struct([("x", pa.date64())]), {}, pa.struct([("x", pa.date32())]), "field 'x' is date64"),
+        (pa.date64(), NOON.date(), pa.date32(), "the types differ"),
+        (pa.binary(), b"a", pa.string(), "the types differ"),
+        (pa.bool_(), True, pa.int32(), "the types differ"),
+        (pa.string(), "1", pa.int32(), "the types differ"),
+    ],
+)  # fmt: skip
+def test_values_that_would_change_are_refused(kind: pa.DataType, value: Any, target: pa.DataType, why: str) -> None:
+    batch = pa.table({"c": pa.array([None, value], kind)})
+    with pytest.raises(SchemaMismatchError, match=f"column 'c' is .*{why}"):
+        fit_batch(batch, pa.schema([("c", target)]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "target"),
+    [
+        (pa.float64(), [0.5, float("nan"), float("inf"), None], pa.float32()),
+        (pa.float64(), [0.25, None], pa.decimal128(10, 2)),
+        (pa.decimal128(10, 2), [Decimal("0.10"), None], pa.float64()),
+        (pa.decimal128(10, 2), [Decimal("5.00"), None], pa.decimal128(12, 1)),
+        (pa.int8(), [1, None], pa.float32()),
+        (pa.null(), [None, None], pa.list_(pa.int32())),
+        (pa.struct([("y", pa.int8()), ("x", pa.int8())]), [{"x": 1, "y": 2}], pa.struct([("x", pa.int32()), ("y", pa.int64())])),
+        (pa.list_(pa.dictionary(pa.int32(), pa.string())), [["a"]], pa.list_(pa.string())),
+        (pa.list_(pa.int32(), 2), [[1, 2], None], pa.list_(pa.int64())),
+    ],
+)  # fmt: skip
+def test_values_that_stay_are_taken(kind: pa.DataType, values: list[Any], target: pa.DataType) -> None:
+    fitted = fit_batch(pa.table({"c": pa.array(values, kind)}), pa.schema([("c", target)])).columns.column("c")
+    assert fitted.type == target
+    assert str(fitted.to_pylist()) == str(pa.array(values, kind).cast(target).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ([("a", pa.int32()), ("A", pa.int32())], "as 'a' and as 'A'"),
+        ([("s", pa.struct([("x", pa.int32()), ("X", pa.int32())]))], "as 's.x' and as 's.X'"),
+        ([("s", pa.list_(pa.struct([("x", pa.int32()), ("X", pa.int32())])))], "as 's.x' and as 's.X'"),
+        ([("s", pa.map_(pa.string(), pa.struct([("x", pa.int32()), ("X", pa.int32())])))], "as 's.x' and as 's.X'"),
+        ([("ID", pa.int32())], "as 'id' and as 'ID'"),
+    ],
+)
+def test_columns_that_differ_only_in_case_are_refused(
+    columns: list[tuple[str, pa.DataType]], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SchemaMismatchError, match=named):
+        create(tmp_path, pa.schema([("id", pa.string()), *columns]))
+    assert not (tmp_path / "t").exists()
+
+
+COLUMNS = pa.schema(
+    [
+        *(("id", pa.string()), ("day", pa.string()), ("ts", pa.int64()), ("raw", pa.binary())),
+        *(("list", pa.list_(pa.int32())), ("pair", pa.struct([("x", pa.int32()), ("raw", pa.binary())]))),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "column"),
+    [
+        ({"keys": ["raw"]}, "raw"),
+        ({"keys": ["id", "list"]}, "list"),
+        ({"keys": ["pair"]}, "pair"),
+        ({"keys": ["pair.raw"]}, "pair.raw"),
+        ({"partitions": ["raw"]}, "raw"),
+        ({"partitions": ["pair.raw"]}, "pair.raw"),
+    ],
+)
+def test_fields_that_make_no_key_are_refused_at_creation(
+    arguments: dict[str, list[str]], column: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SchemaMismatchError, match=f"column '{column}' of type .* cannot be part of a record key"):
+        create(tmp_path, COLUMNS, **arguments)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("column", ["list", "pair"])
+def test_an_ordering_field_without_an_order_is_refused_at_creation(column: str, tmp_path: Path) -> None:
+    with pytest.raises(SchemaMismatchError, match=f"ordering field '{column}' is .*no order"):
+        create(tmp_path, COLUMNS, ordering=column)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(("kind", "line"), KEPT, ids=name_of)
+def test_what_is_stored_comes_back(kind: pa.DataType, line: Line, tmp_path: Path) -> None:
+    """Once in, once rewritten, once carried over: the values are the same in the table."""
+    schema = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("c", line.stored)])
+    table = lakeindex.open_table(str(create(tmp_path, schema)))
+    values = pa.array(line.values, kind)
+    numbers = pa.array(range(len(values)), pa.int64())
+    table.upsert(pa.table([numbers, numbers, values], names=["id", "v", "c"]))
+    table.upsert(pa.table([numbers[:1], pa.array([9]), values[:1]], names=["id", "v", "c"]))
+    rows = table.read().sort_by("id")
+    assert [repr(one) for one in instants(rows.column("c"))] == [repr(one) for one in instants(values)]
