@@ -31,6 +31,7 @@ from lakeindex.stages.lookup_files import LookupFile, read_files
 from lakeindex.stages.memory import current_share, verify_bytes
 from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.ordering import comparable
 
 _OPEN_COST = 5_000.0
 _ROW_BYTES = 100.0
@@ -348,8 +349,10 @@ def _incoming(
 
 
 def _older(incoming: pa.Array, stored: list[pa.Array], groups: np.ndarray, match: Matches) -> np.ndarray:
-    """Whether the incoming ordering value is less than the stored one; a null on either side never is."""
+    """Whether the incoming ordering value is less than the stored one, as Java compares; a null on either side never is."""
     starts = np.concatenate([[0], np.cumsum([len(a) for a in stored])])
     places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
     joined = pa.concat_arrays([a.cast(incoming.type) for a in stored]).take(pa.array(places))
-    return pc.fill_null(pc.less(incoming, joined), fill_value=False).to_numpy(zero_copy_only=False)
+    return pc.fill_null(pc.less(comparable(incoming), comparable(joined)), fill_value=False).to_numpy(
+        zero_copy_only=False
+    )

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
+from lakeindex.write.ordering import comparable
 
 ARRIVAL = "_li_arrival"
+_ORDERING = "_li_ordering"
 _SAMPLE_ROWS = 20_000
 _MOSTLY_DISTINCT = 0.999
 
@@ -98,8 +100,10 @@ def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
     told = _order_by_words(rows, rule.lookup)
     if told is not None:
         return pa.array(told)
-    names = dict.fromkeys([*rule.lookup, *([rule.ordering_field] if rule.ordering_field else []), ARRIVAL])
-    order = pc.sort_indices(rows.select(list(names)), sort_keys=[(name, "ascending") for name in names])
+    names = [*rule.lookup, *([_ORDERING] if rule.ordering_field else []), ARRIVAL]
+    if rule.ordering_field:
+        rows = rows.append_column(_ORDERING, comparable(one_array(rows.column(rule.ordering_field))))
+    order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
     sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in rule.lookup]
     return order.filter(pa.array(_is_last_of_its_key(sorted_lookup)))
 

@@ -1,7 +1,10 @@
 """Ordering values compared as Hudi compares them, which is as Java does: in one place for the batch and for stored rows.
 
 * Floats: ``Double.compare``. A NaN equals any other and is greater than all numbers, and -0.0 is less than 0.0.
-* All others as Arrow sorts them: numbers and times by value, false before true, texts and bytes by unsigned bytes.
+* Bytes: ``ByteBuffer.compareTo``. Bytes have a sign: ``80`` is the least of all, ``7f`` the greatest.
+* Texts by their UTF-8 bytes, all others by value, as Arrow sorts them.
+
+Hudi 0.15 and 1.2 agree in all of it, within a batch and against stored rows (``tests/interop/test_ordering_values.py``).
 """
 
 from __future__ import annotations
@@ -29,12 +32,29 @@ def check_orderable(kind: pa.DataType, name: str) -> None:
 
 
 def comparable(values: pa.Array) -> pa.Array:
-    """Values whose order in Arrow is that of Java: floats become whole numbers, all others stay. Nulls stay null."""
-    if not pa.types.is_floating(values.type):
-        return values
+    """Values whose order in Arrow is that of Java; equal ones are equal. Nulls stay null."""
+    if pa.types.is_floating(values.type):
+        return _whole_numbers(values)
+    if any(test(values.type) for test in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)):
+        return _without_signs(values)
+    return values
+
+
+def _whole_numbers(values: pa.Array) -> pa.Array:
+    """Whole numbers that are ordered like the floats."""
     whole, rest = _SIGN_AND_REST[values.type.bit_width]
     numbers = values.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
     numbers[np.isnan(numbers)] = np.nan  # one NaN, without a sign
     bits = numbers.view(whole)
     ordered = np.where(bits < 0, bits ^ rest, bits)
     return pa.array(ordered, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
+
+
+def _without_signs(values: pa.Array) -> pa.Array:
+    """Bytes that are ordered without a sign like the values with one: all first bits are turned over."""
+    plain = values.cast(pa.large_binary())
+    valid, offsets, data = plain.buffers()
+    turned = np.frombuffer(data, np.uint8) ^ np.uint8(0x80) if data is not None else np.zeros(0, np.uint8)
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(plain), [valid, offsets, pa.py_buffer(turned)], plain.null_count, plain.offset
+    )
