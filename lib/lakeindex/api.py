@@ -274,15 +274,18 @@ class LakeTable(Upkeep):
         }
 
     @in_its_stores
-    def check(self) -> CheckReport:
+    def check(self, *, deep: bool = False) -> CheckReport:
         """Check every invariant of the table.
+
+        Args:
+            deep: compare every page of every file, superseded ones too, with its checksums.
 
         >>> orders.check().ok
         True
         """
         from lakeindex.services.checking import check_table
 
-        return check_table(self.uri)
+        return check_table(self.uri, deep=deep)
 
 
 def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> LakeTable:

@@ -38,15 +38,16 @@ def history(table: str, as_json: bool) -> None:
 
 @click.command()
 @table_argument
+@click.option("--deep", is_flag=True, help="Compare every page of every file, superseded ones too, with its checksums.")
 @json_option
 @click.pass_context
-def check(ctx: click.Context, table: str, as_json: bool) -> None:
+def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
     """Check every invariant of a table; exit code 6 if one is broken."""
     from lakeindex.cli.rendering import show_check
     from lakeindex.runners.local import LocalRunner
     from lakeindex.services.checking import check_table
 
-    report = check_table(table, LocalRunner(progress=progress()))
+    report = check_table(table, LocalRunner(progress=progress()), deep=deep)
     broken = None
     if report.violations:
         first = report.violations[0]

@@ -190,6 +190,10 @@ def show_check(console: Console, report: CheckReport) -> None:
         f"{_count(checked.keys_recomputed)} keys made anew; a key is unique in its {checked.unique_scope}; "
         f"{report.seconds:.2f} s"
     )
+    if checked.pages:
+        console.print(
+            f"compared {_count(checked.pages)} pages with their checksums, {_count(checked.pages_without_crc)} have none"
+        )
     for note in report.notes:
         console.print(f"note: {escape(note)}")
     for violation in report.violations[:_MOST_VIOLATIONS]:

@@ -22,6 +22,9 @@ NO_PREVIOUS: Final = "null"
 SCHEMA_KEY: Final = "schema"
 """Key of ``extraMetadata`` that holds the table's Avro schema, without the meta columns."""
 
+FOOTERS_KEY: Final = "lakeindex.footers"
+"""Key of ``extraMetadata`` that holds the digest of each new file's footer, as a JSON object: path -> 8 hex digits."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
@@ -82,6 +85,15 @@ class CommitMetadata:
     def schema_text(self) -> str | None:
         """The table's Avro schema, if the commit carries one."""
         return self.extra_metadata.get(SCHEMA_KEY) or None
+
+    @property
+    def footer_digests(self) -> Mapping[str, str]:
+        """Digest of each file's footer, by path; empty if the commit carries none, or none that can be read."""
+        try:
+            found: Json = json.loads(self.extra_metadata.get(FOOTERS_KEY) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return {path: str(text) for path, text in found.items()} if isinstance(found, dict) else {}
 
     def stats(self) -> Iterator[WriteStat]:
         """All stats, of all partitions."""
@@ -214,6 +226,13 @@ def inflight_plan(
         )
         stats[partition] = (first, *rest)
     return CommitMetadata(stats, operation)
+
+
+def footer_entry(digests: Mapping[str, str]) -> dict[str, str]:
+    """What ``extraMetadata`` says of the footers: path -> digest; nothing if there are none."""
+    if not digests:
+        return {}
+    return {FOOTERS_KEY: json.dumps(dict(sorted(digests.items())), separators=(",", ":"))}
 
 
 class _Fields:

@@ -10,8 +10,8 @@ zigzag varints; texts have a varint length in front. Of parquet.thrift's field n
 
     FileMetaData.2 schema, 3 num_rows, 4 row_groups -> RowGroup.1 columns -> ColumnChunk.2 file_offset,
     3 meta_data -> 6 total_uncompressed_size, 7 total_compressed_size, 9 data_page_offset, 10 index_page_offset,
-    11 dictionary_page_offset, 12 statistics -> 5 max_value, 6 min_value; 14 bloom_filter_offset; ColumnChunk.4 and on:
-    page indexes, encryption
+    11 dictionary_page_offset, 12 statistics -> 3 null_count, 5 max_value, 6 min_value; 14 bloom_filter_offset;
+    ColumnChunk.4 and on: page indexes, encryption; FileMetaData.5 key_value_metadata
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from lakeindex.parquet.footer_places import (
     DICTIONARY_AT,
     DICTIONARY_END,
     END,
+    ENTRIES_AT,
+    ENTRIES_END,
     FILE_OFFSET_AT,
     FILE_OFFSET_END,
     FULL_SIZE,
@@ -40,6 +42,8 @@ from lakeindex.parquet.footer_places import (
     MIN_AT,
     MIN_BYTES,
     MORE,
+    NEEDED_PLACES,
+    NULLS,
     NUMBERS,
     PLACES,
     ROWS_AT,
@@ -48,6 +52,8 @@ from lakeindex.parquet.footer_places import (
     SCHEMA_END,
     SIZE,
     START,
+    STATISTICS_AT,
+    STATISTICS_END,
 )
 
 Numbers = npt.NDArray[np.int64]
@@ -96,6 +102,9 @@ class ChunkText:
         span: where the struct begins and ends in the footer.
         offsets: places in the footer and values of ``file_offset``, ``data_page_offset`` and, if there is one,
             ``dictionary_page_offset``, in the order they stand: (begin, end, value; the value of ``file_offset`` is 0).
+        statistics: where its Statistics struct begins and ends in the footer; None if it has none.
+        nulls: how many nulls they say it has; None if they do not say.
+        has_ends: its statistics say a least and a greatest value.
         has_dictionary: its first page is a dictionary.
         has_more: it points at a page index, a bloom filter or anything else outside of its pages.
     """
@@ -105,6 +114,9 @@ class ChunkText:
     full_size: int
     span: tuple[int, int]
     offsets: tuple[tuple[int, int, int], ...]
+    statistics: tuple[int, int] | None
+    nulls: int | None
+    has_ends: bool
     has_dictionary: bool
     has_more: bool
 
@@ -117,12 +129,14 @@ class FooterText:
         schema: begin and end of the list of schema elements.
         rows: begin and end of the number of rows.
         groups: begin and end of the list of row groups.
+        entries: begin and end of the list of key/values; None if the file has none.
         chunks: ``chunks[row group][column]``.
     """
 
     schema: tuple[int, int]
     rows: tuple[int, int]
     groups: tuple[int, int]
+    entries: tuple[int, int] | None
     chunks: tuple[tuple[ChunkText, ...], ...]
 
 
@@ -141,12 +155,15 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
     if walked is None:
         return None
     found, places = walked
-    if (places == _NOWHERE).any() or (found[:, :, [START, END, FILE_OFFSET_AT, DATA_AT, SIZE]] == _NOWHERE).any():
+    if (places[:NEEDED_PLACES] == _NOWHERE).any() or (
+        found[:, :, [START, END, FILE_OFFSET_AT, DATA_AT, SIZE]] == _NOWHERE
+    ).any():
         return None
     at = places.tolist()
     chunks = tuple(tuple(_chunk_text(numbers) for numbers in group) for group in found.tolist())
+    entries = None if at[ENTRIES_END] < 0 else (at[ENTRIES_AT], at[ENTRIES_END])
     return FooterText(
-        (at[SCHEMA_AT], at[SCHEMA_END]), (at[ROWS_AT], at[ROWS_END]), (at[GROUPS_AT], at[GROUPS_END]), chunks
+        (at[SCHEMA_AT], at[SCHEMA_END]), (at[ROWS_AT], at[ROWS_END]), (at[GROUPS_AT], at[GROUPS_END]), entries, chunks
     )
 
 
@@ -171,6 +188,9 @@ def _chunk_text(numbers: list[int]) -> ChunkText:
         numbers[FULL_SIZE],
         (numbers[START], numbers[END]),
         tuple(sorted(offsets)),
+        None if numbers[STATISTICS_END] < 0 else (numbers[STATISTICS_AT], numbers[STATISTICS_END]),
+        None if numbers[NULLS] < 0 else numbers[NULLS],
+        numbers[MIN_AT] >= 0 or numbers[MAX_AT] >= 0,
         numbers[DICTIONARY] > 0,
         numbers[MORE] >= 0,
     )

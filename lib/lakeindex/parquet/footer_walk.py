@@ -17,6 +17,8 @@ from lakeindex.parquet.footer_places import (
     DICTIONARY_AT,
     DICTIONARY_END,
     END,
+    ENTRIES_AT,
+    ENTRIES_END,
     FILE_OFFSET_AT,
     FILE_OFFSET_END,
     FULL_SIZE,
@@ -27,6 +29,7 @@ from lakeindex.parquet.footer_places import (
     MIN_AT,
     MIN_BYTES,
     MORE,
+    NULLS,
     NUMBERS,
     ROWS_AT,
     ROWS_END,
@@ -34,6 +37,8 @@ from lakeindex.parquet.footer_places import (
     SCHEMA_END,
     SIZE,
     START,
+    STATISTICS_AT,
+    STATISTICS_END,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -44,7 +49,7 @@ _DEEPEST: Final = 24
 # thrift types
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
 # what an open container is
-_OTHER, _FILE, _ROW_GROUPS, _ROW_GROUP, _COLUMNS, _CHUNK, _META, _STATISTICS, _SCHEMA = 0, 1, 2, 3, 4, 5, 6, 7, 8
+_OTHER, _FILE, _ROW_GROUPS, _ROW_GROUP, _COLUMNS, _CHUNK, _META, _STATISTICS, _SCHEMA, _ENTRIES = range(10)
 
 
 @njit_inline
@@ -68,12 +73,14 @@ def _unzigzag(value: np.uint64) -> np.int64:
 
 
 @njit_inline
-def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # noqa: FBT001 - compiled: no keywords
+def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # noqa: FBT001, PLR0911 - compiled: no keywords, a table
     """What a container is that opens as this field (or element) of another one."""
     if role == _FILE and field == 2 and kind == _LIST:
         return _SCHEMA
     if role == _FILE and field == 4 and kind == _LIST:
         return _ROW_GROUPS
+    if role == _FILE and field == 5 and kind == _LIST:
+        return _ENTRIES
     if role == _ROW_GROUPS and kind == _STRUCT:
         return _ROW_GROUP
     if role == _ROW_GROUP and field == 1 and kind == _LIST:
@@ -88,7 +95,7 @@ def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # n
 
 
 @njit_inline
-def _keep_number(  # noqa: PLR0917 - compiled: no keywords
+def _keep_number(  # noqa: C901, PLR0917 - compiled: no keywords, a table
     role: int, field: int, value: np.int64, begin: int, end: int, row: Numbers, places: Numbers
 ) -> None:
     """Keep a number that stands at ``[begin, end)``."""
@@ -113,6 +120,8 @@ def _keep_number(  # noqa: PLR0917 - compiled: no keywords
             row[FILE_OFFSET_END] = end
         else:
             row[MORE] = field
+    elif role == _STATISTICS and field == 3:
+        row[NULLS] = value
     elif role == _FILE and field == 3:
         places[ROWS_AT] = begin
         places[ROWS_END] = end
@@ -125,6 +134,8 @@ def _open(role: int, field: int, at: int, places: Numbers) -> None:
         places[SCHEMA_AT] = at
     elif role == _FILE and field == 4:
         places[GROUPS_AT] = at
+    elif role == _FILE and field == 5:
+        places[ENTRIES_AT] = at
 
 
 @njit_inline
@@ -132,10 +143,14 @@ def _close(role: int, at: int, row: Numbers, places: Numbers) -> None:
     """A container ends at ``at``."""
     if role == _CHUNK:
         row[END] = at
+    elif role == _STATISTICS:
+        row[STATISTICS_END] = at
     elif role == _SCHEMA:
         places[SCHEMA_END] = at
     elif role == _ROW_GROUPS:
         places[GROUPS_END] = at
+    elif role == _ENTRIES:
+        places[ENTRIES_END] = at
 
 
 @njit_inline
@@ -235,6 +250,8 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             elif role[depth] == _CHUNK and 0 < groups <= found.shape[0]:
                 column = field - first
                 found[groups - 1, column, START] = at
+            elif role[depth] == _STATISTICS and 0 < groups <= found.shape[0]:
+                row[STATISTICS_AT] = at
             elif role[depth - 1] == _CHUNK and field != 3:
                 row[MORE] = field
         elif 4 <= kind <= 6:

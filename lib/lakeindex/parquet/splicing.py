@@ -5,12 +5,17 @@ new file gets the pages, their ColumnChunk structs with the offsets moved, and t
 ``created_by``) from a file without rows that was written for it. All parts must have one and the same Parquet schema.
 A chunk that has more than pages (page index, filter of Parquet's own, encryption) is not copied.
 
+What is copied from a stored file is checked on its way: each page against its checksum, the page headers against theirs
+(:mod:`lakeindex.parquet.stamps`). A page without a checksum is copied as it is and gets none, since that would vouch for what nobody
+has checked. The new footer has the checksums of all page headers that are known, and one of its own.
+
 Source of the format: parquet.thrift (parquet-format 2.12), as far as :mod:`lakeindex.parquet.footer_text` names it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -18,7 +23,9 @@ from typing import Final, Protocol
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InvariantError
+from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import ChunkText, FooterText, footer_text
+from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError
 
 _MAGIC: Final = b"PAR1"
 _END_BYTES: Final = 8
@@ -45,6 +52,9 @@ class ParquetParts:
         text: where things stand in the footer.
         rows: rows of each row group.
         columns: path of each leaf column.
+        headers: ``headers[row group][column]``: CRC-32 of the chunk's page headers; None where the file does not say.
+        is_stored: it was read from a storage, not just encoded: nothing of it is believed unchecked.
+        nan: (row group, column) of chunks that have values which are not a number.
     """
 
     data: Content
@@ -52,45 +62,92 @@ class ParquetParts:
     text: FooterText
     rows: tuple[int, ...]
     columns: tuple[str, ...]
+    headers: tuple[tuple[int | None, ...], ...] = ()
+    is_stored: bool = True
+    nan: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def schema(self) -> bytes:
         """The schema elements, as they stand in the footer: equal if and only if the Parquet schemas are."""
         return self.footer[slice(*self.text.schema)]
 
+    def groups(self) -> Iterator[GroupOf]:
+        """Its row groups, as they are."""
+        for number, rows in enumerate(self.rows):
+            yield GroupOf(rows, tuple(self.chunk(number, column) for column in range(len(self.columns))))
 
-def parts_of(data: Content, metadata: pq.FileMetaData) -> ParquetParts | None:
+    def chunk(self, row_group: int, column: int) -> ChunkOf:
+        """One of its chunks; its statistics say no ends if some of its values are not a number."""
+        return ChunkOf(self, row_group, column, without_ends=(row_group, column) in self.nan)
+
+
+def footer_bytes(data: Content) -> bytes:
+    """The thrift bytes of a file's footer.
+
+    Raises:
+        DamagedPagesError: there is none, or it is not what was written.
+    """
+    size = len(data)
+    tail = bytes(data[-_END_BYTES:])
+    length = int.from_bytes(tail[:4], "little") if len(tail) == _END_BYTES and tail[4:] == _MAGIC else 0
+    if not 0 < length <= size - _END_BYTES - len(_MAGIC):
+        raise DamagedPagesError("it does not end as a Parquet file does")
+    footer = bytes(data[size - _END_BYTES - length : -_END_BYTES])
+    problem = stamps.footer_problem(footer)
+    if problem is not None:
+        raise DamagedPagesError(problem)
+    return footer
+
+
+def parts_of(
+    data: Content,
+    metadata: pq.FileMetaData,
+    *,
+    is_stored: bool = True,
+    nan: frozenset[tuple[int, int]] = frozenset(),
+) -> ParquetParts | None:
     """The parts of a Parquet file.
 
     Args:
         data: the whole file.
         metadata: its parsed footer.
+        is_stored: see :class:`ParquetParts`.
+        nan: see :class:`ParquetParts`.
 
     Returns:
         None if chunks of the file cannot be copied: one lies outside of the file, or has more than pages.
+
+    Raises:
+        DamagedPagesError: the footer is not what was written.
     """
-    (length,) = struct.unpack("<I", data[-_END_BYTES:-4])
-    end = len(data) - _END_BYTES - length
-    footer = bytes(data[end:-_END_BYTES])
-    groups = metadata.num_row_groups
+    footer = footer_bytes(data)
+    end = len(data) - _END_BYTES - len(footer)
+    groups, width = metadata.num_row_groups, metadata.num_columns
     text = footer_text(footer, metadata.num_columns, groups)
     if text is None:
         return None
     for chunk in (c for group in text.chunks for c in group):
-        if chunk.has_more or chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > end:
+        if chunk.has_more or chunk.start < len(_MAGIC) or chunk.size < 1 or chunk.start + chunk.size > end:
             return None
     rows = tuple(metadata.row_group(g).num_rows for g in range(groups))
     columns = tuple(metadata.schema.column(c).path for c in range(metadata.num_columns))
-    return ParquetParts(data, footer, text, rows, columns)
+    known = ((metadata.metadata or {}).get(stamps.HEADERS.encode()) or b"").decode("ascii", "replace")
+    try:
+        crcs = stamps.parse_headers(known or None, groups * width)
+    except ValueError as error:
+        raise DamagedPagesError(str(error)) from error
+    headers = tuple(tuple(crcs[g * width : (g + 1) * width]) for g in range(groups))
+    return ParquetParts(data, footer, text, rows, columns, headers, is_stored, nan)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkOf:
-    """A column chunk of a file."""
+    """A column chunk of a file; ``without_ends``: its statistics are to say no least and greatest value."""
 
     source: ParquetParts
     row_group: int
     column: int
+    without_ends: bool = False
 
     @property
     def text(self) -> ChunkText:
@@ -118,40 +175,85 @@ def splice(shell: ParquetParts, groups: Iterable[GroupOf]) -> Iterator[bytes | m
 
     Raises:
         InvariantError: a row group does not have the schema's columns, or a chunk not the row group's rows.
+        DamagedPagesError: what is copied from a stored file is not what was written.
     """
     yield _MAGIC
     at = len(_MAGIC)
     rows = 0
     structs: list[bytes] = []
-    span: tuple[ParquetParts, int, int] | None = None
+    headers: list[int | None] = []
+    run: _Run | None = None
     for ordinal, group in enumerate(groups):
         _check(shell, group)
         first = at
         texts = []
         for chunk in group.chunks:
-            source, text = chunk.source, chunk.text
-            if span is not None and span[0] is source and span[2] == text.start:
-                span = (source, span[1], text.start + text.size)
-            else:
-                yield from _cut(span)
-                span = (source, text.start, text.start + text.size)
-            texts.append(_moved(source.footer, text, at - text.start))
-            at += text.size
+            if run is None or not run.takes(chunk):
+                yield from () if run is None else run.pieces(headers)
+                run = _Run(chunk)
+            run.add(chunk)
+            texts.append(_moved(chunk, at - chunk.text.start))
+            at += chunk.text.size
         full = sum(chunk.text.full_size for chunk in group.chunks)
         structs.append(_row_group(texts, full, group.rows, first, at - first, ordinal))
         rows += group.rows
-    yield from _cut(span)
-    footer = [*_footer(shell, structs, rows)]
-    yield b"".join([*footer, struct.pack("<I", sum(map(len, footer))), _MAGIC])
+    yield from () if run is None else run.pieces(headers)
+    footer = stamps.stamped(b"".join(_footer(shell, structs, rows, headers)))
+    yield b"".join([footer, struct.pack("<I", len(footer)), _MAGIC])
 
 
-def _cut(span: tuple[ParquetParts, int, int] | None) -> Iterator[bytes | memoryview]:
-    """Bytes of a file, in pieces of bounded size."""
-    if span is None:
-        return
-    source, start, stop = span
-    for at in range(start, stop, _PIECE_BYTES):
-        yield source.data[at : min(at + _PIECE_BYTES, stop)]
+class _Run:
+    """Chunks of a file that lie behind each other, checked while they are copied."""
+
+    def __init__(self, first: ChunkOf) -> None:
+        self._source = first.source
+        self._start = self._stop = first.text.start
+        self._chunks: deque[ChunkOf] = deque()
+
+    def takes(self, chunk: ChunkOf) -> bool:
+        """Whether the chunk is the next one of the file."""
+        return chunk.source is self._source and chunk.text.start == self._stop
+
+    def add(self, chunk: ChunkOf) -> None:
+        """The next chunk."""
+        self._chunks.append(chunk)
+        self._stop += chunk.text.size
+
+    def pieces(self, headers: list[int | None]) -> Iterator[bytes | memoryview]:
+        """The bytes, in pieces of bounded size; ``headers`` gets the CRC of each chunk's page headers, if it is known.
+
+        Raises:
+            DamagedPagesError: a chunk is not what was written.
+        """
+        walk = ChunkWalk(checks_bodies=self._source.is_stored)
+        for at in range(self._start, self._stop, _PIECE_BYTES):
+            piece = self._source.data[at : min(at + _PIECE_BYTES, self._stop)]
+            view, done = memoryview(piece), 0
+            while done < len(view):
+                chunk = self._chunks[0]
+                part = view[done : chunk.text.start + chunk.text.size - at]
+                walk.feed(part)
+                done += len(part)
+                if at + done == chunk.text.start + chunk.text.size:
+                    headers.append(_headers_crc(self._chunks.popleft(), walk))
+                    walk = ChunkWalk(checks_bodies=self._source.is_stored)
+            yield piece
+
+
+def _headers_crc(chunk: ChunkOf, walk: ChunkWalk) -> int | None:
+    """The CRC of a chunk's page headers; None if nobody knows what they were.
+
+    Raises:
+        DamagedPagesError: the chunk is not what was written.
+    """
+    walked, source = walk.end(), chunk.source
+    known = source.headers[chunk.row_group][chunk.column] if source.is_stored else walked.headers_crc
+    problem = walked.problem
+    if problem is None and known is not None and known != walked.headers_crc:
+        problem = "its page headers are damaged: their checksum does not agree"
+    if problem is not None:
+        raise DamagedPagesError(f"row group {chunk.row_group}, column {source.columns[chunk.column]!r}: {problem}")
+    return known
 
 
 def _check(shell: ParquetParts, group: GroupOf) -> None:
@@ -163,14 +265,23 @@ def _check(shell: ParquetParts, group: GroupOf) -> None:
         raise InvariantError(f"a row group of {group.rows} rows got chunks of {sorted(rows)} rows", culprit="splice")
 
 
-def _moved(footer: bytes, chunk: ChunkText, by: int) -> bytes:
+def _moved(chunk: ChunkOf, by: int) -> bytes:
     """The chunk's struct for pages that moved; ``file_offset``, which nobody needs, becomes 0."""
+    footer, text = chunk.source.footer, chunk.text
+    changes = [(begin, end, _number(value + by if value > 0 else 0)) for begin, end, value in text.offsets]
+    if chunk.without_ends and text.statistics is not None:
+        changes.append((*text.statistics, _statistics(text.nulls)))
     pieces = []
-    at, end = chunk.span
-    for begin, stop, value in chunk.offsets:
-        pieces += [footer[at:begin], _number(value + by if value > 0 else 0)]
+    at, end = text.span
+    for begin, stop, new in sorted(changes):
+        pieces += [footer[at:begin], new]
         at = stop
     return b"".join([*pieces, footer[at:end]])
+
+
+def _statistics(nulls: int | None) -> bytes:
+    """A Statistics struct that says how many nulls there are, if that is known: 3 null_count, i64."""
+    return b"\x00" if nulls is None else b"\x36" + _number(nulls) + b"\x00"
 
 
 def _row_group(chunks: Sequence[bytes], full_size: int, rows: int, start: int, size: int, ordinal: int) -> bytes:
@@ -181,14 +292,38 @@ def _row_group(chunks: Sequence[bytes], full_size: int, rows: int, start: int, s
     return b"".join(parts)
 
 
-def _footer(shell: ParquetParts, groups: Sequence[bytes], rows: int) -> Iterator[bytes]:
+def _footer(shell: ParquetParts, groups: Sequence[bytes], rows: int, headers: Sequence[int | None]) -> Iterator[bytes]:
     raw, text = shell.footer, shell.text
     yield raw[: text.rows[0]]
     yield _number(rows)
     yield raw[text.rows[1] : text.groups[0]]
     yield _list_head(len(groups))
     yield from groups
-    yield raw[text.groups[1] :]
+    if text.entries is None:  # a shell without entries gets none
+        yield raw[text.groups[1] :]
+        return
+    begin, end = text.entries
+    count, first = _read_list_head(raw, begin)
+    yield raw[text.groups[1] : begin]
+    yield _list_head(count + 2)
+    yield raw[first:end]
+    key, value = stamps.HEADERS.encode(), stamps.headers_text(headers).encode()
+    yield b"".join([b"\x18", _varint(len(key)), key, b"\x18", _varint(len(value)), value, b"\x00"])
+    yield stamps.footer_entry(_varint(len(stamps.FOOTER)))
+    yield raw[end:]
+
+
+def _read_list_head(raw: bytes, at: int) -> tuple[int, int]:
+    """How many elements a list has, and where the first one stands."""
+    if raw[at] >> 4 < _MOST_IN_HEAD:
+        return raw[at] >> 4, at + 1
+    count = shift = 0
+    for place, byte in enumerate(raw[at + 1 :], at + 2):
+        count |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return count, place
+    raise InvariantError("a list without an end in a footer that was just written", culprit="splice")
 
 
 def _list_head(count: int) -> bytes:

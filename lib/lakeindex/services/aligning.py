@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError
 from lakeindex.model import BaseFile
+from lakeindex.parquet.reading import open_pages, read_groups
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.footers import read_footer_bytes
@@ -29,7 +30,7 @@ def open_base_file(store: Storage, file: BaseFile) -> pq.ParquetFile:
     try:
         # the footer's claims are checked against the file before anything is allocated
         footer_bytes = len(read_footer_bytes(store, file))
-        return pq.ParquetFile(
+        return open_pages(
             StorageFile(store, file.path, file.size_bytes),
             pre_buffer=True,
             thrift_string_size_limit=footer_bytes + 1,
@@ -53,16 +54,21 @@ def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema
         TableCorruptError: a page cannot be decoded, or a column does not convert.
     """
     for group in range(source.num_row_groups):
-        yield align(_read_row_group(source, group, file), file, schema)
+        yield align(read_row_group(source, group, file), file, schema)
 
 
-def _read_row_group(source: pq.ParquetFile, group: int, file: BaseFile) -> pa.Table:
+def read_row_group(source: pq.ParquetFile, group: int, file: BaseFile) -> pa.Table:
+    """One row group as it is stored.
+
+    Raises:
+        TableCorruptError: it cannot be decoded; which column is said.
+    """
     try:
-        return source.read_row_group(group)
+        return read_groups(source, [group])
     except LakeIndexError:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise damaged(file, f"row group {group}: {error}") from error
+        raise damaged(file, str(error)) from error
 
 
 def align(rows: pa.Table, file: BaseFile, schema: pa.Schema) -> pa.Table:

@@ -20,12 +20,14 @@ from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_order import java_min_max, java_order_key
 from lakeindex.index.protocol import HomeIndex
 from lakeindex.model import BaseFile, IndexSpec
-from lakeindex.services.aligning import align, damaged, open_base_file, row_schema
+from lakeindex.parquet.reading import read_column
+from lakeindex.services.aligning import align, damaged, open_base_file, read_row_group, row_schema
+from lakeindex.services.check_pages import against_digest
 from lakeindex.services.check_report import Broken, Checked, Findings, Violation
 from lakeindex.services.hashed_keys import Hashes, hashes_of, save_hashes
 from lakeindex.services.opening import WrittenSlice
 from lakeindex.stages.context import storage_at
-from lakeindex.table.footers import read_footer
+from lakeindex.table.footers import parse_footer, read_footer_bytes
 from lakeindex.table.timeline import Timeline
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
@@ -68,7 +70,9 @@ def check_file(task: FileTask) -> Findings:
     violations = list(_against_commit(task))
     try:
         store = storage_at(task.uri)
-        read_footer(store, task.file, want_filter=False)  # a footer that contradicts itself or the file
+        raw = read_footer_bytes(store, task.file)
+        parse_footer(raw, task.file, want_filter=False)  # a footer that contradicts itself or the file
+        violations += against_digest(task.file, raw, None if task.written is None else task.written.digest)
         source = open_base_file(store, task.file)
         whole = _WholeFile(task, source)
         for group in range(source.num_row_groups):
@@ -115,11 +119,7 @@ class _WholeFile:
 
     def add(self, group: int) -> None:
         """Check one row group. Raises: TableCorruptError."""
-        try:
-            raw = self._source.read_row_group(group)
-        except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-            raise damaged(self._task.file, f"row group {group}: {error}") from error
-        rows = align(raw, self._task.file, self._schema)
+        rows = align(read_row_group(self._source, group, self._task.file), self._task.file, self._schema)
         self._rows += rows.num_rows
         self._check_meta(rows)
         keys = plain_strings(rows.column(RECORD_KEY)).drop_null()
@@ -284,6 +284,6 @@ def read_keys(uri: str, file: BaseFile) -> pa.Array:
     """The record keys of a file, in file order. Raises: TableCorruptError."""
     try:
         source = open_base_file(storage_at(uri), file)
-        return plain_strings(source.read([RECORD_KEY]).column(0))
+        return plain_strings(read_column(source, RECORD_KEY))
     except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
-        raise TableCorruptError(f"{file.path} cannot be read", culprit=file.path, hint=_HINT) from error
+        raise damaged(file, str(error)) from error

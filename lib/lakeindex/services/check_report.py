@@ -73,6 +73,8 @@ class Checked:
         filters: filters probed with every key of their file.
         ranges: key ranges compared with every key of their file.
         keys_recomputed: rows whose key and partition path were made anew from their columns.
+        pages: pages that were compared with their checksums (``--deep``).
+        pages_without_crc: of them, pages that have none: damage to them cannot be seen.
         unique_scope: ``table`` or ``partition``: where a key must be unique.
     """
 
@@ -86,6 +88,8 @@ class Checked:
     filters: int = 0
     ranges: int = 0
     keys_recomputed: int = 0
+    pages: int = 0
+    pages_without_crc: int = 0
     unique_scope: str = "partition"
 
     def plus(self, other: Checked) -> Checked:

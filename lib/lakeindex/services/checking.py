@@ -15,6 +15,7 @@ from lakeindex.index.protocol import FileGroups, HomeIndex
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.services.check_files import FileTask, check_file, read_keys
 from lakeindex.services.check_listing import Committed, check_listing
+from lakeindex.services.check_pages import PagesTask, check_pages
 from lakeindex.services.check_report import Broken, CheckReport, Findings, Violation
 from lakeindex.services.check_timeline import check_timeline
 from lakeindex.services.check_unique import UniqueTask, check_unique
@@ -28,12 +29,13 @@ from lakeindex.table.handle import Table
 from lakeindex.write.keys import KeySpec, detect_complex_encoding
 
 
-def check_table(uri: str, runner: Runner | None = None) -> CheckReport:
+def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -> CheckReport:
     """Check every invariant.
 
     Args:
         uri: the table, of any version that is read.
         runner: schedules the files on threads of this process; by default one a core.
+        deep: compare every page of every file, superseded ones too, with its checksums.
 
     Returns:
         What is broken; nothing, if ``ok``. Damage does not raise, it is reported.
@@ -51,7 +53,7 @@ def check_table(uri: str, runner: Runner | None = None) -> CheckReport:
     torn = None if table.binding is not None else torn_binding(table.storage)
     if torn is not None:
         return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
-    return _report(table.name, table.uri, _check(table, runner or Threads()), started)
+    return _report(table.name, table.uri, _check(table, runner or Threads(), deep=deep), started)
 
 
 def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport:
@@ -59,7 +61,7 @@ def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport
     return CheckReport(name, uri, not found.violations, found.violations, found.notes, found.checked, seconds)
 
 
-def _check(table: Table, runner: Runner) -> Findings:
+def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
     timeline = table.load_timeline()
     checked_timeline = check_timeline(table, timeline)
     index = table.index(timeline)
@@ -69,6 +71,7 @@ def _check(table: Table, runner: Runner) -> Findings:
         committed = Committed.of(checked_timeline.commits)
         listing = check_listing(table, snapshot, committed)
         rows = _check_rows(table, snapshot, committed, runner, scope)
+        pages = _check_pages(table, snapshot, committed, runner) if deep else ()
     except LakeIndexError as error:
         # the timeline is so damaged that the live files are not known
         broken = Violation.of(Broken.TIMELINE, error, table.uri)
@@ -78,7 +81,19 @@ def _check(table: Table, runner: Runner) -> Findings:
             ("files were not checked: the timeline is damaged",),
         )
         return Findings.joined([checked_timeline.findings, stopped], scope)
-    return Findings.joined([checked_timeline.findings, listing, *rows], scope)
+    return Findings.joined([checked_timeline.findings, listing, *rows, *pages], scope)
+
+
+def _check_pages(table: Table, snapshot: Snapshot, committed: Committed, runner: Runner) -> Sequence[Findings]:
+    """Every page of every file that somebody may read: now, or as of an earlier instant."""
+    folders = [snapshot.files_of(partition) for partition in snapshot.partitions()]
+    written = committed.by_path
+    tasks = [
+        PagesTask(table.uri, file, written[file.path].digest if file.path in written else None)
+        for files in folders
+        for file in (*files.live, *files.older)
+    ]
+    return run_tasks(runner, check_pages, tasks, "check: pages")
 
 
 @dataclass(frozen=True)

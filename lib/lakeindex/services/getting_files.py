@@ -23,6 +23,7 @@ from lakeindex.hashing.arrow import plain_strings, string_buffers
 from lakeindex.index.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
+from lakeindex.parquet.reading import open_pages, read_groups
 from lakeindex.services.aligning import align, damaged
 from lakeindex.stages.context import storage_at
 from lakeindex.stages.key_columns import row_groups_for
@@ -183,7 +184,7 @@ def _by_footer(task: GetTask, footer: Footer, rows: Rows) -> Rows:
 
 def _open(store: Storage, file: BaseFile, layout: FileLayout) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(StorageFile(store, file.path, file.size_bytes), metadata=layout.metadata, pre_buffer=True)
+        return open_pages(StorageFile(store, file.path, file.size_bytes), metadata=layout.metadata, pre_buffer=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise damaged(file, str(error)) from error
 
@@ -192,8 +193,6 @@ def _key_column(source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], l
     """Record keys of some row groups, an array each; neighbours are read with one request."""
     whole = plain_strings(_read(source, file, groups, [RECORD_KEY]).column(0))
     counts = [layout.footer.row_group_rows[group] for group in groups]
-    if len(whole) != sum(counts):
-        raise damaged(file, f"its key column has {len(whole)} values in row groups of {sum(counts)} rows")
     starts = np.concatenate([[0], np.cumsum(counts)]).tolist()
     return [whole.slice(start, count) for start, count in zip(starts, counts, strict=False)]
 
@@ -214,6 +213,6 @@ def _rows_of(
 
 def _read(source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], columns: list[str]) -> pa.Table:
     try:
-        return source.read_row_groups(list(groups), columns=columns)
+        return read_groups(source, groups, columns)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise damaged(file, f"row groups {', '.join(map(str, groups))}: {error}") from error
+        raise damaged(file, str(error)) from error

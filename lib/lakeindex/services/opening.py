@@ -35,11 +35,12 @@ def open_at(uri: str) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSlice:
-    """A base file as the commit that wrote it describes it."""
+    """A base file as the commit that wrote it describes it; ``digest``: of its footer, if the commit says."""
 
     file: BaseFile
     stat: WriteStat
     instant: Instant
+    digest: str | None = None
 
 
 Commits = Sequence[tuple[Instant, CommitMetadata]]
@@ -63,10 +64,11 @@ def not_after(time: str, limit: str) -> bool:
 
 def written_slices(instant: Instant, metadata: CommitMetadata) -> Iterable[WrittenSlice]:
     """The base files that one commit names."""
+    digests = metadata.footer_digests
     for stat in metadata.stats():
         file = None if stat.path is None else parse_base_path(stat.path, stat.file_size_bytes)
         if file is not None:
-            yield WrittenSlice(file, stat, instant)
+            yield WrittenSlice(file, stat, instant, digests.get(file.path))
 
 
 def live_slices(commits: Commits) -> dict[tuple[str, str], WrittenSlice]:

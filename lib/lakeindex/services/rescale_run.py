@@ -9,7 +9,7 @@ from typing import Final
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, PendingInstantError, TableCorruptError, WriteConflictError
-from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.format.file_names import write_token
 from lakeindex.hashing.row_digest import sum_of
 from lakeindex.index.bucket import bucket_of, file_id_of, groups_by_bucket
@@ -308,7 +308,10 @@ class Rescale:
         commit = CommitMetadata(
             stats,
             OPERATION,
-            {SCHEMA_KEY: schema_to_avro(self._facts.schema, self._facts.name)},
+            {
+                SCHEMA_KEY: schema_to_avro(self._facts.schema, self._facts.name),
+                **footer_entry({one.file.path: one.footer for one in built if one.footer}),
+            },
             replaced_file_ids={
                 path: tuple(file.file_id for file in files) for path, files in self.partitions(snapshot).items()
             },

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, ObjectNotFoundError, TableCorruptError
@@ -21,6 +20,8 @@ from lakeindex.hashing.row_digest import RowDigest, digest_rows
 from lakeindex.index.bucket import bucket_ids
 from lakeindex.index.bucket_layout import BucketLayout
 from lakeindex.model import BaseFile
+from lakeindex.parquet.reading import open_pages, read_groups
+from lakeindex.parquet.stamps import digest_in
 from lakeindex.services.aligning import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.stages.context import storage_at
 from lakeindex.storage.protocol import Storage
@@ -97,10 +98,11 @@ class BuildTask:
 
 @dataclass(frozen=True, slots=True)
 class BuiltFile:
-    """A new base file, with its size, and the digest of its rows as they are read back."""
+    """A new base file, with its size, the digest of its rows as they are read back, and that of its footer."""
 
     file: BaseFile
     digest: RowDigest
+    footer: str = ""
 
 
 def split_files(tasks: tuple[SplitTask, ...]) -> tuple[SplitFile, ...]:
@@ -172,12 +174,13 @@ def _build(task: BuildTask) -> BuiltFile:
         rows.column_names.index(FILE_NAME), FILE_NAME, constant_column(task.new.name, rows.num_rows)
     )
     data = encode_base_file(named, task.table_name, task.schema, task.config)
-    again = align(pq.read_table(pa.BufferReader(data)), task.new, schema)
+    encoded = open_pages(pa.BufferReader(data))
+    again = align(read_groups(encoded, range(encoded.num_row_groups)), task.new, schema)
     digest = digest_without_name(again)
     store.write(task.new.path, data)
     store.sync([task.new.path])
-    built = BuiltFile(_sized(task.new, len(data)), digest)
-    store.write(task.record, records.encode({"size": len(data), "digest": asdict(digest)}))
+    built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data))
+    store.write(task.record, records.encode({"size": len(data), "digest": asdict(digest), "footer": built.footer}))
     return built
 
 
@@ -189,7 +192,9 @@ def _built_before(store: Storage, task: BuildTask) -> BuiltFile | None:
         size = store.head(task.new.path).size_bytes
     except ObjectNotFoundError:
         return None
-    return BuiltFile(_sized(task.new, size), RowDigest(**done["digest"])) if size == done["size"] else None
+    if size != done["size"]:
+        return None
+    return BuiltFile(_sized(task.new, size), RowDigest(**done["digest"]), done.get("footer", ""))
 
 
 def _sized(file: BaseFile, size: int) -> BaseFile:

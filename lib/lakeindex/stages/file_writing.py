@@ -16,6 +16,7 @@ from lakeindex.errors import InvariantError, TableCorruptError
 from lakeindex.index.protocol import DELTA_SCHEMA, Change
 from lakeindex.index.tagging import Fate
 from lakeindex.model import BaseFile
+from lakeindex.parquet.stamps import digest_in
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.stages.checkpoints import Part, RunFolder
 from lakeindex.stages.chunks import Chunk, StagedRows, chunk_columns, unpack_rows_of
@@ -76,7 +77,7 @@ class WriteTask:
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed;
-    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall time.
+    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall time; digest of its footer.
     """
 
     file: BaseFile
@@ -91,6 +92,7 @@ class WrittenFile:
     chunks_copied: int = 0
     chunks_encoded: int = 0
     seconds: float = 0.0
+    footer: str = ""
 
 
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
@@ -155,6 +157,7 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
         chunks_copied=encoded.chunks_copied,
         chunks_encoded=encoded.chunks_encoded,
         seconds=round(time.perf_counter() - started, 4),
+        footer=digest_in(encoded.tail),
     )
 
 

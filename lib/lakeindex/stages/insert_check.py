@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeindex.errors import WriteConflictError
-from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import match_keys
 from lakeindex.index.protocol import FileGroups, Group, HomeIndex
 from lakeindex.model import BaseFile
 from lakeindex.stages.chunks import Chunk, chunk_keys, unpack_rows_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.key_columns import StoredColumns
 from lakeindex.stages.narrowing import rows_that_may_be_in
 from lakeindex.stages.tagging import NewRows
-from lakeindex.storage.reading import StorageFile
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.write.base_file import RECORD_KEY
 
@@ -95,9 +93,8 @@ def _check_file(spec: RunSpec, file: BaseFile, keys: pa.Array) -> None:
     rows = rows_that_may_be_in(store, file, keys)
     if not len(rows):
         return
-    source = pq.ParquetFile(StorageFile(store, file.path, file.size_bytes), pre_buffer=True)
-    stored = [one_array(source.read_row_group(g, columns=[RECORD_KEY]).column(0)) for g in range(source.num_row_groups)]
-    match = match_keys(keys.take(pa.array(rows)), stored)
+    columns = StoredColumns(store, file)
+    match = match_keys(keys.take(pa.array(rows)), columns.column(RECORD_KEY, columns.row_groups))
     if len(match.candidate):
         key = keys[int(rows[int(match.candidate[0])])].as_py()
         raise WriteConflictError(

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.hashing.arrow import one_array, string_buffers
 from lakeindex.index.key_ranges import search_sorted
 from lakeindex.model import BaseFile
+from lakeindex.parquet.reading import open_pages, read_groups
 from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.footers import FileLayout, read_layout
@@ -31,7 +31,7 @@ class StoredColumns:
         self._layout = read_layout(storage, file)
         source = StorageFile(storage, file.path, file.size_bytes)
         try:
-            self._file = pq.ParquetFile(source, metadata=self._layout.metadata, pre_buffer=True)
+            self._file = open_pages(source, metadata=self._layout.metadata, pre_buffer=True)
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(error) from error
 
@@ -53,7 +53,7 @@ class StoredColumns:
         if not groups:
             return []
         try:
-            values = self._file.read_row_groups(groups, columns=[name]).column(0)
+            values = read_groups(self._file, groups, [name]).column(0)
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(error) from error
         starts = itertools.accumulate(rows, initial=0)

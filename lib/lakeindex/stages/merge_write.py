@@ -13,7 +13,7 @@ from dataclasses import replace
 from lakeindex.backends.change_log import CoveredFile
 from lakeindex.backends.registry import index_for
 from lakeindex.errors import FencedError, InputError, WriteConflictError
-from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.protocol import HomeIndex, StoredIndex
 from lakeindex.model import BaseFile, IndexType
@@ -371,7 +371,8 @@ class _Merge:
             path = one.file.partition_path
             stats[path] = (*stats.get(path, ()), write_stat(one))
         schema = schema_to_avro(self._facts.schema, self._facts.name)
-        commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema})
+        footers = footer_entry({one.file.path: one.footer for one in written})
+        commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema, **footers})
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
         covered = [
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)

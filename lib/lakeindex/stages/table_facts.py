@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedError
-from lakeindex.model import BaseFile, KeyGeneratorType, MergeMode
+from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.stages.context import TableFacts
+from lakeindex.stages.key_columns import read_record_keys
 from lakeindex.stages.stored_index import index_of_stored
-from lakeindex.storage.protocol import Storage
-from lakeindex.storage.reading import StorageFile
 from lakeindex.table.binding import ENCODING_OPTION, open_encoding
 from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.footers import read_footer
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force
 from lakeindex.write.avro_schema import META_COLUMNS, schema_from_avro
-from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys import KeySpec, detect_complex_encoding
 
 _SAMPLED_FILES = 3
@@ -38,8 +36,8 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
     if table.properties.create_schema:
         return schema_from_avro(table.properties.create_schema)
     for file in snapshot.base_files_all():
-        schema = pq.read_schema(StorageFile(table.storage, file.path, file.size_bytes))
-        return pa.schema([f.remove_metadata() for f in schema if f.name not in META_COLUMNS])
+        schema = read_footer(table.storage, file, want_filter=False).arrow_schema
+        return pa.schema([f.remove_metadata() for f in schema or () if f.name not in META_COLUMNS])
     raise TableUnsupportedError(
         f"table {table.name!r} does not say which columns it has: it is empty and has no hoodie.table.create.schema",
         culprit=table.uri,
@@ -94,15 +92,10 @@ def _stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
         return None
     files = list(snapshot.base_files_all())
     sample = [files[0], files[len(files) // 2], files[-1]][:_SAMPLED_FILES] if files else []
-    keys = [_keys_of(table.storage, file) for file in sample]
+    keys = [read_record_keys(table.storage, file) for file in sample]
     if not keys:
         return None
     return detect_complex_encoding(pa.concat_arrays(keys), properties.key_fields[0])
-
-
-def _keys_of(store: Storage, file: BaseFile) -> pa.Array:
-    column = pq.ParquetFile(StorageFile(store, file.path, file.size_bytes)).read([RECORD_KEY]).column(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
 
 
 def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFacts:

@@ -3,7 +3,8 @@
 Nothing in a Parquet file protects its footer, so nothing in it is believed unchecked:
 
 * sizes it claims are checked against the bytes that are there before they are read or allocated;
-* a footer that cannot be read makes the file unreadable: TableCorruptError;
+* a footer that cannot be read, or that is not what its checksum says (:mod:`lakeindex.parquet.stamps`; those of other
+  writers have none), makes the file unreadable: TableCorruptError;
 * pyarrow parses it, but is not asked for column chunks: on some damaged footers that ends the process
   (:mod:`lakeindex.parquet.footer_text`);
 * a range or filter that is missing or damaged is left out and named in ``problem``: the file then stays a candidate
@@ -26,6 +27,7 @@ from lakeindex.bloom.codec import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile
+from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import ColumnChunk, column_chunks
 from lakeindex.storage.protocol import Storage
 
@@ -121,14 +123,20 @@ def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
     Raises:
         TableCorruptError: as :func:`read_footer`.
     """
-    return _parse(_bytes_of(storage, base_file), base_file, want_filter=True)
+    return parse_layout(_bytes_of(storage, base_file), base_file)
+
+
+def parse_layout(raw: bytes, base_file: BaseFile) -> FileLayout:
+    """The same, from the footer's thrift bytes. Raises: TableCorruptError."""
+    return _parse(raw, base_file, want_filter=True)
 
 
 def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     """The thrift bytes of the footer: the file's tail, and what is missing of a long one.
 
     Raises:
-        TableCorruptError: the file has no footer, or one that claims to be longer than the file.
+        TableCorruptError: the file has no footer, one that claims to be longer than the file, or one that does not agree with its
+            checksum.
         ObjectNotFoundError: there is no such file.
     """
     size = base_file.size_bytes
@@ -144,13 +152,17 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     (length,) = struct.unpack("<I", tail[-_END_BYTES:-4])
     if length == 0 or length > size - _END_BYTES - len(_MAGIC):
         raise _corrupt(base_file, f"its footer claims {length} bytes, the file has {size}")
-    if length + _END_BYTES <= len(tail):
-        return tail[-_END_BYTES - length : -_END_BYTES]
+    head = b""
     first = size - _END_BYTES - length
-    head = storage.read_range(base_file.path, first, start - first)
-    if len(head) != start - first:
-        raise _corrupt(base_file, f"reading its footer gave {len(head)} bytes instead of {start - first}")
-    return head + tail[:-_END_BYTES]
+    if first < start:
+        head = storage.read_range(base_file.path, first, start - first)
+        if len(head) != start - first:
+            raise _corrupt(base_file, f"reading its footer gave {len(head)} bytes instead of {start - first}")
+    raw = (head + tail)[-_END_BYTES - length : -_END_BYTES]
+    problem = stamps.footer_problem(raw)
+    if problem is not None:
+        raise _corrupt(base_file, problem)
+    return raw
 
 
 def footer_in(tail: bytes | memoryview, base_file: BaseFile) -> Footer:

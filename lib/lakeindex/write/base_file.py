@@ -18,8 +18,11 @@ import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
 from lakeindex.config import Codec, WriteConfig
+from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import plain_strings, sample_of
+from lakeindex.parquet.splicing import parts_of, splice
 from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
+from lakeindex.write.columns import leaves_with_nan
 
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
 _UNIQUE_COLUMNS = (COMMIT_SEQNO, RECORD_KEY)
@@ -109,18 +112,25 @@ def encode_base_file(rows: pa.Table, table_name: str, schema: pa.Schema, config:
     """
     file_schema = file_schema_of(schema)
     fitted = schema_of_arrays(rows, file_schema)
+    fitted_rows = rows.cast(fitted)
     sink = pa.BufferOutputStream()
     with parquet_writer(sink, fitted, config, dictionaries_for(rows)) as writer:
         if rows.num_rows:  # as Hudi's writer: no rows, no row group
-            writer.write_table(rows.cast(fitted), row_group_size=config.row_group_rows)
+            writer.write_table(fitted_rows, row_group_size=config.row_group_rows)
         writer.add_key_value_metadata(
             {
                 **marks.footer_of_keys(plain_strings(rows.column(RECORD_KEY)), config),
                 **schema_footer(schema, table_name),
             }
         )
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    data = sink.getvalue()
+    limit = config.row_group_rows
+    groups = [fitted_rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
+    nan = frozenset((number, leaf) for number, group in enumerate(groups) for leaf in leaves_with_nan(group))
+    parts = parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)), is_stored=False, nan=nan)
+    if parts is None:
+        raise InvariantError("a file that was just encoded cannot be taken apart", culprit=table_name)
+    return b"".join(splice(parts, parts.groups()))
 
 
 def file_schema_of(schema: pa.Schema) -> pa.Schema:
@@ -149,6 +159,7 @@ def parquet_writer(
         data_page_version="1.0",
         version="2.6",
         write_batch_size=8192,
+        write_page_checksum=True,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,13 +11,57 @@ import pyarrow.compute as pc
 
 def leaves(kind: pa.DataType) -> int:
     """Leaf columns of a type."""
-    if pa.types.is_struct(kind):
-        return sum(leaves(kind.field(i).type) for i in range(kind.num_fields))
+    return sum(map(leaves, _inner(kind))) if pa.types.is_nested(kind) else 1
+
+
+def has_floats(kind: pa.DataType) -> bool:
+    """Whether a type has a leaf that can be not a number."""
+    return pa.types.is_floating(kind) or any(map(has_floats, _inner(kind)))
+
+
+def leaves_with_nan(rows: pa.Table) -> list[int]:
+    """Leaf columns that have values which are not a number.
+
+    Such a column has no least and greatest value in its statistics: engines order NaN in different ways (for Spark it is the greatest
+    of all), and would leave rows out that a filter asks for.
+    """
+    found = []
+    first = 0
+    for column in rows.columns:
+        if has_floats(column.type):
+            found += [first + leaf for leaf in _nan_leaves(column.chunks, column.type)]
+        first += leaves(column.type)
+    return found
+
+
+def _nan_leaves(chunks: Sequence[pa.Array], kind: pa.DataType) -> list[int]:
+    if not has_floats(kind):
+        return []
+    if pa.types.is_floating(kind):
+        return [0] if any(pc.any(pc.is_nan(chunk)).as_py() for chunk in chunks) else []
+    children = [_children(chunk) for chunk in chunks]
+    found = []
+    first = 0
+    for number, inner in enumerate(_inner(kind)):
+        found += [first + leaf for leaf in _nan_leaves([one[number] for one in children], inner)]
+        first += leaves(inner)
+    return found
+
+
+def _inner(kind: pa.DataType) -> list[pa.DataType]:
+    """Types of the child arrays."""
     if pa.types.is_map(kind):
-        return leaves(kind.key_type) + leaves(kind.item_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return leaves(kind.value_type)
-    return 1
+        return [kind.key_type, kind.item_type]
+    return [kind.field(n).type for n in range(kind.num_fields)]
+
+
+def _children(array: pa.Array) -> list[pa.Array]:
+    """Child arrays, with at least the values that the array has."""
+    if pa.types.is_struct(array.type):
+        return [array.field(n) for n in range(array.type.num_fields)]
+    if pa.types.is_map(array.type):
+        return [array.keys, array.items]
+    return [array.values]
 
 
 def are_same(stored: pa.Array, incoming: pa.Array) -> bool:

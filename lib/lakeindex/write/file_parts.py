@@ -14,9 +14,11 @@ from lakeindex.bloom import marks
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.parquet.splicing import Content, ParquetParts, parts_of
+from lakeindex.parquet.reading import open_pages, read_batches, read_column, read_groups
+from lakeindex.parquet.splicing import ChunkOf, Content, ParquetParts, footer_bytes, parts_of
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
+from lakeindex.write.columns import has_floats, leaves_with_nan
 
 _OUR_WRITER: Final = "parquet-cpp-arrow"
 _BATCH_ROWS: Final = 65_536
@@ -51,9 +53,10 @@ def open_slice(file: StoredFile, schema: pa.Schema, config: WriteConfig) -> OldS
     """A base file that is to be rewritten: in parts if it is ours and of the schema that the new file will have.
 
     Raises:
-        ArrowException: its footer cannot be read.
+        ArrowException, OSError: its footer cannot be read, or is not what was written.
     """
-    metadata = pq.ParquetFile(file.reader()).metadata
+    footer_bytes(file)
+    metadata = open_pages(file.reader()).metadata
     is_ours = marks.MARK.encode() in (metadata.metadata or {}) and str(metadata.created_by).startswith(_OUR_WRITER)
     parts = parts_of(file, metadata) if is_ours else None
     if parts is None or parts.schema != _schema_bytes(schema, config):
@@ -87,8 +90,8 @@ class _Slice:
 
     def keys(self) -> pa.Array:
         """All record keys, in the file's order."""
-        stored = pq.ParquetFile(self._file.reader(), metadata=self._metadata).read([RECORD_KEY], use_threads=False)
-        return plain_strings(one_array(stored.column(0)))
+        stored = read_column(open_pages(self._file.reader(), metadata=self._metadata), RECORD_KEY)
+        return plain_strings(one_array(stored))
 
 
 class OldSlice(_Slice):
@@ -97,6 +100,19 @@ class OldSlice(_Slice):
     def __init__(self, file: StoredFile, metadata: pq.FileMetaData, parts: ParquetParts, schema: pa.Schema) -> None:
         super().__init__(file, metadata, schema)
         self.parts = parts
+
+    def chunk(self, group: int, column: int) -> ChunkOf:
+        """A chunk to copy. Its least and greatest value are left out if it has values that are not a number: files from before
+        their writer did so are told by having no checksum of the chunk's page headers, and such a chunk is decoded for it.
+        """
+        parts = self.parts
+        is_old = parts.headers[group][column] is None and parts.text.chunks[group][column].has_ends
+        name = parts.columns[column].partition(".")[0]
+        if not is_old or not has_floats(self._schema.field(name).type if name in self._schema.names else pa.null()):
+            return parts.chunk(group, column)
+        first = next(n for n, path in enumerate(parts.columns) if path.partition(".")[0] == name)
+        found = leaves_with_nan(self.decode([group], [name]))
+        return ChunkOf(parts, group, column, without_ends=column - first in found)
 
     def has_dictionary(self, group: int, column: str) -> bool:
         """Whether a flat column's values stand in a dictionary."""
@@ -118,8 +134,8 @@ class OldSlice(_Slice):
             The columns in the table's types, or dictionaries of them.
         """
         names = [*META_COLUMNS, *self._schema.names] if columns is None else list(columns)
-        file = pq.ParquetFile(self._file.reader(), metadata=self._metadata, read_dictionary=list(dictionaries))
-        table = file.read_row_groups(list(groups), columns=names, use_threads=False)
+        file = open_pages(self._file.reader(), metadata=self._metadata, read_dictionary=list(dictionaries))
+        table = read_groups(file, groups, names, use_threads=False)
         kinds = {f.name: f.type for f in self._schema} | {n: table.schema.field(n).type for n in dictionaries}
         return pa.table([table.column(n).cast(kinds.get(n, pa.string())) for n in names], names=names)
 
@@ -134,12 +150,13 @@ class ForeignSlice(_Slice):
     def windows(self, most: int) -> Iterator[pa.Table]:
         """All rows in their order, so many at once, the last ones fewer; columns that the file has not got are null."""
         if most >= self.rows:
-            yield self._fitted(pq.ParquetFile(self._file.reader(), metadata=self._metadata).read())
+            whole = open_pages(self._file.reader(), metadata=self._metadata)
+            yield self._fitted(read_groups(whole, range(whole.num_row_groups)))
             return
-        file = pq.ParquetFile(self._file.reader(), metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER)
+        file = open_pages(self._file.reader(), metadata=self._metadata, pre_buffer=False, buffer_size=_PAGE_BUFFER)
         some: list[pa.Table] = []
         held = 0
-        for batch in file.iter_batches(min(most, _BATCH_ROWS), use_threads=False):
+        for batch in read_batches(file, min(most, _BATCH_ROWS)):
             rows = self._fitted(pa.Table.from_batches([batch]))
             while rows.num_rows:
                 some.append(rows.slice(0, most - held))
@@ -183,7 +200,8 @@ def encoded_parts(
         if entries:
             writer.add_key_value_metadata(entries)
     data = sink.getvalue()
-    parts = parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)))
+    nan = frozenset((n, leaf) for n, group in enumerate(groups) for leaf in leaves_with_nan(group))
+    parts = parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)), is_stored=False, nan=nan)
     if parts is None:
         raise InvariantError("a file that was just encoded cannot be taken apart", culprit=str(schema.names))
     return parts

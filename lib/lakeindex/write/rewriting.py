@@ -292,7 +292,8 @@ class _Work:
             width = leaves(field.type)
             source, row_group = fresh.get(field.name, (old, group))
             first = leaf if source is old else source.columns.index(shell.columns[leaf])
-            chunks += [ChunkOf(source, row_group, first + n) for n in range(width)]
+            take = self._ours.chunk if source is old else source.chunk
+            chunks += [take(row_group, first + n) for n in range(width)]
             leaf += width
         return GroupOf(old.rows[group], tuple(chunks))
 
@@ -370,8 +371,7 @@ class _Work:
         rows = rows.cast(schema_of_arrays(rows, file_schema_of(self._rewrite.schema)))
         slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
         parts = encoded_parts(slices, rows.schema, self._rewrite.config, dictionaries=dictionaries_for(rows))
-        for number, count in enumerate(parts.rows):
-            yield GroupOf(count, tuple(ChunkOf(parts, number, c) for c in range(len(parts.columns))))
+        yield from parts.groups()
 
     def _changes_of(self, planned: _Planned, first_insert: int) -> Changes:
         """What happens to the rows of a planned row group; positions count from its first old row."""

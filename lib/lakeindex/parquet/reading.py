@@ -1,0 +1,87 @@
+"""The one door through which base files are decoded: pages are compared with their checksums, and no row is missing.
+
+pyarrow compares the body of a page with the checksum in its header where there is one. Damage to a header itself can make it skip a page or
+end a column early without a word, so the rows of what it gives are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.parquet.pages import DamagedPagesError
+
+
+def open_pages(source: pa.NativeFile | BinaryIO, **how: Any) -> pq.ParquetFile:
+    """A base file to be decoded.
+
+    Args:
+        source: the file.
+        how: more of ``pyarrow.parquet.ParquetFile``'s arguments.
+
+    Raises:
+        ArrowException, OSError: its footer cannot be read.
+    """
+    return pq.ParquetFile(source, page_checksum_verification=True, **how)
+
+
+def read_groups(
+    file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str] | None = None, *, use_threads: bool = True
+) -> pa.Table:
+    """Rows of some row groups, one behind the other.
+
+    Args:
+        file: from :func:`open_pages`.
+        groups: the row groups.
+        columns: top-level columns; all if not said.
+        use_threads: decode columns at the same time.
+
+    Raises:
+        DamagedPagesError: they cannot be decoded; it says which row group and column.
+        ArrowException, OSError: the file cannot be read.
+    """
+    names = None if columns is None else list(columns)
+    try:
+        rows = file.read_row_groups(list(groups), columns=names, use_threads=use_threads)
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise _blamed(file, groups, names, error) from error
+    expected = sum(file.metadata.row_group(group).num_rows for group in groups)
+    if rows.num_rows != expected and (names is None or names):
+        raise _blamed(file, groups, names, DamagedPagesError(f"{rows.num_rows} rows came of {expected}"))
+    return rows
+
+
+def read_column(file: pq.ParquetFile, name: str) -> pa.ChunkedArray:
+    """One column of all rows. Raises: as :func:`read_groups`."""
+    return read_groups(file, range(file.num_row_groups), [name], use_threads=False).column(0)
+
+
+def read_batches(file: pq.ParquetFile, rows: int) -> Iterator[pa.RecordBatch]:
+    """All rows, so many at once. Raises: as :func:`read_groups`."""
+    seen = 0
+    for batch in file.iter_batches(rows, use_threads=False):
+        seen += batch.num_rows
+        yield batch
+    if seen != file.metadata.num_rows:
+        raise DamagedPagesError(f"{seen} rows came of {file.metadata.num_rows}")
+
+
+def _blamed(
+    file: pq.ParquetFile, groups: Sequence[int], names: list[str] | None, error: Exception
+) -> DamagedPagesError:
+    """The error, with the first row group and column that cannot be read on their own."""
+    what = (str(error).splitlines() or [type(error).__name__])[0]
+    for group in groups:
+        for name in names or file.schema_arrow.names:
+            try:
+                found = file.read_row_groups([group], columns=[name], use_threads=False).num_rows
+            except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as one:
+                first = (str(one).splitlines() or [what])[0]
+                return DamagedPagesError(f"row group {group}, column {name!r}: {first}")
+            if found != file.metadata.row_group(group).num_rows:
+                rows = file.metadata.row_group(group).num_rows
+                return DamagedPagesError(f"row group {group}, column {name!r}: {found} rows came of {rows}")
+    return DamagedPagesError(what)
