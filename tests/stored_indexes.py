@@ -27,6 +27,7 @@ from lakeindex.table.commit import (
 from lakeindex.table.handle import Table
 from lakeindex.write.avro_schema import schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of
+from tests.unit.services.tables import unstamped
 
 
 @contextmanager
@@ -63,7 +64,9 @@ def clustered(table: LakeTable, partition: str) -> str:
     rows = rows.set_column(4, "_hoodie_file_name", pa.array([file.name] * rows.num_rows))
     sink = pa.BufferOutputStream()
     footer = pq.read_metadata(pa.BufferReader(opened.storage.read(old[0].path))).metadata
-    pq.write_table(rows.replace_schema_metadata({k: v for k, v in footer.items() if b"hoodie" not in k}), sink)
+    pq.write_table(
+        rows.replace_schema_metadata({k: v for k, v in unstamped(footer).items() if b"hoodie" not in k}), sink
+    )
     data = sink.getvalue().to_pybytes()
     opened.storage.write(file.path, data)
     stat = WriteStat(

@@ -210,10 +210,8 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             field = fields[depth]
         if kind in (_TRUE, _FALSE):
             at += 1 if is_list else 0
-        elif kind == _BYTE:
-            at += 1
-        elif kind == _DOUBLE:
-            at += 8
+        elif kind in (_BYTE, _DOUBLE):
+            at += 1 if kind == _BYTE else 8
         elif kind == _BINARY:
             coded, at = _varint(data, at)
             if at < 0 or coded > np.uint64(len(data) - at):

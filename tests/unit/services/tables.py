@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.parquet.stamps import FOOTER, HEADERS
+
 Change = Callable[[pa.Table], pa.Table]
 
 
@@ -31,7 +33,7 @@ def rewrite(path: Path, change: Change | None = None, entries: dict[str, str | N
     """Write a base file again with other rows, or other footer entries (None takes one out)."""
     source = pq.ParquetFile(path)
     rows = source.read()
-    footer = {key: value for key, value in (source.metadata.metadata or {}).items() if key != b"ARROW:schema"}
+    footer = {key: value for key, value in unstamped(source.metadata.metadata).items() if key != b"ARROW:schema"}
     for name, text in (entries or {}).items():
         footer.pop(name.encode(), None)
         if text is not None:
@@ -40,6 +42,12 @@ def rewrite(path: Path, change: Change | None = None, entries: dict[str, str | N
     with pq.ParquetWriter(path, changed.schema, store_schema=False) as writer:
         writer.write_table(changed)
         writer.add_key_value_metadata(footer)
+
+
+def unstamped(entries: dict[bytes, bytes] | None) -> dict[bytes, bytes]:
+    """Footer entries without the checksums of the file that had them: what another writer would leave."""
+    stamps = (HEADERS.encode(), FOOTER.encode())
+    return {key: value for key, value in (entries or {}).items() if key not in stamps}
 
 
 def footer_entries(path: Path) -> dict[str, str]:

@@ -28,6 +28,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.unit.services.tables import unstamped
 
 RUNNER = LocalRunner(1)
 
@@ -247,6 +248,7 @@ def test_a_doubled_key_is_named(tmp_path: Path) -> None:
     upsert(table, rows(0, 10, days="x"), "first")
     file = next((tmp_path / "t" / "x").glob("*.parquet"))
     stored = pq.read_table(file)
+    stored = stored.replace_schema_metadata(unstamped(stored.schema.metadata))
     pq.write_table(pa.concat_tables([stored, stored.slice(3, 1)]), file)
     with pytest.raises(TableCorruptError, match="is stored more than once in partition 'x'"):
         rescale_table(table.uri, RUNNER, buckets=2)
