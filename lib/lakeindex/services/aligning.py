@@ -14,6 +14,7 @@ from lakeindex.storage.protocol import Storage
 from lakeindex.storage.reading import StorageFile
 from lakeindex.table.footers import read_footer_bytes
 from lakeindex.write.avro_schema import META_FIELDS
+from lakeindex.write.widening import widened
 
 
 def row_schema(schema: pa.Schema) -> pa.Schema:
@@ -89,7 +90,7 @@ def _column(rows: pa.Table, file: BaseFile, field: pa.Field) -> pa.ChunkedArray:
     if column.type == field.type:
         return column
     try:
-        return column.cast(field.type)
+        return widened(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise damaged(file, f"column {field.name!r} is {column.type}, not {field.type}: {error}") from error
 

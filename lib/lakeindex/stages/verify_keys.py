@@ -32,6 +32,7 @@ from lakeindex.stages.memory import current_share, verify_bytes
 from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.ordering import comparable
+from lakeindex.write.widening import widened_array
 
 _OPEN_COST = 5_000.0
 _ROW_BYTES = 100.0
@@ -352,7 +353,7 @@ def _older(incoming: pa.Array, stored: list[pa.Array], groups: np.ndarray, match
     """Whether the incoming ordering value is less than the stored one, as Java compares; a null on either side never is."""
     starts = np.concatenate([[0], np.cumsum([len(a) for a in stored])])
     places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
-    joined = pa.concat_arrays([a.cast(incoming.type) for a in stored]).take(pa.array(places))
+    joined = pa.concat_arrays([widened_array(a, incoming.type) for a in stored]).take(pa.array(places))
     return pc.fill_null(pc.less(comparable(incoming), comparable(joined)), fill_value=False).to_numpy(
         zero_copy_only=False
     )

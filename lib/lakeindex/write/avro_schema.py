@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeindex.errors import SchemaMismatchError, TableCorruptError
-from lakeindex.write.widening import is_text
+from lakeindex.write.type_fit import is_text
 
 META_COLUMNS = (
     "_hoodie_commit_time",

@@ -19,6 +19,7 @@ from lakeindex.parquet.splicing import ChunkOf, Content, ParquetParts, footer_by
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
 from lakeindex.write.columns import has_floats, leaves_with_nan
+from lakeindex.write.widening import widened
 
 _OUR_WRITER: Final = "parquet-cpp-arrow"
 _BATCH_ROWS: Final = 65_536
@@ -171,7 +172,7 @@ class ForeignSlice(_Slice):
     def _fitted(self, rows: pa.Table) -> pa.Table:
         fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self._schema]
         columns = [
-            rows.column(f.name).cast(f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
+            widened(rows.column(f.name), f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
             for f in fields
         ]
         return pa.table(columns, names=[f.name for f in fields])

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.widening import type_problem, value_problem
+from lakeindex.write.type_fit import type_problem, value_problem
 
 DELETE_MARK = "_hoodie_is_deleted"
 
