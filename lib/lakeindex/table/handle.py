@@ -235,6 +235,12 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
             keys.POPULATE_META_FIELDS[0],
             "such a table is append-only: use Hudi, or copy its rows into a new table",
         )
+    if table.drop_partition_columns:
+        yield (
+            "drops its partition columns (hoodie.datasource.write.drop.partition.columns=true)",
+            keys.DROP_PARTITION_COLUMNS[0],
+            "nothing says the types of what its folders are called: use Hudi, or copy its rows into a new table",
+        )
     if table.bootstrap_base_path is not None:
         yield (
             f"is bootstrapped from {table.bootstrap_base_path}",
@@ -246,12 +252,6 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
 def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
     if table.version != WRITTEN_VERSION:
         yield f"has version {table.version}, only version 6 is written", keys.TABLE_VERSION[0], _VERSION_HINT
-    if table.drop_partition_columns:
-        yield (
-            "drops its partition columns (hoodie.datasource.write.drop.partition.columns=true)",
-            keys.DROP_PARTITION_COLUMNS[0],
-            "write to it with Hudi",
-        )
     if table.cdc_enabled:
         yield (
             "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",

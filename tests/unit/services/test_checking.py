@@ -346,7 +346,6 @@ def _set_property(table: Path, name: str, value: str) -> None:
     ("name", "value"),
     [
         ("hoodie.table.keygenerator.class", "com.example.MyKeyGenerator"),
-        ("hoodie.datasource.write.drop.partition.columns", "true"),
         ("hoodie.table.recordkey.fields", "nope"),
     ],
 )

@@ -40,9 +40,9 @@ NOT_READ = {
     "hoodie.table.base.file.format": "ORC",
     "hoodie.populate.meta.fields": "false",
     "hoodie.bootstrap.base.path": "s3://old",
+    "hoodie.datasource.write.drop.partition.columns": "true",
 }
 NOT_WRITTEN = {
-    "hoodie.datasource.write.drop.partition.columns": "true",
     "hoodie.table.cdc.enabled": "true",
     "hoodie.table.partial.update.mode": "FILL_DEFAULTS",
     "hoodie.table.recordkey.fields": "",
