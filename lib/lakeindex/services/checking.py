@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakeindex.backends.registry import index_for
-from lakeindex.errors import LakeIndexError, TableCorruptError
+from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError
 from lakeindex.index.protocol import FileGroups, HomeIndex
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.services.check_files import FileTask, check_file, read_keys
@@ -72,6 +72,8 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
         listing = check_listing(table, snapshot, committed)
         rows = _check_rows(table, snapshot, committed, runner, scope)
         pages = _check_pages(table, snapshot, committed, runner) if deep else ()
+    except TableUnsupportedError:
+        raise
     except LakeIndexError as error:
         # the timeline is so damaged that the live files are not known
         broken = Violation.of(Broken.TIMELINE, error, table.uri)
@@ -179,6 +181,4 @@ def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
         return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))
     except LakeIndexError as error:
         return _Keys(None, Findings((), (f"keys were not made anew: {error.message}",)))
-    if table.properties.drop_partition_columns:
-        return _Keys(None, Findings((), ("keys were not made anew: the table drops its partition columns",)))
     return _Keys(spec, Findings())

@@ -140,7 +140,7 @@ def inspect_table(uri: str) -> TableInspection:
     live = found.base_files_all()
     sorted_out = [found.files_of(path) for path in found.partitions()]
     older = [file for one in sorted_out for file in (*one.older, *one.doubles)]
-    properties, binding, index, refusal = table.properties, table.binding, table.index(timeline), _refusal(table)
+    properties, binding, index, refusal = table.properties, table.binding, table.index(timeline), _refusal(table, found)
     declared = properties.declared_merge_mode if binding is None else binding.merge_mode
     last = timeline.last_completed_write_time
     return TableInspection(
@@ -194,10 +194,12 @@ def _columns(table: Table, found: Snapshot) -> tuple[Column, ...]:
     return tuple(Column(field.name, str(field.type), field.nullable) for field in schema)
 
 
-def _refusal(table: Table) -> Refusal | None:
+def _refusal(table: Table, found: Snapshot) -> Refusal | None:
     try:
         table.check_writable()
         table.bound_for(WriteConfig())
+        if found.timeline.completed_writes:
+            table_schema(table, found)
     except LakeIndexError as error:
         return Refusal(type(error).__name__, error.message, error.culprit, error.hint)
     return None

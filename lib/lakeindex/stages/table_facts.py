@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.stages.context import TableFacts
 from lakeindex.stages.key_columns import read_record_keys
@@ -19,6 +20,7 @@ from lakeindex.write.avro_schema import META_COLUMNS, schema_from_avro
 from lakeindex.write.keys import KeySpec, detect_complex_encoding
 
 _SAMPLED_FILES = 3
+_SCHEMA_HISTORY = ".hoodie/.schema"
 _ENCODINGS = {True: "bare `value`", False: "`field:value`"}
 
 
@@ -26,13 +28,17 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
     """The table's columns, without meta columns: of the newest commit that says, else as created, else of a base file.
 
     Raises:
-        TableUnsupportedError: the table has no schema anywhere, as it was never written to.
+        TableUnsupportedError: the table has no schema anywhere, as it was never written to; or one by column ids.
     """
     timeline = snapshot.timeline
+    if table.storage.list_folder(_SCHEMA_HISTORY).objects:
+        raise _altered(table, _SCHEMA_HISTORY)
     for instant in reversed(timeline.completed_writes):
-        text = timeline.commit_metadata(table.storage, instant).schema_text
-        if text:
-            return schema_from_avro(text)
+        metadata = timeline.commit_metadata(table.storage, instant)
+        if metadata.extra_metadata.get(INTERNAL_SCHEMA_KEY):
+            raise _altered(table, timeline.path(instant))
+        if metadata.schema_text:
+            return schema_from_avro(metadata.schema_text)
     if table.properties.create_schema:
         return schema_from_avro(table.properties.create_schema)
     for file in snapshot.base_files_all():
@@ -42,6 +48,16 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
         f"table {table.name!r} does not say which columns it has: it is empty and has no hoodie.table.create.schema",
         culprit=table.uri,
         hint="create it with lakeindex create TABLE --like FILE.parquet, or write to it once with Hudi",
+    )
+
+
+def _altered(table: Table, culprit: str) -> TableUnsupportedError:
+    """A column may stand under an earlier name in some files: by its name now it would be read, and rewritten, as null."""
+    return TableUnsupportedError(
+        f"table {table.name!r} was altered with hoodie.schema.on.read.enable: its columns are found by ids that {culprit} keeps, not by "
+        "their names",
+        culprit=culprit,
+        hint="read and write it with Hudi and hoodie.schema.on.read.enable=true, or copy its rows with Hudi into a new table",
     )
 
 
