@@ -12,7 +12,7 @@ WORKERS ?= 2
 # The first of the ports that test-cluster takes.
 CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
-APART := interop or s3 or azure or hdfs or hbase or kill or processes or model or cluster or dag_spark or demo or wheel or browser
+APART := slow or interop or s3 or azure or hdfs or hbase or kill or processes or model or cluster or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -47,6 +47,10 @@ test: setup ## what a newcomer runs: unit, property, local-runner, some Spark an
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART))" --cov --cov-report=term
 	@$(BIN)/python scripts/coverage_floor.py
 
+.PHONY: test-slow
+test-slow: setup ## what takes long beside what it tells: whole spark-submits, sessions of their own, builds, the benchmarks' harness
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow
+
 .PHONY: unit
 unit: setup ## the tests that need neither a JVM nor Airflow
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART) or spark or dag)"
@@ -58,6 +62,10 @@ test-long: setup ## 1,000 sequences of batches through every index type, against
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
 	@$(PYTEST) -n $(WORKERS) --dist worksteal -m model
+
+.PHONY: mutants
+mutants: setup ## seeded bugs, each in a copy of the checkout: which of them do the tests catch? (goes on where it was stopped)
+	@$(BIN)/python -m tests.mutants --workers $(WORKERS) --page
 
 .PHONY: kill
 kill: setup ## writers killed at random times; the next run needs no hand

@@ -36,6 +36,7 @@ def test_file_is_valid_by_the_specification(compose: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="compose-go is built with Go; the schema is checked above")
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # a first build fetches and compiles compose-go
 def test_file_loads_as_docker_compose_loads_it(tmp_path: Path) -> None:
     def load(file: Path) -> subprocess.CompletedProcess[str]:

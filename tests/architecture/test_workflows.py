@@ -15,6 +15,7 @@ CALLS = {
     "ci": "bash .ci/run",
     "compose": "sh docker/smoke.sh",
     "docs": "make docs",
+    "mutants": "make mutants",
     "versions": "make versions test-dag interop",
 }
 

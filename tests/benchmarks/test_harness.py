@@ -18,6 +18,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_peers_take_turns_and_are_judged(data: Path) -> None:
     done = run.compare("TL_tail", ["floor", "delta-rs"], 2)
     assert [peer.peer for peer in done.peers] == ["floor", "delta-rs"]
@@ -30,6 +31,7 @@ def test_peers_take_turns_and_are_judged(data: Path) -> None:
     assert list((data / "tables" / "TL_tail").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_peer_that_cannot_start_is_shown_and_the_others_go_on(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(run.PEERS, "nobody", run.PEERS["floor"])  # unknown in the process of its own
     done = run.compare("TL_small", ["nobody", "floor"], 1)
@@ -37,6 +39,7 @@ def test_a_peer_that_cannot_start_is_shown_and_the_others_go_on(data: Path, monk
     assert "nobody" in str(done.peers[0].failed)
 
 
+@pytest.mark.slow
 def test_bulk_load_is_checked(data: Path) -> None:
     timing = bulk.measure(workload("TL_tail"), "floor", 1)
     assert timing.failed is None

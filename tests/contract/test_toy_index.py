@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import lakeindex
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +31,7 @@ def library_with_a_toy(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_one_module_and_one_line_are_an_index_type(tmp_path: Path):
     paths = [str(library_with_a_toy(tmp_path)), str(ROOT)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "LAKEINDEX_CONTRACT_TYPES": "TOY"}

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_pictures_are_those_that_the_library_gives() -> None:
     words = [sys.executable, "scripts/docs_pictures.py", "--check"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 
+pytestmark = [pytest.mark.spark, pytest.mark.slow]  # a spark-submit each
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = [Row(f"k{n:03d}", "x", 1, "v") for n in range(100)]
 STARTED = "Running Spark version"
@@ -42,7 +43,6 @@ def submit(table: str, batch: Path, run: str, *options: str) -> tuple[dict[str, 
     return json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 
 
-@pytest.mark.spark
 def test_a_job_starts_a_context_only_if_a_step_needs_executors(tmp_path: Path):
     table, oracle = make_table(tmp_path / "t"), Oracle()
     pq.write_table(batch_of(ROWS), tmp_path / "b.parquet")
@@ -85,12 +85,10 @@ def run_script(folder: Path, text: str, **env: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.spark
 def test_a_job_loads_and_starts_no_spark_before_it_needs_it(tmp_path: Path):
     assert run_script(tmp_path, SESSION) == ["True [] x None", "True"]
 
 
-@pytest.mark.spark
 def test_a_job_in_a_container_of_yarn_starts_spark_at_once(tmp_path: Path):
     assert run_script(tmp_path, ON_YARN, CONTAINER_ID="container_1_0001_01_000001", LOCAL_DIRS=str(tmp_path)) == [
         "True True"

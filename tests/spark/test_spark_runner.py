@@ -105,3 +105,23 @@ def test_state_needs_a_pyspark_with_keyed_state(session: SparkSession, tmp_path:
     with pytest.raises(UsageError, match="the STATE index needs a PySpark with") as caught:
         SparkRunner(session).keyed_state(str(tmp_path), settings)
     assert "RECORD_INDEX" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["BLOOM", pytest.param("GLOBAL_SIMPLE", marks=pytest.mark.slow), pytest.param("BUCKET", marks=pytest.mark.slow)],
+)
+def test_get_on_spark_equals_get_on_threads(session: SparkSession, tmp_path: Path, index: str):
+    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    rows = [Row(f"k{n:05d}", f"d{n % 3}", 1, f"v{n}") for n in range(3000)]
+    table.upsert(batch_of(rows), options={"lakeindex.parquet.row.group.rows": "100"})
+    keys = pa.array([f"k{n:05d}" for n in range(500, 6000, 7)])
+    here, there = table.get(keys), table.get(keys, runner=SparkRunner(session))
+    assert here.rows.num_rows == len([n for n in range(500, 6000, 7) if n < 3000])
+    assert there.rows.equals(here.rows)
+    assert there.missing == here.missing
+    assert there.report.bytes_read > 0
+    assert (there.report.files_opened, there.report.row_groups_read) == (
+        here.report.files_opened,
+        here.report.row_groups_read,
+    )

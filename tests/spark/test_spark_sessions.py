@@ -12,7 +12,7 @@ from lakeindex.runners.java import find_java_home
 from lakeindex.runners.spark import SparkRunner
 from tests.builders import make_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROWS = 400_000
 OPTIONS = {"lakeindex.spark.driver.bytes": "0", "hoodie.parquet.max.file.size": "250000"}

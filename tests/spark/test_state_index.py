@@ -19,7 +19,7 @@ from lakeindex.runners.spark_session import spark_session
 from lakeindex.services.rolling_back import rollback_table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]  # the contract plays STATE on Spark's own tester
 STATE = ".hoodie/.lakeindex/index/state"
 FEW = {"lakeindex.state.partitions": "2"}
 

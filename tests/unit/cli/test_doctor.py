@@ -211,6 +211,7 @@ def test_little_memory():
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_spark_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert check_spark_starts().verdict == "ok"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

@@ -55,6 +55,22 @@ def test_every_key_of_hudis_tables_is_where_we_say(tmp_path: Path, table: str, r
     assert rows > 100
 
 
+@pytest.mark.parametrize("count", [3, 5, 7, 256])
+def test_a_negative_hash_counts_without_its_sign(count: int) -> None:
+    """``(hash & Integer.MAX_VALUE) % count``: of a power of two the sign makes no difference."""
+    keys = [f"key-{n}" for n in range(200)]
+
+    def hash_code(key: str) -> int:
+        total = 0
+        for char in key:
+            total = (31 * total + ord(char)) & 0xFFFFFFFF
+        return (31 + total) & 0xFFFFFFFF  # of the list that holds it
+
+    assert any(hash_code(key) >= 2**31 for key in keys)
+    found = bucket_ids(pa.array(keys), count, BucketLayout(count, fields=("id",)))
+    assert found.tolist() == [(hash_code(key) & 0x7FFFFFFF) % count for key in keys]
+
+
 @given(KEYS, st.integers(1, 9), st.sampled_from(KeyRule))
 def test_a_key_is_looked_for_where_it_would_be_put(keys: list[str], count: int, rule: KeyRule) -> None:
     layout = BucketLayout(count, fields=("id",), key_rule=rule)

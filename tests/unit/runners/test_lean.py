@@ -46,6 +46,7 @@ def test_a_command_that_writes_does_without_pandas() -> None:
     assert done.stdout.split()[1:] == ["False", "True"]
 
 
+@pytest.mark.slow
 def test_jobs_load_compiled_loops_when_they_hash_and_spark_when_they_need_executors(tmp_path: Path) -> None:
     make_table(tmp_path / "t")
     pq.write_table(batch_of([Row(f"k{n}", "x", 1, "v") for n in range(100)]), tmp_path / "b.parquet")

@@ -1,0 +1,72 @@
+"""Something that happens at a certain storage call of a run: what another writer does in the middle of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+
+from lakeindex.api import LakeTable
+from lakeindex.format.instants import ROLLBACK
+from lakeindex.model import Instant
+from lakeindex.runners.local import LocalRunner
+from lakeindex.stages.scheduling import Runner
+from lakeindex.stages.summary import RunSummary
+from lakeindex.storage.memory import Call, Fault, MemoryStorage
+from lakeindex.table.timeline import Timeline
+from tests.builders import Row, batch_of, make_table
+
+When = Callable[[Call], bool]
+SMALL = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2", "lakeindex.lock.lease": "5"}
+
+
+class MemoryTable:
+    """A table in memory, in whose store things can be made to happen."""
+
+    def __init__(self, index: str = "BLOOM", **options: str) -> None:
+        self.name = f"table-{uuid.uuid4()}"
+        self.store = MemoryStorage.named(self.name)
+        self.table: LakeTable = make_table(f"memory://{self.name}", hoodie__index__type=index, **options)
+
+    def upsert(
+        self, rows: Iterable[Row], *, run: str | None = None, runner: Runner | None = None, **options: str
+    ) -> RunSummary:
+        """One batch, on one thread."""
+        given = {name.replace("__", "."): value for name, value in options.items()}
+        return self.table.upsert(
+            batch_of(rows),
+            checkpoints=f"memory://{self.name}-runs",
+            run_id=run,
+            options={**SMALL, **given},
+            runner=runner or LocalRunner(1),
+        )
+
+    def once(self, when: When, action: Callable[[], object]) -> list[Call]:
+        """Do something just before the first call that fits; the list says before which one, when it was done."""
+        done: list[Call] = []
+
+        def hook(call: Call) -> Fault | None:
+            if not done and when(call):
+                done.append(call)
+                action()
+            return None
+
+        self.store.hook = hook
+        return done
+
+    def timeline(self) -> Timeline:
+        """As it is now."""
+        return Timeline.load(self.store)
+
+    def rollbacks(self) -> list[Instant]:
+        """Completed rollbacks."""
+        return [one for one in self.timeline().completed if one.action == ROLLBACK]
+
+
+def writes_data(call: Call) -> bool:
+    """A data file is about to be put: everything was looked up and planned, and nothing is locked."""
+    return call.name == "write" and call.path.endswith(".parquet") and not call.path.startswith(".hoodie/")
+
+
+def begins_to_write(call: Call) -> bool:
+    """The keys were looked up; the write is about to begin."""
+    return call.name == "create" and "/attempts/" in call.path

@@ -1,0 +1,106 @@
+"""Throw-away copies of the checkout, in which a bug can be put and its tests run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.seeds import LIBRARY, ROOT, Mutant
+
+SHARED = (".venv", ".java", ".uv")
+"""Folders of the checkout that a copy links to."""
+OF_A_TREE = frozenset({"PYTHONPATH", "LAKEINDEX_HOME", "AIRFLOW_HOME", "AIRFLOW__CORE__DAGS_FOLDER"})
+"""Variables that say where a checkout is."""
+PASSED, FAILED = 0, 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of tests ended: pytest's exit code, or ``None`` if its time ran out; its last lines."""
+
+    code: int | None
+    said: str
+
+
+class Tree:
+    """A copy of the checkout. Its tests import the library from the copy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for name in listed.stdout.splitlines():
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        # Compiled code goes along: with the same times of the sources, it is valid in the copy.
+        for cached in (ROOT / LIBRARY).rglob("__pycache__/*"):
+            target = folder / cached.relative_to(ROOT)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy2(cached, target)
+        for name in SHARED:
+            if (ROOT / name).exists():
+                (folder / name).symlink_to(ROOT / name)
+        self._environment = self._found_environment()
+
+    def _found_environment(self) -> dict[str, str]:
+        """What ``scripts/env.py`` makes of this process's environment for the copy."""
+        bare = {name: value for name, value in os.environ.items() if name not in OF_A_TREE}
+        show = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
+        command = [sys.executable, "scripts/env.py", "run", "--", *show]
+        done = subprocess.run(command, cwd=self.folder, env=bare, capture_output=True, text=True, check=True)
+        found: dict[str, str] = json.loads(done.stdout)
+        return {**found, "HYPOTHESIS_PROFILE": "mutants"}
+
+    @contextmanager
+    def with_bug(self, mutant: Mutant) -> Iterator[dict[str, str]]:
+        """Put the bug in; yields what the environment must say."""
+        path = mutant.path(self.folder)
+        before, times = path.read_text(), path.stat()
+        path.write_text(mutant.apply(before))
+        with tempfile.TemporaryDirectory() as fresh:
+            try:
+                # numba caches a kernel by its own file, and would not see that a helper has changed
+                yield {"NUMBA_CACHE_DIR": fresh} if "njit" in before else {}
+            finally:
+                path.write_text(before)
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def run(self, targets: Sequence[str], environment: dict[str, str], seconds: float, *, first: bool) -> Outcome:
+        """Run tests; ``first``: only until one fails."""
+        command = [sys.executable, "-m", "pytest", *targets, "-q", "--tb=line", *(["-x"] if first else [])]
+        for plugin in ("cacheprovider", "xdist", "cov"):
+            command += ["-p", f"no:{plugin}"]
+        env = {**self._environment, **environment}
+        with subprocess.Popen(
+            command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                said, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                said, _ = process.communicate()
+                return Outcome(None, said[-2000:])
+        return Outcome(process.returncode, said[-4000:])
+
+
+@contextmanager
+def trees(count: int) -> Iterator[list[Tree]]:
+    """So many copies, removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        yield [Tree(Path(folder) / str(number)) for number in range(count)]

@@ -1,0 +1,159 @@
+"""What a merge rests on changes while it runs, or is not what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.model import Operation
+from lakeindex.pipeline import Stage
+from lakeindex.runners.local import LocalRunner
+from lakeindex.stages.context import RunSpec, storage_at
+from lakeindex.stages.upserting import run_stage
+from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.table.handle import Table
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of
+from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
+from tests.stored_indexes import bound_to
+
+FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
+OURS = [Row("n", "x", 2, "ours"), Row("a", "x", 2, "ours")]
+NEW_GROUPS = {"hoodie__parquet__small__file__limit": "0"}
+
+
+def started(index: str = "BLOOM") -> tuple[MemoryTable, Oracle]:
+    world, oracle = MemoryTable(index), Oracle(is_global=index.startswith("GLOBAL"))
+    world.upsert(FIRST)
+    oracle.apply(FIRST)
+    return world, oracle
+
+
+@pytest.mark.parametrize(
+    ("ours", "other"),
+    [
+        (OURS[:1], Row("n", "x", 1, "theirs")),  # into new file groups: only a look-up finds it
+        (OURS, Row("n", "x", 1, "theirs")),
+        (OURS, Row("b", "x", 2, "theirs")),
+        (OURS, Row("a", "x", 3, "theirs")),
+    ],
+)
+@pytest.mark.parametrize("when", [begins_to_write, writes_data])
+def test_keys_are_looked_up_again_when_somebody_has_committed_since(when: Any, ours: list[Row], other: Row):
+    world, oracle = started()
+    done = world.once(when, lambda: world.upsert([other], **NEW_GROUPS))
+    summary = world.upsert(ours, **NEW_GROUPS)
+    assert done
+    oracle.apply([other])
+    assert counts_of(summary) == oracle.apply(ours)
+    assert content_of(world.table) == oracle.content()
+    assert not world.timeline().pending
+
+
+def test_a_commit_that_completes_late_with_an_older_instant_is_looked_up_too():
+    """Our keys are looked up while a writer is at work; he ends when a later instant is there already."""
+    world, oracle = started()
+    late, between = [Row("n", "x", 1, "late")], [Row("c", "y", 2, "between")]
+    table = f"memory://{world.name}"
+    runs = f"memory://{world.name}-stages"
+    storage_at(runs).write("in.parquet", _parquet(batch_of(OURS[:1])))
+    options = tuple(sorted({**SMALL, "hoodie.parquet.small.file.limit": "0"}.items()))
+    spec = RunSpec(table, runs, "ours", "ours", Operation.UPSERT, (f"{runs}/in.parquet",), options)
+
+    def commit_and_look_up() -> None:
+        world.upsert(between, **NEW_GROUPS)
+        for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK, Stage.VERIFY_KEYS):
+            run_stage(stage, spec, LocalRunner(1))
+
+    done = world.once(writes_data, commit_and_look_up)
+    world.upsert(late, **NEW_GROUPS)
+    assert done
+    summary = run_stage(Stage.MERGE_WRITE, spec, LocalRunner(1))
+    oracle.apply(late)
+    oracle.apply(between)
+    assert counts_of(summary) == oracle.apply(OURS[:1])
+    assert content_of(world.table) == oracle.content()
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    return sink.getvalue().to_pybytes()
+
+
+def test_a_plan_that_lost_leaves_nothing_behind_when_there_is_no_retry_left():
+    world, oracle = started()
+    other = [Row("a", "x", 3, "theirs")]
+    world.once(writes_data, lambda: world.upsert(other))
+    with pytest.raises(WriteConflictError, match="changed"):
+        world.upsert(OURS, lakeindex__conflict__retries="0")
+    oracle.apply(other)
+    assert not world.timeline().pending
+    assert len(world.rollbacks()) == 1
+    assert content_of(world.table) == oracle.content()
+    assert world.table.check().ok
+
+
+class LyingRunner(LocalRunner):
+    """One thread, on which the first result of one kind of work is not what was done."""
+
+    def __init__(self, title: str, lie: Callable[[Any], Any]) -> None:
+        super().__init__(1)
+        self._title, self._lie = title, lie
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        first, *rest = super().map(function, tasks, title)
+        return [replace(first, value=self._lie(first.value)) if self._title in title else first, *rest]
+
+
+@pytest.mark.parametrize(
+    ("title", "lie", "message"),
+    [
+        ("rewrite", lambda done: (replace(done[0], rows=done[0].rows - 1), *done[1:]), "rows stored"),
+        ("rewrite", lambda done: (replace(done[0], updates=0), *done[1:]), "rows updated"),
+        ("rewrite", lambda done: (replace(done[0], removed=done[0].removed + 1), *done[1:]), "rows removed"),
+        ("rewrite", lambda done: (replace(done[0], inserts=done[0].inserts + 1), *done[1:]), "rows inserted"),
+        ("tag inserts", lambda tags: replace(tags, inserts=tags.inserts - 1), "rows came in"),
+        ("tag inserts", lambda tags: replace(tags, ignored_missing=1), "rows came in"),
+    ],
+)
+def test_a_merge_that_lost_count_is_not_published(title: str, lie: Callable[[Any], Any], message: str):
+    world, oracle = started()
+    with pytest.raises(InvariantError, match=message):
+        world.upsert(OURS, runner=LyingRunner(title, lie))
+    assert content_of(world.table) == oracle.content()
+    world.upsert(OURS)
+    oracle.apply(OURS)
+    assert content_of(world.table) == oracle.content()
+
+
+def test_a_key_that_one_file_holds_twice_is_refused():
+    world, _ = started()
+    file = Table.open(world.store).snapshot().base_files("x")[0]
+    rows = pq.read_table(pa.BufferReader(world.store.read(file.path)))
+    world.store.write(file.path, _parquet(pa.concat_tables([rows, rows.slice(0, 1)])))
+    with pytest.raises(InvariantError, match="'a' is stored more than once"):
+        world.upsert(OURS, hoodie__bloom__index__prune__by__ranges="false")
+
+
+def test_a_key_that_two_files_hold_is_refused_by_a_global_index():
+    world, _ = started("SIMPLE")
+    world.upsert([Row("a", "y", 1, "1")])
+    with bound_to(world.table, "GLOBAL_SIMPLE"), pytest.raises(InvariantError, match="'a' is stored in more than one"):
+        world.upsert(OURS)
+
+
+def test_new_rows_do_not_go_into_a_file_group_that_is_being_clustered():
+    world, oracle = started()
+    file = Table.open(world.store).snapshot().base_files("x")[0]
+    plan = format_requested_replace(RequestedReplace("CLUSTER", (("x", file.file_id),)))
+    world.store.write(".hoodie/20990101000000000.replacecommit.requested", plan)
+    new = [Row("n", "x", 2, "ours")]
+    assert world.upsert(new).files_created == 1
+    oracle.apply(new)
+    assert content_of(world.table) == oracle.content()

@@ -1,0 +1,39 @@
+"""A checkpoint counts as it was written, or not at all."""
+
+import pyarrow as pa
+import pytest
+
+from lakeindex.pipeline import Stage
+from lakeindex.stages.checkpoints import CheckpointError, Manifest, RunFolder
+from lakeindex.storage.memory import MemoryStorage
+
+ROWS = pa.table({"n": list(range(100))})
+
+
+@pytest.mark.parametrize("damage", ["byte", "short", "gone"])
+def test_a_damaged_file_is_told_by_name(damage: str):
+    store = MemoryStorage()
+    folder = RunFolder(store, "run")
+    part = folder.write_table("run/rows.parquet", ROWS)
+    assert folder.read_table(part).equals(ROWS)
+    data = bytearray(store.read(part.path))
+    data[len(data) // 3] ^= 1
+    if damage == "gone":
+        store.delete(part.path)
+    else:
+        store.write(part.path, bytes(data) if damage == "byte" else bytes(data[:-1]))
+    with pytest.raises(CheckpointError, match=r"rows\.parquet"):
+        folder.read_table(part)
+
+
+def test_a_manifest_whose_files_are_gone_or_short_is_not_whole():
+    store = MemoryStorage()
+    folder = RunFolder(store, "run")
+    parts = tuple(folder.write_table(f"run/{n}.parquet", ROWS) for n in range(2))
+    manifest = Manifest(stage=Stage.STAGE_INPUT, run_id="run", basis="b", tables={"staged": parts}, counters={})
+    assert folder.is_whole(manifest)
+    data = store.read(parts[1].path)
+    store.write(parts[1].path, data[:-1])
+    assert not folder.is_whole(manifest)
+    store.delete(parts[1].path)
+    assert not folder.is_whole(manifest)

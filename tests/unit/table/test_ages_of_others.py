@@ -1,0 +1,51 @@
+"""When another writer's pending instant counts as dead: by its age and by what it has last touched."""
+
+import pytest
+
+from lakeindex.config import WriteConfig
+from lakeindex.errors import PendingInstantError
+from lakeindex.format.instants import instant_time_of
+from lakeindex.table.handle import Table
+from lakeindex.table.recovery import recover
+from lakeindex.table.write_context import WriteContext
+from tests.model.world import CONFIG
+from tests.unit.table.protocol_support import START_MS, World
+
+LIMIT = CONFIG.pending_foreign_max_age_seconds
+THEIRS = instant_time_of(START_MS)
+
+
+def recovered(world: World, config: WriteConfig = CONFIG) -> bool:
+    """Whether the instant was taken for dead."""
+    context = WriteContext(Table.open(world.store), world.host("ours"), config)
+    try:
+        with context.locked("recovery") as lock:
+            recover(context, lock)
+    except PendingInstantError:
+        return False
+    return not [name for name in world.names() if name.startswith(THEIRS)]
+
+
+@pytest.mark.parametrize(("age", "dead"), [(0, False), (60, False), (LIMIT - 1, False), (LIMIT + 1, True)])
+def test_nothing_touched_for_longer_than_the_limit_is_dead(world: World, age: int, dead: bool):
+    world.put_pending(THEIRS)
+    world.clock.sleep(age)
+    assert recovered(world) is dead
+
+
+def test_the_limit_is_the_options_in_seconds(world: World):
+    config = WriteConfig(lock_lease_seconds=2, pending_foreign_max_age_seconds=100)
+    world.put_pending(THEIRS)
+    world.clock.sleep(99)
+    assert not recovered(world, config)
+    world.clock.sleep(2)
+    assert recovered(world, config)
+
+
+@pytest.mark.parametrize(("since", "dead"), [(LIMIT - 1, False), (LIMIT + 1, True)])
+def test_a_heartbeat_counts_for_as_long_as_it_is_young(world: World, since: int, dead: bool):
+    world.put_pending(THEIRS)
+    world.clock.sleep(3 * LIMIT)
+    world.store.write(f".hoodie/.heartbeat/{THEIRS}", b"")
+    world.clock.sleep(since)
+    assert recovered(world) is dead

@@ -1,0 +1,45 @@
+"""Another kind of writer commits between our checks and our commit: it looked for no conflict, so that ours has to give way."""
+
+import pytest
+
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.model import BaseFile
+from lakeindex.storage.memory import Call, Fault
+from lakeindex.table.handle import Table
+from tests.model.world import PARTITION, encode_rows, live_rows, read_rows, stat_of
+from tests.unit.table.protocol_support import BATCH, World
+
+
+def commit_theirs(world: World, time: str) -> None:
+    """What Hudi at its defaults does: it rewrites the group that it found, whoever is at work."""
+    old = Table.open(world.store).snapshot().base_files(PARTITION)[0]
+    rows = {**read_rows(world.store, old), "a2": "theirs"}
+    new = BaseFile(PARTITION, old.file_id, time, "7-0-0")
+    world.store.write(f".hoodie/{time}.commit.requested", b"")
+    world.store.write(f".hoodie/{time}.inflight", b"")
+    world.store.write(new.path, encode_rows(rows))
+    metadata = CommitMetadata({PARTITION: (stat_of(new, rows, old),)}, "UPSERT", {"schema": "{}"})
+    world.store.write(f".hoodie/{time}.commit", format_commit_metadata(metadata))
+
+
+@pytest.mark.parametrize("later", [-1, 1])
+@pytest.mark.parametrize("moment", ["/verdicts/", ".commit"])
+def test_a_foreign_commit_beside_ours_is_noticed(world: World, later: int, moment: str) -> None:
+    done: list[str] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.name != "create" or done:
+            return None
+        if moment in call.path and call.path.endswith((".json", ".commit")):
+            ours = call.path.rpartition("/")[2].partition(".")[0]
+            done.append(ours)
+            commit_theirs(world, str(int(ours) + later))
+        return None
+
+    world.store.hook = hook
+    instant = world.upsert(BATCH)
+    world.store.hook = None
+    assert done
+    assert done != [instant], "the plan that did not know of the other commit stands"
+    assert live_rows(world.store) == {"a1": ["one"], "a2": ["theirs"], "b1": ["0"], "x": ["one"]}
+    assert not Table.open(world.store).load_timeline().pending
