@@ -101,7 +101,7 @@ def _judged(outcome: Outcome) -> tuple[str, str]:
     if outcome.code is None:
         return "caught", "(did not end)"
     failed = [line for line in outcome.said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if outcome.code == FAILED and failed:
+    if outcome.code == FAILED and failed and "error during collection" not in outcome.said:
         return "caught", failed[0].split(" - ")[0]
     return "broken", outcome.said[-500:]  # nothing could be collected: this is no bug that a test can see
 

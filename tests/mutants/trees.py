@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -56,6 +55,7 @@ class Tree:
             if (ROOT / name).exists():
                 (folder / name).symlink_to(ROOT / name)
         self._environment = self._found_environment()
+        self._server: subprocess.Popen[str] | None = None
 
     def _found_environment(self) -> dict[str, str]:
         """What ``scripts/env.py`` makes of this process's environment for the copy."""
@@ -82,25 +82,41 @@ class Tree:
 
     def run(self, targets: Sequence[str], environment: dict[str, str], seconds: float, *, first: bool) -> Outcome:
         """Run tests; ``first``: only until one fails."""
-        command = [sys.executable, "-m", "pytest", *targets, "-q", "--tb=line", *(["-x"] if first else [])]
+        if self._server is None:
+            command = [sys.executable, "-m", "tests.mutants.serving"]
+            self._server = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        arguments = [*targets, "-q", "--tb=line", *(["-x"] if first else [])]
         for plugin in ("cacheprovider", "xdist", "cov"):
-            command += ["-p", f"no:{plugin}"]
-        env = {**self._environment, **environment}
-        with subprocess.Popen(
-            command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            start_new_session=True,
-        ) as process:  # fmt: skip
-            try:
-                said, _ = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                said, _ = process.communicate()
-                return Outcome(None, said[-2000:])
-        return Outcome(process.returncode, said[-4000:])
+            arguments += ["-p", f"no:{plugin}"]
+        request = {"arguments": arguments, "environment": environment, "seconds": seconds}
+        asked, answers = self._server.stdin, self._server.stdout
+        assert asked is not None
+        assert answers is not None
+        asked.write(json.dumps(request) + "\n")
+        asked.flush()
+        answer = json.loads(answers.readline())
+        return Outcome(answer["code"], answer["said"])
+
+    def close(self) -> None:
+        """End its server."""
+        if self._server is not None:
+            self._server.communicate()
 
 
 @contextmanager
 def trees(count: int) -> Iterator[list[Tree]]:
     """So many copies, removed in the end."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        yield [Tree(Path(folder) / str(number)) for number in range(count)]
+        made = [Tree(Path(folder) / str(number)) for number in range(count)]
+        try:
+            yield made
+        finally:
+            for one in made:
+                one.close()

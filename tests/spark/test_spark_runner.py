@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import GroupedData, SparkSession
 
-from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
+from lakeindex.errors import OptionError, QuarantineExceededError, StorageError, UsageError
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
 from lakeindex.runners.spark_session import spark_session
@@ -90,6 +90,33 @@ def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tm
         table.upsert(bad, runner=SparkRunner(session), options={"lakeindex.spark.driver.bytes": "0"})
     assert caught.value.exit_code == 3
     assert content_of(table) == set()
+
+
+def odd_ones_fail(number: int) -> int:
+    if number % 2:
+        raise StorageError(f"task {number} cannot read", culprit=f"file {number}", hint="look at it")
+    return number
+
+
+def test_an_error_of_one_task_among_others_is_not_swallowed(session: SparkSession):
+    with pytest.raises(StorageError, match="task 3 cannot read") as caught:
+        SparkRunner(session).map(odd_ones_fail, [0, 2, 3, 4], "read")
+    assert (caught.value.culprit, caught.value.hint) == ("file 3", "look at it")
+
+
+def test_an_error_that_is_none_of_ours_ends_the_map(session: SparkSession):
+    with pytest.raises(Exception, match="invalid literal"):
+        SparkRunner(session).map(int, ["1", "x"], "read")
+
+
+def test_an_error_of_ours_travels_as_a_value():
+    try:
+        found = pickle.loads(_do_task(pickle.dumps((odd_ones_fail, 3))))
+    finally:
+        gc.unfreeze()
+        _keep_what_is_loaded.cache_clear()
+    assert isinstance(found, StorageError)
+    assert found.exit_code == StorageError.exit_code
 
 
 def test_runner_that_does_not_exist_is_an_option_error(tmp_path: Path):

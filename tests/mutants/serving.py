@@ -1,0 +1,88 @@
+"""Runs pytest in forks of one process that has loaded the libraries: loading them costs more than most mapped tests.
+
+Reads a request a line from stdin (JSON: ``arguments`` of pytest, ``environment``, ``seconds``), writes an answer a line to stdout
+(JSON: ``code``, pytest's exit code or null if the time ran out; ``said``, its last lines). Nothing of this project is loaded
+before the fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+# not numba: where it keeps compiled code is read when it is loaded
+LIBRARIES = (
+    "numpy",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "fastavro",
+    "click",
+    "obstore",
+    "pytest",
+    "hypothesis.strategies",
+)
+_PAUSE = 0.05
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+def _answer(request: dict[str, Any]) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder) / "said"
+        child = os.fork()
+        if child == 0:
+            _run_tests(request, said)
+        status = _wait(child, float(request["seconds"]))
+        return {
+            "code": None if status is None else os.waitstatus_to_exitcode(status),
+            "said": said.read_text(errors="replace")[-4000:],
+        }
+
+
+def _run_tests(request: dict[str, Any], said: Path) -> None:
+    """In the child: never returns."""
+    code = 1
+    try:
+        os.setsid()
+        output = os.open(said, os.O_WRONLY | os.O_CREAT)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.environ.update(request["environment"])
+        import pytest
+
+        code = int(pytest.main(request["arguments"]))
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
+def _wait(child: int, seconds: float) -> int | None:
+    """The child's status; None if it did not end in time, and was killed with all that it had started."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(_PAUSE)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+if __name__ == "__main__":
+    main()
