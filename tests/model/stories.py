@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.format.instants import WRITE_ACTIONS
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.protocol import Storage
@@ -42,22 +43,41 @@ JANITOR = Batch("janitor", {"zz": "janitor"})
 
 
 class PrintedStore(MemoryStorage):
-    """A memory store that keeps a fingerprint of its content."""
+    """A memory store that keeps a fingerprint of its content, and in which order writes were completed.
+
+    Attributes:
+        fingerprint: of all objects.
+        completed: instants of the commits that stand, the one that appeared first in front.
+    """
 
     def __init__(self) -> None:
         self.fingerprint = 0
+        self.completed: tuple[str, ...] = ()
         super().__init__("model", now_ms=lambda: START_MS)
 
     def _put(self, path: str, data: bytes) -> None:
+        before = self.completed
         self._drop(path)
         super()._put(path, data)
         self.fingerprint ^= _print(path, bytes(data))
+        time = _completed_by(path)
+        if time is not None:
+            self.completed = before if time in before else (*before, time)
 
     def _drop(self, path: str) -> None:
         found = self._objects.get(path)
         if found is not None:
             self.fingerprint ^= _print(path, found[0])
+            time = _completed_by(path)
+            self.completed = tuple(one for one in self.completed if one != time)
         super()._drop(path)
+
+
+def _completed_by(path: str) -> str | None:
+    """The instant that a file of the timeline completes."""
+    folder, _, name = path.rpartition("/")
+    time, _, action = name.partition(".")
+    return time if folder == ".hoodie" and action in WRITE_ACTIONS else None
 
 
 def _print(path: str, data: bytes) -> int:
@@ -115,11 +135,11 @@ class WriterStory(Story):
         return self._scheduler
 
     def fingerprint(self) -> object:
-        return self.store.fingerprint
+        return self.store.fingerprint, self.store.completed
 
     def ending(self) -> object:
         actors = tuple((one.name, one.state, repr(one.result), repr(one.error)) for one in self._actors)
-        return self.store.fingerprint, actors, self._require().now_ms
+        return self.store.fingerprint, self.store.completed, actors, self._require().now_ms
 
     def judge(self) -> str:
         words = []
@@ -152,7 +172,7 @@ class WriterStory(Story):
             if by_name[one.name].state == "done"
         }
         batches = [*{one.batch.identity.batch_id: one.batch for one in self.cast}.values(), JANITOR]
-        check_table(self.store, batches, base, told, self.foreign_rows())
+        check_table(self.store, batches, base, told, self.foreign_rows(), order=self.store.completed)
         self.invariant(self.store)
 
     def foreign_rows(self) -> list[Rows]:
@@ -202,6 +222,10 @@ DISJOINT = (
 SAME_NEW_KEY = (
     Cast("one", Batch("run-1", {"n": "one"})),
     Cast("two", Batch("run-2", {"n": "two"})),
+)
+SAME_ROW = (
+    Cast("one", Batch("run-1", {"a1": "one"})),
+    Cast("two", Batch("run-2", {"a1": "two"})),
 )
 ZOMBIE = (
     Cast("first", Batch("run-1", {"a1": "one", "x": "one"})),

@@ -19,6 +19,7 @@ from tests.model.stories import (
     RESCALED_TWICE,
     SAME_BATCH,
     SAME_NEW_KEY,
+    SAME_ROW,
     TWO_RESCALES,
     ZOMBIE,
     ChangedTableStory,
@@ -40,6 +41,7 @@ SWITCH_OR_STALL = {"switch": 1, "stall": 1, "total": 1}
 STORIES: dict[str, Callable[[], Story]] = {
     "overlapping groups": lambda: WriterStory(GROUPS, OVERLAPPING),
     "disjoint groups": lambda: WriterStory(GROUPS, DISJOINT),
+    "same row": lambda: WriterStory(GROUPS, SAME_ROW),
     "same new key": lambda: WriterStory(GROUPS, SAME_NEW_KEY),
     "zombie attempt": lambda: WriterStory(GROUPS, ZOMBIE),
     "one batch, two runs": lambda: WriterStory(GROUPS, SAME_BATCH),
@@ -71,6 +73,7 @@ STORIES: dict[str, Callable[[], Story]] = {
 QUICK = {
     "overlapping groups": ONE,
     "disjoint groups": SWITCH_OR_STALL,
+    "same row": SWITCH_OR_STALL,
     "same new key": SWITCH_OR_STALL,
     "zombie attempt": ONE,
     "one batch, two runs": SWITCH_OR_STALL,

@@ -20,6 +20,7 @@ from tests.model.stories import (
     RESCALE_AND_UPSERT,
     SAME_BATCH,
     SAME_NEW_KEY,
+    SAME_ROW,
     ZOMBIE,
     Cast,
     ChangedTableStory,
@@ -48,6 +49,14 @@ def writers(cast: Sequence[Cast]) -> Callable[[], Story]:
 def test_without_the_check_of_file_groups_an_update_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "check_groups", lambda *_: None)
     assert "lost" in violation(writers(OVERLAPPING), {"switch": 1})
+
+
+def test_without_the_check_of_file_groups_the_row_that_was_committed_last_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both values were written by somebody: only who came last tells that one is wrong."""
+    monkeypatch.setattr(commit, "check_groups", lambda *_: None)
+    assert "last committed" in violation(writers(SAME_ROW), {"switch": 1})
 
 
 def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -244,6 +244,8 @@ def check_table(
     base: Rows,
     committed: Mapping[str, str],
     foreign: Sequence[Rows] = (),
+    *,
+    order: Sequence[str],
 ) -> None:
     """The invariants, after everything has come to rest and was recovered.
 
@@ -253,6 +255,7 @@ def check_table(
         base: rows of the initial table.
         committed: batch id -> instants that were reported to callers.
         foreign: rows that another kind of writer has committed.
+        order: instants in the order in which they were completed.
     """
     timeline = Timeline.load(store)
     commits = _check_timeline(store, timeline)
@@ -266,7 +269,9 @@ def check_table(
         assert len(times) == 1, f"{batch.identity.batch_id!r} was committed {len(times)} times: {times}"
         told = committed.get(batch.identity.batch_id, times[0])
         assert told == times[0], f"{batch.identity.batch_id!r} was reported as {told}, and is {times[0]}"
-    _check_rows(store, [*(batch.rows for batch in batches), *foreign], base)
+    ordered = {time: commits[time] for time in order}
+    assert ordered.keys() == commits.keys(), f"completed {order}, on the timeline {sorted(commits)}"
+    check_rows(store, _last_committed(ordered, batches, base, foreign))
     _check_files(store, commits)
 
 
@@ -292,21 +297,31 @@ def _rollbacks_of_others(store: MemoryStorage, timeline: Timeline) -> frozenset[
     return frozenset(time for time, path in paths.items() if path in objects and OWN_SYNC_MARKER not in objects[path])
 
 
-def _check_rows(store: MemoryStorage, written: Sequence[Rows], base: Rows) -> None:
-    allowed: dict[str, set[str]] = {}
-    for rows in written:
-        for key, value in rows.items():
-            allowed.setdefault(key, set()).add(value)
-    for key, value in base.items():
-        allowed.setdefault(key, {value})
+def _last_committed(
+    commits: Mapping[str, CommitMetadata], batches: Sequence[Batch], base: Rows, foreign: Sequence[Rows]
+) -> dict[str, str]:
+    """The value of each key that was committed last; the commits come in the order in which they were completed."""
+    rows_of = {batch.identity.batch_id: batch.rows for batch in batches}
+    expected = dict(base)
+    for time, metadata in commits.items():
+        if time == FIRST:
+            continue
+        batch_id = metadata.extra_metadata.get("lakeindex.batch_id")
+        for rows in foreign if batch_id is None else [rows_of[batch_id]]:
+            expected.update(rows)
+    return expected
+
+
+def check_rows(store: MemoryStorage, expected: Rows) -> None:
+    """Every key once, with this value; no other keys."""
     found = live_rows(store)
     doubled = {key: values for key, values in found.items() if len(values) > 1}
     assert not doubled, f"doubled keys: {doubled}"
-    assert set(found) == set(allowed), (
-        f"lost {sorted(set(allowed) - set(found))}, odd {sorted(set(found) - set(allowed))}"
+    assert set(found) == set(expected), (
+        f"lost {sorted(set(expected) - set(found))}, odd {sorted(set(found) - set(expected))}"
     )
-    wrong = {key: values[0] for key, values in found.items() if values[0] not in allowed[key]}
-    assert not wrong, f"lost updates: {wrong}"
+    wrong = {key: values[0] for key, values in found.items() if values[0] != expected[key]}
+    assert not wrong, f"lost updates: {wrong}, last committed: { {key: expected[key] for key in wrong} }"
 
 
 def _cleaned(store: MemoryStorage) -> frozenset[str]:

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,11 @@ def _run_tests(request: dict[str, Any], said: Path) -> None:
         import pytest
 
         code = int(pytest.main(request["arguments"]))
-        sys.stdout.flush()
+    except BaseException:  # noqa: BLE001 - nothing may come back from a fork
+        traceback.print_exc()
     finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 

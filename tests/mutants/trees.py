@@ -92,7 +92,14 @@ class Tree:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-        arguments = [*targets, "-q", "--tb=line", *(["-x"] if first else [])]
+        arguments = [
+            *targets,
+            "-q",
+            "--tb=line",
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+            *(["-x"] if first else []),
+        ]
         for plugin in ("cacheprovider", "xdist", "cov"):
             arguments += ["-p", f"no:{plugin}"]
         request = {"arguments": arguments, "environment": environment, "seconds": seconds}
