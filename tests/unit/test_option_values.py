@@ -1,0 +1,130 @@
+"""Options as they are read, and what is taken where none is given."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from lakeindex import batch_data
+from lakeindex.api import LakeTable, run_id_of
+from lakeindex.batch_data import with_inputs
+from lakeindex.cli.shared import parse_pairs
+from lakeindex.config import WriteConfig, index_spec, parse_options
+from lakeindex.errors import OptionError
+from lakeindex.model import IndexType, Operation
+from lakeindex.pipeline import default_checkpoints
+from lakeindex.runners.local import LocalRunner
+from lakeindex.stages.context import RunSpec
+from lakeindex.storage import open_storage
+from tests.builders import Row, batch_of, make_table
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("lakeindex.lock.lease", "1"),
+        ("lakeindex.lock.lease", "86401"),
+        ("lakeindex.lock.lease", "2.5"),
+        ("hoodie.index.bloom.fpp", "0"),
+        ("hoodie.index.bloom.fpp", "1"),
+        ("hoodie.index.bloom.fpp", "nan"),
+        ("hoodie.index.hbase.qps.fraction", "0"),
+        ("lakeindex.memory", "63m"),
+        ("lakeindex.memory", "1t"),
+        ("lakeindex.footer.cache", "yes"),
+        ("lakeindex.footer.cache", "1"),
+        ("hoodie.metadata.record.index.growth.factor", "0.9"),
+    ],
+)
+def test_a_value_that_is_not_valid_is_refused_by_name(key: str, text: str):
+    with pytest.raises(OptionError, match=key) as caught:
+        parse_options({key: text})
+    assert caught.value.culprit == key
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "field", "value"),
+    [
+        ("lakeindex.lock.lease", "2", "lock_lease_seconds", 2),
+        ("lakeindex.memory", "64m", "memory", 64 * 2**20),
+        ("lakeindex.memory", "65536k", "memory", 64 * 2**20),
+        ("lakeindex.memory", "1g", "memory", 2**30),
+        ("lakeindex.footer.cache", " FALSE ", "footer_cache", False),
+        ("hoodie.index.hbase.qps.fraction", "1", "hbase_qps_fraction", 1.0),
+    ],
+)
+def test_a_value_that_is_valid_is_what_it_says(key: str, text: str, field: str, value: object):
+    assert getattr(parse_options({key: text}), field) == value
+
+
+def test_what_is_taken_where_nothing_is_said():
+    """A default is a promise: what changes here changes what existing calls do."""
+    config = WriteConfig()
+    assert [config.moves_rows(kind) for kind in (IndexType.GLOBAL_BLOOM, IndexType.GLOBAL_SIMPLE)] == [True, True]
+    assert [config.moves_rows(kind) for kind in (IndexType.RECORD_INDEX, IndexType.HBASE)] == [False, False]
+    assert (config.pending_foreign_max_age_seconds, config.lock_lease_seconds, config.lock_wait_seconds) == (
+        7_200,
+        60,
+        300,
+    )
+    assert (config.max_file_bytes, config.small_file_bytes) == (120 * 2**20, 100 * 2**20)
+    assert (config.cleaner_commits, config.archive_commits, config.conflict_retries) == (10, 20, 5)
+
+
+@pytest.mark.parametrize(
+    "key", ["hoodie.populate.meta.fields", "hoodie.metadata.enable", "hoodie.index.clas", "no.such"]
+)
+def test_an_option_that_is_none_of_ours_says_what_to_do(key: str):
+    with pytest.raises(OptionError, match=key) as caught:
+        parse_options({key: "true"})
+    assert caught.value.hint
+    if key.startswith("hoodie.populate"):
+        assert "meta columns" in caught.value.hint
+
+
+def test_an_option_of_another_index_has_no_meaning():
+    config = parse_options({"hoodie.bucket.index.num.buckets": "4"})
+    with pytest.raises(OptionError, match=r"num\.buckets has no meaning with index type BLOOM"):
+        index_spec(IndexType.BLOOM, config)
+    assert index_spec(IndexType.BUCKET, config).option("hoodie.bucket.index.num.buckets") == "4"
+
+
+def test_an_option_given_twice_with_two_values_is_refused():
+    assert parse_pairs(("a=1", "a=1", "b=x=y")) == {"a": "1", "b": "x=y"}
+    with pytest.raises(OptionError, match="given twice: '1' and '2'"):
+        parse_pairs(("a=1", "a=2"))
+
+
+@pytest.mark.parametrize("uri", ["lake/orders", "lake/orders/", "s3://b/orders//"])
+def test_run_folders_lie_beside_the_table(uri: str):
+    assert default_checkpoints(uri) == f"{uri.rstrip('/')}.lakeindex"
+
+
+def test_two_batches_never_share_a_run_folder():
+    ids = ["a/b", "a-b", "a b", "x" * 200 + "1", "x" * 200 + "2", "é", "è"]
+    assert len({run_id_of(one) for one in ids}) == len(ids)
+    assert run_id_of("a/b") == run_id_of("a/b")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9, 10, 11, 30, 31])
+def test_all_rows_of_a_frame_reach_the_run(rows: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(batch_data, "_IN_MEMORY_BYTES", 80)  # ten numbers a piece
+    table = pa.table({"n": pa.array(range(rows), pa.int64())})
+    name = f"memory://{uuid.uuid4()}"
+    spec = with_inputs(RunSpec("t", name, "run", "batch", Operation.UPSERT, ()), table, LocalRunner(1))
+    pieces = [
+        pa.ipc.open_file(open_storage(name).read(path.removeprefix(f"{name}/"))).read_all() for path in spec.inputs
+    ]
+    assert pa.concat_tables(pieces).equals(table)
+
+
+def test_maintenance_reads_the_whole_table_only_if_asked():
+    table = make_table(f"memory://{uuid.uuid4()}")
+    assert isinstance(table, LakeTable)
+    table.upsert(batch_of([Row("a", "x", 1, "v")]), checkpoints=f"memory://{uuid.uuid4()}")
+    runs = f"memory://{uuid.uuid4()}"
+    assert "check" not in [step.step for step in table.maintain(checkpoints=runs).steps]
+    assert [step.step for step in table.maintain(["check"], checkpoints=runs).steps] == ["check"]
