@@ -22,6 +22,7 @@ from lakeindex.index.protocol import HomeIndex
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.parquet.reading import read_column
 from lakeindex.services.aligning import align, damaged, open_base_file, read_row_group, row_schema
+from lakeindex.services.check_columns import lost_columns
 from lakeindex.services.check_pages import against_digest
 from lakeindex.services.check_report import Broken, Checked, Findings, Violation
 from lakeindex.services.hashed_keys import Hashes, hashes_of, save_hashes
@@ -52,6 +53,7 @@ class FileTask:
             can leave a row where it is (``hoodie.bloom.index.update.partition.path=false``).
         hashes: where to leave the hashes of the file's keys.
         index: the index in force, if there is one; one that places keys is asked whether each is where it belongs.
+        columns: the columns that the table had when we wrote the file; empty if that is not known.
     """
 
     uri: str
@@ -63,6 +65,7 @@ class FileTask:
     may_lie_elsewhere: bool
     hashes: Path
     index: IndexSpec | None = None
+    columns: frozenset[str] = frozenset()
 
 
 def check_file(task: FileTask) -> Findings:
@@ -74,6 +77,7 @@ def check_file(task: FileTask) -> Findings:
         parse_footer(raw, task.file, want_filter=False)  # a footer that contradicts itself or the file
         violations += against_digest(task.file, raw, None if task.written is None else task.written.digest)
         source = open_base_file(store, task.file)
+        violations += lost_columns(task.file.path, source.schema_arrow.names, task.columns)
         whole = _WholeFile(task, source)
         for group in range(source.num_row_groups):
             whole.add(group)

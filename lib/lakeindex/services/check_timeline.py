@@ -12,6 +12,7 @@ from lakeindex.format import instants
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.model import Instant, InstantState
+from lakeindex.services.check_columns import check_commit_columns
 from lakeindex.services.check_report import Broken, Checked, Findings, Violation
 from lakeindex.services.opening import Commits, written_slices
 from lakeindex.storage import in_parallel
@@ -63,6 +64,7 @@ def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
         violations += _check_stats(timeline.path(instant), instant, metadata)
     violations += _check_counts(timeline, readable)
     violations += _check_schema(timeline, readable)
+    violations += check_commit_columns(timeline, readable)
     violations += _check_rollbacks(table, timeline)
     checked = Checked(instants=len(timeline.instants), commits=len(timeline.completed_writes))
     return CheckedTimeline(Findings(tuple(violations), tuple(_notes(timeline)), checked), readable)

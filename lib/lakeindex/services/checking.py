@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from lakeindex.backends.registry import index_for
 from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError
 from lakeindex.index.protocol import FileGroups, HomeIndex
 from lakeindex.model import BaseFile, IndexSpec
+from lakeindex.services.check_columns import columns_then
 from lakeindex.services.check_files import FileTask, check_file, read_keys
 from lakeindex.services.check_listing import Committed, check_listing
 from lakeindex.services.check_pages import PagesTask, check_pages
@@ -70,7 +71,8 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
         snapshot = table.snapshot()
         committed = Committed.of(checked_timeline.commits)
         listing = check_listing(table, snapshot, committed)
-        rows = _check_rows(table, snapshot, committed, runner, scope)
+        then = columns_then(checked_timeline.commits)
+        rows = _check_rows(table, snapshot, committed, runner, scope, then)
         pages = _check_pages(table, snapshot, committed, runner) if deep else ()
     except TableUnsupportedError:
         raise
@@ -107,7 +109,12 @@ class _Keys:
 
 
 def _check_rows(
-    table: Table, snapshot: Snapshot, committed: Committed, runner: Runner, scope: str
+    table: Table,
+    snapshot: Snapshot,
+    committed: Committed,
+    runner: Runner,
+    scope: str,
+    then: Mapping[str, frozenset[str]],
 ) -> Sequence[Findings]:
     files = snapshot.base_files_all()
     if not files:
@@ -130,6 +137,7 @@ def _check_rows(
                 may_lie_elsewhere=scope == "table" or table.binding is None,
                 hashes=hashes[file.path],
                 index=index,
+                columns=then.get(file.instant_time, frozenset()),
             )
             for file in files
         ]
