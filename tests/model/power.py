@@ -44,6 +44,13 @@ class DiskStorage(MemoryStorage):
         self._versions: dict[str, list[_Version]] = {}
         super().__init__(name)
 
+    @classmethod
+    def on_machine(cls, name: str) -> DiskStorage:
+        """A disk that is found again by ``memory://NAME``."""
+        made = cls(name)
+        MemoryStorage._named[name] = made
+        return made
+
     def create(self, path: str, data: bytes) -> None:
         super().create(path, data)
         with self._mutex:

@@ -13,10 +13,11 @@ import pytest
 
 from lakeindex.api import LakeTable
 from lakeindex.config import parse_options
-from lakeindex.errors import TableExistsError
+from lakeindex.errors import StorageError, TableExistsError
 from lakeindex.runners.local import LocalRunner
 from lakeindex.services.rescaling import rescale_table
-from lakeindex.storage.memory import MemoryStorage
+from lakeindex.stages.summary import RunSummary
+from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.model.harness import Operation, fail_every_call
@@ -34,9 +35,7 @@ OPTIONS = {
 
 
 def batch_of_operation(_: MemoryStorage, rows: list[Row], batch_id: str = "second") -> None:
-    LakeTable(TABLE).upsert(
-        batch_of(rows), checkpoints=RUNS, batch_id=batch_id, run_id=batch_id, options=OPTIONS, runner=LocalRunner(1)
-    )
+    run_batch_of(rows, batch_id)
 
 
 def prepared(index: str) -> Callable[[], dict[str, bytes]]:
@@ -93,6 +92,41 @@ def index_finds_all(index: str) -> Callable[[MemoryStorage], None]:
         table_equals([FIRST, SECOND, third], is_global=is_global(index), moves=moves)(store)
 
     return check_all
+
+
+@pytest.mark.parametrize(
+    "error", [StorageError("no"), PermissionError(13, "Permission denied"), MemoryError()], ids=repr
+)
+@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX"])
+def test_nothing_after_the_commit_fails_the_run(index: str, error: Exception):
+    """Every storage call fails once the ledger has told that the batch is committed."""
+    store, runs = MemoryStorage.named("pipeline"), MemoryStorage.named("pipeline-runs")
+    store.restore(prepared(index)())
+    told: list[bool] = []
+
+    def hook(call: Call) -> None:
+        if told:
+            raise error
+        if call.name == "sync" and "/ledger/" in call.path:
+            told.append(True)
+
+    store.hook = runs.hook = hook
+    try:
+        summary = run_batch_of(SECOND)
+    finally:
+        store.hook = runs.hook = None
+    assert told
+    assert summary.instant
+    assert not summary.noop
+    assert any(type(error).__name__ in note for note in summary.notes)
+    assert run_batch_of(SECOND).noop
+    upsert(index).check(store)
+
+
+def run_batch_of(rows: list[Row], batch_id: str = "second") -> RunSummary:
+    return LakeTable(TABLE).upsert(
+        batch_of(rows), checkpoints=RUNS, batch_id=batch_id, run_id=batch_id, options=OPTIONS, runner=LocalRunner(1)
+    )
 
 
 def rescale_to(count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakeindex.aftermath import noted
 from lakeindex.config import ReportFormat
 from lakeindex.report.building import PAGE_FILE, REPORT_FILE, build_report
 from lakeindex.stages.context import RunSpec, storage_at
@@ -20,7 +21,8 @@ def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
     wanted = spec.config.report or default
     if wanted is ReportFormat.NONE:
         return ()
-    try:
+
+    def keep() -> None:
         report = build_report(spec.checkpoints_uri, spec.run_id, spec.table_uri)
         store = storage_at(spec.checkpoints_uri)
         if wanted is ReportFormat.HTML:
@@ -28,6 +30,5 @@ def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
 
             store.write(f"{spec.run_id}/{PAGE_FILE}", render_page(report).encode())
         store.write(f"{spec.run_id}/{REPORT_FILE}", report.to_json().encode())
-    except Exception as error:  # noqa: BLE001 - whatever it is: the batch is committed, and a report no reason to say otherwise
-        return (f"the run's report could not be written: {type(error).__name__}: {error}",)
-    return ()
+
+    return noted("the run's report could not be written", keep)

@@ -69,7 +69,9 @@ def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunO
     result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
     notes = observer.ends(result)
     if isinstance(result, RunSummary):
-        for note in notes + keep_report(spec, ReportFormat.HTML) + end_run(spec):
+        notes += keep_report(spec, ReportFormat.HTML)
+        notes += end_run(spec)
+        for note in notes:
             click.echo(note, err=True)
     return result
 

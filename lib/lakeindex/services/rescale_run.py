@@ -156,8 +156,9 @@ class Rescale:
             try:
                 self._facts = replace(self._facts, schema=table_schema(self._table, snapshot))
                 built = self._write(session, identity, snapshot)
-                instant = self._publish(session, snapshot, built, started)
-                return self.summary(snapshot, instant, built, started)
+                report = self.summary(snapshot, session.instant, built, started)
+                instant = self._publish(session, snapshot, built, report)
+                return replace(report, instant=instant, seconds=round(time.perf_counter() - started, 4))
             except (*MOVED_ERRORS, InvariantError) as error:
                 session.abandon()  # whether or not there is another try: nothing is left pending
                 if isinstance(error, InvariantError) or not has_moved(self._table, snapshot, error):
@@ -298,7 +299,9 @@ class Rescale:
         by_path = {one.file.path: one for result in work for one in result}
         return tuple(by_path[file.path] for file in files)
 
-    def _publish(self, session: WriteSession, snapshot: Snapshot, built: Sequence[BuiltFile], started: float) -> str:
+    def _publish(
+        self, session: WriteSession, snapshot: Snapshot, built: Sequence[BuiltFile], report: RescaleSummary
+    ) -> str:
         stats: dict[str, tuple[WriteStat, ...]] = {}
         for one in built:
             stats[one.file.partition_path] = (
@@ -318,7 +321,6 @@ class Rescale:
         )
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.digest.rows) for one in built)
         guards = PublishGuards.of(snapshot.timeline)
-        report = self.summary(snapshot, session.instant, built, started)
         return session.publish(commit, expected, guards, report.to_json())
 
 

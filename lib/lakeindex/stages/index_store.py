@@ -122,27 +122,19 @@ class IndexSession:
         self._put(delta, parts, completed, state.view)
         self._open(completed, state).prepare(instant)
 
-    def committed(self, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> str | None:
-        """The commit stands. What goes wrong here is made good by the next look-up.
-
-        Returns:
-            What went wrong, if anything did.
-        """
+    def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
+        """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""
         if self._index.traits.in_process:
             folder = run_folder(self._spec)
             here = _volatile(self._index.open(self._context(Completed(frozenset(), None), LogView(""))))
             here.enter(joined([folder.read_table(p) for p in parts]), written)
-            return None
-        try:
-            completed = Completed.of(Timeline.load(self._storage))
-            state = self._log.load(completed)
-            store = self._open(completed, state)
-            self._apply(store, state)
-            if len(state.in_force) >= self._spec.config.index_max_deltas and not state.broken:
-                self._fold(store, state)
-        except LakeIndexError as error:
-            return f"index {self._facts.index_type} is behind {instant} until the next look-up: {error.message}"
-        return None
+            return
+        completed = Completed.of(Timeline.load(self._storage))
+        state = self._log.load(completed)
+        store = self._open(completed, state)
+        self._apply(store, state)
+        if len(state.in_force) >= self._spec.config.index_max_deltas and not state.broken:
+            self._fold(store, state)
 
     def failed(self) -> None:
         """The commit was given up: take back what was prepared, now if that works, else before the next look-up."""

@@ -225,7 +225,6 @@ class _Merge:
         self._started = time.perf_counter()
         self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
         self._index = index_for(facts.index)
-        self._behind: str | None = None
         self._stored = IndexSession(spec, facts, runner) if isinstance(self._index, StoredIndex) else None
 
     def given_up(self) -> None:
@@ -249,12 +248,12 @@ class _Merge:
         keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
         summary = replace(summary, instant=self._session.instant, noop=False)
         published = do_task(lambda _: self._publish(written, tags, summary), None)
-        FooterCache(storage_at(self._spec.table_uri)).keep_facts(w.cached for w in written if w.cached is not None)
+        self._session.note("footers were not kept", lambda: self._keep_footers(written))
         stage = self._stage_line(written, found, outcome.cost + published.cost)
         return replace(
             summary,
             instant=published.value,
-            notes=summary.notes if self._behind is None else (*summary.notes, self._behind),
+            notes=summary.notes + self._session.notes,
             noop=published.value != summary.instant,  # another run of the same batch was first
             stages=(*self._looked_up.summaries, stage),
             seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
@@ -383,8 +382,13 @@ class _Merge:
             self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
         instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
         if self._stored is not None and instant == summary.instant:
-            self._behind = self._stored.committed(instant, covered, deltas)
+            stored = self._stored
+            behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
+            self._session.note(behind, lambda: stored.committed(covered, deltas))
         return instant
+
+    def _keep_footers(self, written: Sequence[WrittenFile]) -> None:
+        FooterCache(storage_at(self._spec.table_uri)).keep_facts(w.cached for w in written if w.cached is not None)
 
     def _summary(
         self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], cost: StageCost

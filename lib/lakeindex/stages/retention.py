@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.errors import LakeIndexError
+from lakeindex.aftermath import noted
 from lakeindex.pipeline import SUMMARY_FILE, Stage
 from lakeindex.stages.context import RunSpec, storage_at
 from lakeindex.stages.run_folders import (
@@ -61,10 +61,10 @@ def end_run(spec: RunSpec) -> tuple[str, ...]:
     Returns:
         Notes on what was left or went wrong, if anything did: the batch is committed, and its folder no reason to call that a failure.
     """
-    try:
-        return _end_run(spec)
-    except (LakeIndexError, OSError) as error:
-        return (f"old run folders in {spec.checkpoints_uri} could not be dropped: {error}",)
+    left: list[str] = []
+    what = f"old run folders in {spec.checkpoints_uri} could not be dropped"
+    failed = noted(what, lambda: left.extend(_end_run(spec)))
+    return (*left, *failed)
 
 
 def _end_run(spec: RunSpec) -> tuple[str, ...]:

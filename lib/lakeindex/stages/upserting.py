@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from lakeindex.aftermath import noted
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
@@ -166,5 +167,6 @@ def _nothing_to_do(spec: RunSpec, staged: Driven) -> RunSummary:
 
 
 def _keep(spec: RunSpec, summary: RunSummary) -> RunSummary:
-    run_folder(spec).store.write(f"{spec.run_id}/{SUMMARY_FILE}", summary.to_json().encode())
-    return summary
+    store, path = run_folder(spec).store, f"{spec.run_id}/{SUMMARY_FILE}"
+    notes = noted(f"{path} could not be written", lambda: store.write(path, summary.to_json().encode()))
+    return replace(summary, notes=summary.notes + notes)

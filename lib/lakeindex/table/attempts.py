@@ -11,7 +11,8 @@ import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from lakeindex.errors import FencedError, ObjectNotFoundError, StorageError
+from lakeindex.aftermath import noted
+from lakeindex.errors import FencedError, ObjectNotFoundError
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
 from lakeindex.table.host import Host, Process
@@ -115,11 +116,8 @@ class Attempt:
         """Say that this attempt does nothing any more; best effort, its lease runs out anyway."""
         with self._mutex:
             for _ in range(_END_TRIES):
-                try:
-                    self._rewrite(replace(self._record, ended=True))
-                except StorageError:
-                    continue
-                return
+                if not noted("the attempt was not ended", lambda: self._rewrite(replace(self._record, ended=True))):
+                    return
 
     def _rewrite(self, record: AttemptRecord) -> None:
         self._record = record

@@ -6,9 +6,10 @@ and its markers on the table, the caller writes the data files, ``publish`` comm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from lakeindex.aftermath import noted
 from lakeindex.config import WriteConfig
 from lakeindex.errors import (
     BatchIdReusedError,
@@ -167,6 +168,7 @@ class WriteSession:
         self._verify = verify
         self._plan: RunPlan | None = None
         self._snapshot_time: str | None = None
+        self._notes: tuple[str, ...] = ()
         self._turn = Turn(context.storage, context.host, context.lease_ms, context.config.lock_wait_seconds * 1000)
         if context.heartbeat is not None:
             context.heartbeat.add(self._turn)
@@ -276,12 +278,18 @@ class WriteSession:
         context.storage.sync([file.path for file in plan.files])
         with context.locked(f"publishing {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
             instant = self._publish_locked(lock, plan, commit, guards or PublishGuards(), summary)
-        self._turn.end()
-        try:
-            sweep_partitions(context, plan.partitions)
-        except StorageError:
-            return instant  # the commit stands; the next one sweeps
+        self.note("the turn was not ended", self._turn.end)
+        self.note("strays were not swept", lambda: sweep_partitions(context, plan.partitions))
         return instant
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What went wrong after the commit."""
+        return self._notes
+
+    def note(self, what: str, work: Callable[[], object]) -> None:
+        """Do something after the commit; what goes wrong is a note."""
+        self._notes += noted(what, work)
 
     def record_summary(self, instant: str, summary: str) -> None:
         """Replace the stored summary of a published batch by one with numbers that were not known before."""
@@ -420,7 +428,7 @@ class WriteSession:
                 culprit=plan.instant,
                 hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
             )
-        stands = roll_forward(self._context, standing, self._run.key, publishing=True)
+        stands = roll_forward(self._context, standing, self._run.key, note=self.note)
         lock.settled(plan.instant)
         if not stands:
             raise WriteConflictError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-from lakeindex.errors import StorageError
+from lakeindex.aftermath import noted
 
 
 class Renewable(Protocol):
@@ -57,7 +57,4 @@ class Heartbeat:
             with self._mutex:
                 todo = list(self._renewed)
             for lease in todo:
-                try:
-                    lease.renew()
-                except StorageError:
-                    continue
+                noted("the lease was not renewed", lease.renew)  # a thread that ended would renew nothing any more

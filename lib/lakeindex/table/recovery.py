@@ -6,6 +6,7 @@ back is rolled back to the end. Without a verdict, a living run's instant is lef
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
@@ -37,6 +38,9 @@ from lakeindex.table.verdicts import (
 )
 from lakeindex.table.write_context import WriteContext
 
+Note = Callable[[str, Callable[[], object]], None]
+"""Does something, and keeps a note in these words if it goes wrong."""
+
 
 def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> None:
     """Settle everything that is not alive.
@@ -65,14 +69,15 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
     lock.recovered()
 
 
-def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, publishing: bool = False) -> bool:
+def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, note: Note | None = None) -> bool:
     """Make a committed instant visible and note its batch; whoever finds the verdict may do it, again and again.
 
     Args:
         context: the writer; the lock is held.
         verdict: a committed one.
         run_key: folder of the run, which is over then.
-        publishing: whether the checks before the verdict were made just now, by this process.
+        note: what its own publisher is told instead of an error of what is done once the commit stands; the checks before the
+            verdict were made just now, then.
 
     Returns:
         Whether the commit stands. False if another writer rolled the instant back, or committed, before anybody was told:
@@ -81,7 +86,7 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
     Raises:
         PendingInstantError: not publishing, and a living writer of another kind is in flight.
     """
-    storage, time = context.storage, verdict.instant
+    storage, time, publishing = context.storage, verdict.instant, note is not None
     timeline = context.table.load_timeline()
     stands, put = is_told(storage, verdict.batch_id, time), False
     if not stands and _is_archived(timeline, time):
@@ -93,13 +98,20 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
         put = _stands(context, timeline, verdict) or _put_commit(context, timeline, verdict, files_checked=publishing)
         if not (put and _is_undisturbed(context, verdict) and _tell(context, verdict)):
             return _withdraw(context, verdict)
-    remove_markers(storage, time)
-    if verdict.commit is not None and (put or _stands(context, timeline, verdict)):
-        shrink(storage, verdict)
-    if run_key:
-        forget_run(storage, run_key)
-    drop_claim(storage, time)
-    return stands or is_told(storage, verdict.batch_id, time)
+
+    def tidy() -> None:
+        remove_markers(storage, time)
+        if verdict.commit is not None and (put or _stands(context, timeline, verdict)):
+            shrink(storage, verdict)
+        if run_key:
+            forget_run(storage, run_key)
+        drop_claim(storage, time)
+
+    if note is None:
+        tidy()
+    else:
+        note(f"what {time} needed until it was committed is left to the next write", tidy)
+    return stands or put or is_told(storage, verdict.batch_id, time)
 
 
 def abandon_instant(context: WriteContext, time: str) -> None:

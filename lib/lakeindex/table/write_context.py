@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.aftermath import noted
 from lakeindex.config import WriteConfig
-from lakeindex.errors import StorageError
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import lock
 from lakeindex.table.handle import Table
@@ -74,8 +74,5 @@ class WriteContext:
 def _release(held: lock.TableLock) -> None:
     """Let go. What was done under the lock stands whether or not this is answered: its lease runs out anyway."""
     for _ in range(_RELEASE_TRIES):
-        try:
-            held.release()
-        except StorageError:
-            continue
-        return
+        if not noted("the lock was not released", held.release):
+            return

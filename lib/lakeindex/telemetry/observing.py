@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from lakeindex.aftermath import noted
 from lakeindex.errors import LakeIndexError
 from lakeindex.pipeline import Stage
 from lakeindex.stages.context import RunSpec, run_folder
@@ -66,7 +66,7 @@ class RunObserver:
         """The run's inputs are known; the work starts."""
         self._spec = spec
         if self._lineage is not None:
-            for note in _guarded("OpenLineage was not told of the start", lambda: self._started(spec)):
+            for note in noted("OpenLineage was not told of the start", lambda: self._started(spec)):
                 _LOG.warning(note)
 
     def ends(self, result: RunSummary | StageSummary) -> tuple[str, ...]:
@@ -86,10 +86,10 @@ class RunObserver:
         notes: tuple[str, ...] = ()
         if self._metrics is not None:
             metrics = self._metrics
-            notes += _guarded("the run's metrics could not be written", lambda: metrics.update(self._spec, ending))
+            notes += noted("the run's metrics could not be written", lambda: metrics.update(self._spec, ending))
         if self._lineage is not None:
             lineage = self._lineage
-            notes += _guarded("OpenLineage was not told of the end", lambda: lineage.end(self._spec, ending))
+            notes += noted("OpenLineage was not told of the end", lambda: lineage.end(self._spec, ending))
         return notes
 
     def _stages(self) -> tuple[StageSummary, ...]:
@@ -100,11 +100,3 @@ class RunObserver:
             return finished_stages(run_folder(self._spec))
         except (LakeIndexError, OSError, ValueError, KeyError):
             return ()
-
-
-def _guarded(what: str, tell: Callable[[], None]) -> tuple[str, ...]:
-    try:
-        tell()
-    except Exception as error:  # noqa: BLE001 - whatever it is: a run is not failed by what watches it
-        return (f"{what}: {type(error).__name__}: {error}",)
-    return ()

@@ -1,0 +1,22 @@
+"""What is done beside the work or after its commit: nothing that happens to it may say of the work that it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def noted(what: str, work: Callable[[], object]) -> tuple[str, ...]:
+    """Do something that what was achieved, or is under way, does not depend on.
+
+    Args:
+        what: what is the case if it goes wrong: "the run's report could not be written".
+        work: does it.
+
+    Returns:
+        A note for the summary if it went wrong, whatever went wrong; else nothing.
+    """
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - whatever it is: a run whose batch is committed did not fail
+        return (f"{what}: {type(error).__name__}: {error}",)
+    return ()
