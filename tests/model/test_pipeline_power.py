@@ -122,7 +122,7 @@ OPERATIONS = {
     "index build": Operation("index build", prepared("RECORD_INDEX"), build, holds([FIRST], is_global=True)),
     "create": Operation("create", dict, create, is_written),
 }
-CHOSEN = {"create": 1, "upsert GLOBAL_BLOOM": 61, "upsert RECORD_INDEX": 89, "rescale": 47, "migrate": 97}
+CHOSEN = {"create": 3, "upsert GLOBAL_BLOOM": 89, "upsert RECORD_INDEX": 89, "rescale": 47, "migrate": 97}
 """What every run of the suite plays: each n-th call. The whole depth is ``make model``'s."""
 
 

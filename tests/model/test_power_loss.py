@@ -57,7 +57,7 @@ TORN = {
 def test_any_record_may_be_torn_at_any_moment(what: str, left: bytes) -> None:
     """Also one that was synced: whatever tore it. A killed writer, one torn file, a retry."""
     torn = 0
-    for number in range(5, count_calls(UPSERT) + 2, 3):
+    for number in range(5, count_calls(UPSERT) + 2, 5):
         machine = Machine(DiskStorage())
         store = machine.stores[0]
         store.restore(UPSERT.prepare())
