@@ -91,6 +91,11 @@ class DiskStorage(MemoryStorage):
                 kept[path] = data
         self.restore(kept)
 
+    def is_durable(self, path: str) -> bool:
+        """Whether a power loss now would leave a path as it is."""
+        versions = self._versions.get(path)
+        return versions is None or (len(versions) == 1 and (versions[0].synced or versions[0].whole))
+
     def _keep_entries(self, folders: set[str]) -> None:
         for path, versions in list(self._versions.items()):
             if path.rpartition("/")[0] in folders:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.verdicts import load_verdict
 from tests.model.harness import Operation, count_calls
 from tests.model.power import DiskStorage, Machine, cut_power_everywhere
@@ -81,3 +81,63 @@ def _is_last_word(store: MemoryStorage, path: str) -> bool:
         return False
     verdict = load_verdict(store, path.rpartition("/")[2].removesuffix(".commit"))
     return verdict is None or verdict.commit is None
+
+
+OWN = ".hoodie/.lakeindex"
+ORDER = {
+    "data before it is planned": (UPSERT, "write", "p/", (f"{OWN}/instants/", ".requested", ".inflight", "_metadata")),
+    "the verdict before its files": (UPSERT, "create", f"{OWN}/verdicts/", ("p/", "_metadata", f"{OWN}/instants/")),
+    "the commit before its verdict": (UPSERT, "create", "0.commit", (f"{OWN}/verdicts/", "p/")),
+    "the ledger before its commit": (UPSERT, "create", f"{OWN}/ledger/", ("0.commit",)),
+    "the text dropped before the ledger": (UPSERT, "write", f"{OWN}/verdicts/", (f"{OWN}/ledger/", "0.commit")),
+    "the index before its change": (RESCALE, "create", f"{OWN}/verdicts/", (f"{OWN}/buckets/", "p/")),
+    "a rollback before it can be resumed": (
+        ROLLBACK,
+        "delete",
+        "0.commit",
+        (f"{OWN}/instants/", f"{OWN}/verdicts/", ".rollback.requested"),
+    ),
+    "data of a commit that stands": (ROLLBACK, "delete", "p/", ("0.commit",)),
+    "a clean before its plan": (CLEAN, "delete", "p/", (".clean.requested",)),
+    "a clean that is not done": (CLEAN, "create", ".clean", ("p/",)),
+    "instants before they are archived": (ARCHIVE, "delete", ".commit", ("/archived/", ".requested", ".inflight")),
+}
+
+
+@pytest.mark.parametrize("case", ORDER)
+def test_what_is_not_done_before_something_else_is_durable(case: str) -> None:
+    operation, name, where, wanted = ORDER[case]
+    store = DiskStorage()
+    store.restore(operation.prepare())
+    before = store.snapshot()
+    met: list[str] = []
+    early: list[str] = []
+
+    def hook(call: Call) -> None:
+        if call.name != name or not (call.path.startswith(where) or call.path.endswith(where)):
+            return
+        met.append(call.path)
+        changed = {path for path in {*before, *store.snapshot()} if not store.is_durable(path)}
+        early.extend(path for path in changed if path != call.path and _is_one_of(path, wanted))
+
+    store.hook = hook
+    operation.run(store)
+    store.hook = None
+    assert met
+    assert not early, f"{met[0]} came before these were durable: {sorted(set(early))}"
+
+
+def _is_one_of(path: str, wanted: tuple[str, ...]) -> bool:
+    return any(path.startswith(one) or path.endswith(one) or (one[0] == "/" and one in path) for one in wanted)
+
+
+def test_what_a_run_says_is_committed_is_durable() -> None:
+    store = DiskStorage()
+    store.restore(UPSERT.prepare())
+    before = set(store.snapshot())
+    UPSERT.run(store)
+    lasting = [path for path in store.snapshot() if path not in before and store.is_durable(path)]
+    kinds = ("p/", f"{OWN}/ledger/", "0.commit", "0.inflight", "0.commit.requested")
+    assert all(any(_is_one_of(path, (kind,)) for path in lasting) for kind in kinds)
+    loose = [path for path in store.snapshot() if not store.is_durable(path)]
+    assert not [path for path in loose if _is_one_of(path, kinds)]

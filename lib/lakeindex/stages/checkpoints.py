@@ -173,6 +173,15 @@ class RunFolder:
         text = json.dumps(asdict(manifest), indent=1, sort_keys=True)
         self.store.write(f"{self.run_id}/{manifest.stage}.json", text.encode())
 
+    def make_durable(self, stage: Stage) -> None:
+        """Sync a stage's files, then its manifest: another process, maybe after a power loss, goes on from them, and cannot make
+        them again.
+        """
+        manifest = self.read_manifest(stage)
+        if manifest is not None:
+            self.store.sync([part.path for parts in manifest.tables.values() for part in parts])
+            self.store.sync([self.manifest_path(stage)])
+
     def is_whole(self, manifest: Manifest) -> bool:
         """Whether every file of the manifest is there with the size it had."""
         for part in (p for parts in manifest.tables.values() for p in parts):

@@ -99,7 +99,10 @@ def run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Run
         CheckpointError: an earlier stage's checkpoint is missing, damaged or foreign.
     """
     with memory_bound(spec.config.memory):
-        return _run_stage(stage, spec, runner)
+        result = _run_stage(stage, spec, runner)
+        if stage is not Stage.MERGE_WRITE:
+            run_folder(spec).make_durable(stage)
+        return result
 
 
 def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | RunSummary:

@@ -156,6 +156,21 @@ def test_what_a_kill_left_is_finished_first(world: World, history: list[str]) ->
     assert slices(world.store, A) == [history[2], history[4]]
 
 
+def test_a_left_plan_spares_what_was_savepointed_since(world: World, history: list[str]) -> None:
+    """The plan was right when it was made; the savepoint came before it was carried out."""
+    killed_while_deleting(world, 1)
+    before = slices(world.store, A)
+    names = [one.path.rpartition("/")[2] for one in world.store.list_folder("p").objects]
+    left = next(time for time in before if time not in (history[2], history[4]))
+    saved = tuple(name for name in names if A in name and name.endswith(f"_{left}.parquet"))
+    assert len(saved) == 1
+    world.store.write(f".hoodie/{left}.savepoint.inflight", b"")
+    world.store.write(f".hoodie/{left}.savepoint", savepoint_bytes({"p": saved}))
+    clean(world, 1, "next")
+    assert left in slices(world.store, A)
+    assert Table.open(world.store).load_timeline().pending == ()
+
+
 def test_a_left_plan_spares_what_is_live(world: World, history: list[str]) -> None:
     """Somebody else took commits back since: a file of the plan may be the newest again."""
     killed_while_deleting(world, 1)

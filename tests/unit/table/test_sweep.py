@@ -3,6 +3,7 @@
 import pytest
 
 from lakeindex.format.file_names import parse_base_path
+from lakeindex.storage.memory import Call
 from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
@@ -65,6 +66,33 @@ def test_each_kind(world: World) -> None:
     assert {one.file.path for one in swept} == set(expected)
     assert kinds(world) == {}
     assert live_rows(world.store)["x"] == ["one"]
+
+
+def test_a_writer_that_begins_while_strays_are_looked_for_loses_nothing(world: World) -> None:
+    """Its requested file, then its data file, appear before any of the calls."""
+    world.upsert(BATCH)
+    objects = world.store.snapshot()
+    time = "20260101000000777"
+    path = stray(1, time)
+    for number in range(1, 30):
+        world.store.restore(objects)
+        calls: list[Call] = []
+
+        def begin(call: Call, number: int = number, calls: list[Call] = calls) -> None:
+            calls.append(call)
+            if len(calls) == number:
+                world.store.hook = None
+                world.store.write(f".hoodie/{time}.commit.requested", b"")
+                world.store.write(f".hoodie/{time}.inflight", b"{}")
+                world.store.write(path, b"{}")
+
+        world.store.hook = begin
+        found = find_strays(Table.open(world.store))
+        world.store.hook = None
+        assert found == (), f"before call {number}: {calls[number - 1]}"
+        if len(calls) < number:
+            break
+    assert number > 3
 
 
 def test_what_may_be_archived_pending_or_hudis_is_never_deleted(world: World) -> None:
