@@ -83,9 +83,15 @@ def _is_last_word(store: MemoryStorage, path: str) -> bool:
     return verdict is None or verdict.commit is None
 
 
+def new_partition() -> dict[str, bytes]:
+    """The model's table before it had a partition."""
+    return {path: data for path, data in UPSERT.prepare().items() if not path.endswith("_partition_metadata")}
+
+
 OWN = ".hoodie/.lakeindex"
 ORDER = {
     "data before it is planned": (UPSERT, "write", "p/", (f"{OWN}/instants/", ".requested", ".inflight", "_metadata")),
+    "data in a new partition": (replace(UPSERT, prepare=new_partition), "write", "p/", ("_partition_metadata",)),
     "the verdict before its files": (UPSERT, "create", f"{OWN}/verdicts/", ("p/", "_metadata", f"{OWN}/instants/")),
     "the commit before its verdict": (UPSERT, "create", "0.commit", (f"{OWN}/verdicts/", "p/")),
     "the ledger before its commit": (UPSERT, "create", f"{OWN}/ledger/", ("0.commit",)),
