@@ -36,6 +36,7 @@ from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.table.records import key_of
+from lakeindex.table.turns import EVERYTHING
 from lakeindex.write.avro_schema import schema_to_avro
 
 OPERATION: Final = "CLUSTER"
@@ -150,6 +151,7 @@ class Rescale:
         Raises:
             WriteConflictError: they do so too often, or have changed the index.
         """
+        session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make all of this in vain
         for left in range(self._config.conflict_retries, -1, -1):
             snapshot = self._table.snapshot()
             self._check_index(snapshot)

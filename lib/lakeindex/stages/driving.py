@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from lakeindex.errors import LakeIndexError
 from lakeindex.pipeline import Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.carrying import VerifiedBefore
 from lakeindex.stages.checkpoints import Manifest, RunFolder
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.index_lookup import index_lookup
+from lakeindex.stages.lookup_files import read_files
 from lakeindex.stages.scheduling import Runner, do_task
 from lakeindex.stages.stage_input import stage_input
 from lakeindex.stages.summary import StageSummary, costs_of, stage_summary
-from lakeindex.stages.verify_keys import verify_keys
+from lakeindex.stages.verify_keys import proposed_by, verify_keys
 from lakeindex.table.file_system_view import Snapshot
 
 
@@ -32,6 +34,7 @@ class LookedUp:
 
     staged: Manifest
     lookup: Manifest
+    candidates: Manifest
     verified: Manifest
     summaries: tuple[StageSummary, ...]
 
@@ -70,15 +73,44 @@ def drive_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Drive
     return drive(spec, lambda: stage_input(spec, facts, runner))
 
 
-def look_up(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: Driven, runner: Runner) -> LookedUp:
-    """Stages 2 to 4 against one snapshot; those whose checkpoints fit are taken over."""
+def look_up(
+    spec: RunSpec,
+    facts: TableFacts,
+    snapshot: Snapshot,
+    staged: Driven,
+    runner: Runner,
+    before: LookedUp | None = None,
+) -> LookedUp:
+    """Stages 2 to 4 against one snapshot; those whose checkpoints fit are taken over.
+
+    Args:
+        spec: the run.
+        facts: the table.
+        snapshot: its state.
+        staged: stage 1.
+        runner: schedules the tasks.
+        before: the look-up on an earlier snapshot, by the same index: files that did not change are not searched again.
+    """
     lookup = drive(spec, lambda: index_lookup(spec, facts, snapshot, staged.manifest, runner))
     candidates = lookup
     summaries = [staged.summary, lookup.summary]
     if Stage.BLOOM_CHECK in stages_for(facts.index_type):
         candidates = drive(spec, lambda: bloom_check(spec, staged.manifest, lookup.manifest, runner))
         summaries.append(candidates.summary)
+    known = None if before is None else _verified(run_folder(spec), before)
     verified = drive(
-        spec, lambda: verify_keys(spec, facts, staged.manifest, lookup.manifest, candidates.manifest, runner)
+        spec,
+        lambda: verify_keys(spec, facts, staged.manifest, lookup.manifest, candidates.manifest, runner, before=known),
     )
-    return LookedUp(staged.manifest, lookup.manifest, verified.manifest, (*summaries, verified.summary))
+    return LookedUp(
+        staged.manifest,
+        lookup.manifest,
+        candidates.manifest,
+        verified.manifest,
+        (*summaries, verified.summary),
+    )
+
+
+def _verified(folder: RunFolder, before: LookedUp) -> VerifiedBefore:
+    files = read_files(folder, before.lookup.parts("files")[0])
+    return VerifiedBefore(tuple(files), proposed_by(before.candidates), before.verified.parts("locations"))

@@ -118,10 +118,11 @@ def _attempts(
         snapshot = table.snapshot()
         merge = None
         try:
-            facts = _facts_now(table, snapshot, facts)
+            known, facts = facts, _facts_now(table, snapshot, facts)
             staged = _staged_as_now(spec, facts, staged, runner)
             if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-                looked_up = look_up(spec, facts, snapshot, staged, runner)
+                before = looked_up if known == facts else None
+                looked_up = look_up(spec, facts, snapshot, staged, runner, before)
             merge = _Merge(spec, facts, session, runner, looked_up, snapshot, lost=lost)
             return merge.run()
         except _OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt

@@ -20,8 +20,16 @@ from lakeindex.grouping import groups_within
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.matching import Matches, match_keys
 from lakeindex.index.protocol import HomeIndex
-from lakeindex.index.tagging import Fate, fates_of_found
+from lakeindex.index.tagging import fates_of_found
 from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.stages.carrying import (
+    VerifiedBefore,
+    VerifyResult,
+    carry_locations,
+    carry_tasks,
+    count_lines,
+    same_files,
+)
 from lakeindex.stages.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
 from lakeindex.stages.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
@@ -70,17 +78,15 @@ class VerifyTask:
         return max((verify_bytes(f.file.file.size_bytes) for f in self.files), default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
-    """Locations found, and a count line for each (file, chunk): file, part, chunk, found, updates, deletes, moves, ignored."""
-
-    part: Part
-    lines: tuple[tuple[int, ...], ...]
-    pairs: int
-
-
 def verify_keys(
-    spec: RunSpec, facts: TableFacts, staged: Manifest, lookup: Manifest, candidates: Manifest, runner: Runner
+    spec: RunSpec,
+    facts: TableFacts,
+    staged: Manifest,
+    lookup: Manifest,
+    candidates: Manifest,
+    runner: Runner,
+    *,
+    before: VerifiedBefore | None = None,
 ) -> Manifest:
     """Run the stage, or take over its checkpoint.
 
@@ -91,6 +97,7 @@ def verify_keys(
         lookup: manifest of stage 2, whose snapshot the locations refer to.
         candidates: manifest of the stage that proposed candidates.
         runner: schedules the tasks.
+        before: the stage as this run did it on an earlier snapshot.
     """
     config = spec.config
     folder = run_folder(spec)
@@ -101,8 +108,14 @@ def verify_keys(
     chunks = chunks_of(folder, staged)
     files = read_files(folder, lookup.parts("files")[0])
     attempt = folder.new_attempt(Stage.VERIFY_KEYS)
-    proposed = candidates.parts("candidates") or candidates.parts("ranges")
-    results = _verify(spec, facts, chunks, files, proposed, runner, attempt=attempt, first=0)
+    proposed = proposed_by(candidates)
+    # a stored index has nothing to take over: what it does not know is looked for everywhere, by key and not by file
+    same = same_files(folder, before, files, proposed) if before is not None and not facts.index_type.is_stored else {}
+    results = (
+        _carry(spec, before, same, files, proposed, runner, attempt=attempt) if before is not None and same else ()
+    )
+    rest = frozenset(same.values())
+    results += _verify(spec, facts, chunks, files, proposed, runner, attempt=attempt, first=len(results), known=rest)
     if facts.index_type.is_stored and any(r.pairs != r.part.rows for r in results):
         located = tuple(r.part for r in results)
         looked = LookAgain(spec, facts, tuple(files), proposed, lookup.parts("searched"), located)
@@ -110,6 +123,24 @@ def verify_keys(
         results += _verify(spec, facts, chunks, files, again, runner, attempt=attempt, first=len(results))
     lines = [line for r in results for line in r.lines]
     return _manifest(spec, basis, results, lines, chunks, f"{attempt}/found.parquet")
+
+
+def _carry(
+    spec: RunSpec,
+    before: VerifiedBefore,
+    same: dict[int, int],
+    files: list[LookupFile],
+    proposed: Sequence[Part],
+    runner: Runner,
+    *,
+    attempt: str,
+) -> tuple[VerifyResult, ...]:
+    """Locations in files that are as they were."""
+    now = set(same.values())
+    pairs = sum(one.pairs for one in _work(spec, files, proposed)[0] if one.file.number in now)
+    tasks = carry_tasks(spec, before, same, pairs, attempt)
+    near = for_work(runner, sum(part.bytes for part in before.located), spec.config)
+    return run_tasks(near, carry_locations, tasks, "verify keys: take over what did not change")
 
 
 def _verify(
@@ -122,11 +153,13 @@ def _verify(
     *,
     attempt: str,
     first: int,
+    known: frozenset[int] = frozenset(),
 ) -> tuple[VerifyResult, ...]:
-    """Verify what was proposed; ``first`` is the number of the first task."""
-    work, used = _work(spec, files, proposed)
+    """Verify what was proposed, except in files that are ``known``; ``first`` is the number of the first task."""
+    every, used = _work(spec, files, proposed)
+    work = [one for one in every if one.file.number not in known]
     size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
-        {chunks[c].part.path: chunks[c].part.bytes for numbers in used.values() for c in numbers}.values()
+        {chunks[c].part.path: chunks[c].part.bytes for one in work for c in used[one.file.number]}.values()
     )
     near = for_work(runner, size, spec.config)
     packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], near.slots * 3)
@@ -200,22 +233,14 @@ def verify_files(task: VerifyTask) -> VerifyResult:
         located = _verify_file(task, candidates.file, records[candidates.file.number])
         pairs += candidates.pairs
         tables.append(located)
-        lines += _lines(located, candidates.file.number, task.number)
+        lines += count_lines(located, candidates.file.number, task.number)
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     return VerifyResult(run_folder(task.spec).write_table(task.path, table), tuple(lines), pairs)
 
 
-def _lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]]:
-    fate = located.column("fate").to_numpy()
-    chunk = located.column("chunk").to_numpy()
-    lines: list[tuple[int, ...]] = []
-    for number in np.unique(chunk):
-        mine = fate[chunk == number]
-        count = {f: int((mine == f).sum()) for f in Fate}
-        lines.append(
-            (file, part, int(number), len(mine), count[Fate.UPDATE], count[Fate.DELETE], count[Fate.MOVED], count[Fate.IGNORED_OLDER])
-        )  # fmt: skip
-    return lines
+def proposed_by(candidates: Manifest) -> tuple[Part, ...]:
+    """Parts of the candidates, or of the ranges where no stage made candidates of them."""
+    return candidates.parts("candidates") or candidates.parts("ranges")
 
 
 def pairs_of(table: pa.Table) -> list[int]:
