@@ -29,8 +29,9 @@ from demo.feed import write_feed
 from demo.oracle import Counts, Oracle, messages_of
 from demo.readback import Comparison, compare_table
 from demo.show import show_comparisons, show_counts, show_funnel
-from lakeindex.airflow.plan import batch_of_run, safe_run_id
+from lakeindex.airflow.plan import batch_of_run
 from lakeindex.airflow.tables import TableConf, load_table
+from lakeindex.pipeline import run_id_of
 from lakeindex.storage import open_storage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -92,7 +93,7 @@ class ClusterDemo:
         state = self.airflow.wait(DAG, run_id, RUN_SECONDS)
         if state != "success":
             raise AirflowError(f"{DAG} {run_id} ended as {state}: {self.airflow.tries(DAG, run_id)}")
-        folder = safe_run_id(batch_of_run(DAG, run_id))
+        folder = run_id_of(batch_of_run(DAG, run_id))
         summary: dict[str, Any] = json.loads(open_storage(self.table.checkpoints).read(f"{folder}/summary.json"))
         self._compare(str(day), self.oracle.upsert(messages_of([self.home / "feed" / f"{day}.parquet"])), summary)
         return summary

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from lakeindex.batch_data import BatchData, absolute, arrow_table, with_inputs
 from lakeindex.config import ReportFormat, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
-from lakeindex.pipeline import default_checkpoints
+from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.upkeep import Upkeep, in_its_stores
 
@@ -350,14 +348,16 @@ def run(
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
     from lakeindex.stages.context import RunSpec
+    from lakeindex.stages.run_folders import run_id_for
 
     pairs = tuple(sorted((options or {}).items()))
     config = parse_options(pairs)
-    run_id = run_id or run_id_of(batch_id)
+    where = absolute(checkpoints or default_checkpoints(uri))
+    run_id = run_id or (run_id_of(None) if batch_id is None else run_id_for(batch_id, absolute(uri), where))
     chosen = _runner(runner, config.parallelism, master, progress)
     spec = RunSpec(
         table_uri=absolute(uri),
-        checkpoints_uri=absolute(checkpoints or default_checkpoints(uri)),
+        checkpoints_uri=where,
         run_id=run_id,
         batch_id=batch_id or run_id,
         operation=operation,
@@ -386,15 +386,6 @@ def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportForma
     notes += keep_report(spec, report)
     notes += end_run(spec)
     return replace(summary, notes=summary.notes + notes)
-
-
-def run_id_of(batch_id: str | None) -> str:
-    """Folder name of a run: of the batch id if there is one, so that a retry finds its checkpoints; else new."""
-    if batch_id is None:
-        return f"run-{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
-    safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.=") else "-" for c in batch_id).strip(".")
-    tail = uuid.uuid5(uuid.NAMESPACE_URL, batch_id).hex[:8]
-    return f"batch-{safe[:80]}-{tail}"
 
 
 def _runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:

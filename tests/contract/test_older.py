@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakeindex.api import LakeTable
 from lakeindex.errors import BatchIdReusedError
+from lakeindex.stages.run_folders import run_id_for
+from lakeindex.table import commit
+from lakeindex.table.attempts import Attempt
 from tests.older_support import DOORS, STATES, WHOLE, Older, stored, unpack_older
 
 
@@ -71,6 +77,31 @@ def test_a_batch_that_was_taken_back_runs_again(name: str, tmp_path: Path):
     assert older.table.check().ok
 
 
+@contextmanager
+def fencing(table: LakeTable) -> Iterator[list[int]]:
+    """Numbers of the attempts that are started meanwhile."""
+    numbers: list[int] = []
+    real = commit.start_attempt
+
+    def watched(*arguments: Any) -> Attempt:
+        attempt = real(*arguments)
+        numbers.append(attempt.number)
+        return attempt
+
+    commit.start_attempt = watched  # type: ignore[assignment] # restored below
+    try:
+        yield numbers
+    finally:
+        commit.start_attempt = real
+
+
+def claimed_instant(older: Older) -> str:
+    (pending,) = unpack_older(older.folder.name, older.folder / "again").folder.glob(
+        "table/.hoodie/.lakeindex/instants/*.json"
+    )
+    return pending.stem
+
+
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("state", STATES)
 class TestAKilledRun:
@@ -94,7 +125,18 @@ class TestAKilledRun:
         is_right(older.table, rows)
 
     def test_is_retried_by_its_batch(self, older: Older, state: str):
-        summary = older.table.upsert(older.batch("b3"), batch_id="b3")
+        run_id = older.story["killed"]["run_id"]
+        named = run_id_for("b3", older.table.uri, str(older.runs))
+        assert (
+            named == run_id
+        )  # whichever door began it: so its attempts are fenced, its checkpoints and plan taken over
+        with fencing(older.table) as superseded:
+            summary = older.table.upsert(older.batch("b3"), batch_id="b3")
+        if state == "planned":
+            assert summary.instant == claimed_instant(older)  # the plan that the older attempt put on the table
+            assert superseded == [2]
         assert summary.noop is (state == "committed")
+        if state in {"index_lookup", "verify_keys", "planned"}:
+            assert "stage_input" in {stage.name for stage in summary.stages if stage.reused}
         is_right(older.table, older.story["rows_after"])
         assert older.table.upsert(older.batch("b3"), batch_id="b3").noop

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.airflow.funnel import fates, funnel_text
-from lakeindex.airflow.plan import RunPlan, make_plan, safe_run_id
+from lakeindex.airflow.plan import RunPlan, make_plan
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import UsageError
+from lakeindex.pipeline import run_id_of
 
 TABLE = TableConf(
     "trips", "Trips", "/lake/trips", "/lake/.runs", options={"hoodie.index.bloom.fpp": "1e-4"}, max_quarantined=2
@@ -64,7 +65,7 @@ def test_a_run_without_input_is_refused() -> None:
 
 @given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
 def test_run_folders_are_plain_names_and_never_shared(one: str, other: str) -> None:
-    first, second = safe_run_id(one), safe_run_id(other)
+    first, second = run_id_of(one), run_id_of(other)
     assert first.isascii()
     assert len(first) <= 160
     assert not set("/:+% ") & set(first)

@@ -76,7 +76,7 @@ def test_workers_of_any_session_are_spared_the_collection_of_modules():
     """Where Spark's own daemon forked the worker, its first task sees to it."""
     before = gc.get_freeze_count()
     try:
-        assert pickle.loads(_do_task(pickle.dumps((abs, -1)))) == 1
+        assert pickle.loads(_do_task(pickle.dumps(abs), pickle.dumps(-1))) == 1
         assert gc.get_freeze_count() > before
     finally:
         gc.unfreeze()

@@ -5,14 +5,13 @@ Plain values in, plain values out: no Airflow in here.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from lakeindex.airflow.tables import SINGLE, STAGED, TableConf
 from lakeindex.errors import UsageError
+from lakeindex.pipeline import run_id_of
 
 AS_THE_TABLE_SAYS: Final = "as the table says"
 
@@ -72,15 +71,6 @@ def batch_of_run(dag_id: str, run_id: str, map_index: int | None = None) -> str:
     return f"{dag_id}/{run_id}/{map_index if map_index is not None else -1}"
 
 
-def safe_run_id(batch_id: str) -> str:
-    """A folder name for the run of a batch: letters, digits and ``._-`` of the batch id, and a digest.
-
-    Airflow's run ids hold ``:`` and ``+``. The digest keeps apart what looks alike after replacing.
-    """
-    text = re.sub(r"[^A-Za-z0-9._-]+", "-", batch_id.removesuffix("/-1"))
-    return f"{text[:150]}-{hashlib.sha256(batch_id.encode()).hexdigest()[:8]}"
-
-
 def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str], *, batch_id: str) -> RunPlan:
     """The plan of one run from the table's file and what the trigger form says.
 
@@ -109,7 +99,7 @@ def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str]
         table=table.name,
         uri=table.uri,
         checkpoints=table.checkpoints,
-        run_id=safe_run_id(batch_id),
+        run_id=run_id_of(batch_id),
         batch_id=batch_id,
         inputs=tuple(inputs),
         operation=str(params.get("operation", "UPSERT")),

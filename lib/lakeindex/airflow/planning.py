@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -45,7 +46,14 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
     if missing:
         raise AirflowFailException(f"no input at {', '.join(missing)}")
     refuse_backfill(plan, context)
-    return plan
+    return as_it_began(plan)
+
+
+def as_it_began(plan: RunPlan) -> RunPlan:
+    """The plan with the name of the run that an older release began, if it did: a retry takes it over, and fences it."""
+    from lakeindex.airflow import files
+
+    return replace(plan, run_id=files.run_id_for(plan.batch_id, plan.uri, plan.checkpoints))
 
 
 def refuse_backfill(plan: RunPlan, context: Mapping[str, Any]) -> None:

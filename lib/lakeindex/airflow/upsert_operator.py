@@ -10,13 +10,14 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
 from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
-from lakeindex.airflow.plan import RunPlan, safe_run_id
-from lakeindex.airflow.planning import refuse_backfill
+from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.planning import as_it_began, refuse_backfill
 from lakeindex.airflow.tables import SINGLE
 from lakeindex.config import parse_options
 from lakeindex.doors import jobs_folder
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
+from lakeindex.pipeline import run_id_of
 
 #: The job, of the checkout or the installed package: a file to submit, not a module to import.
 APPLICATION: Final = jobs_folder() / "upsert.py"
@@ -97,6 +98,7 @@ class LakeIndexUpsertOperator(JobOperator):
         except UsageError as error:
             raise AirflowFailException(str(error)) from error
         refuse_backfill(plan, context)
+        plan = as_it_began(plan)
         context["ti"].xcom_push(key=PLAN_KEY, value=plan.to_xcom())
         self.conf = {**SPARK_CONF, **(self.conf or {})}
         self.submit_job_of(plan, WHOLE_RUN, context)
@@ -126,7 +128,7 @@ class LakeIndexUpsertOperator(JobOperator):
             table=self.table_name or uri.rpartition("/")[2],
             uri=uri,
             checkpoints=(self.checkpoints or f"{uri}.lakeindex").rstrip("/"),
-            run_id=safe_run_id(self.batch_id),
+            run_id=run_id_of(self.batch_id),
             batch_id=self.batch_id,
             inputs=tuple(inputs),
             operation=self.operation,

@@ -53,6 +53,12 @@ def digest_of_text(*parts: object) -> str:
     return digest_of("\x1f".join(str(p) for p in parts).encode())
 
 
+def own_name(path: str) -> str:
+    """A path of one try of a task: a straggler that the runner has given up cannot replace what another try wrote."""
+    stem, dot, suffix = path.rpartition(".")
+    return f"{stem}-{uuid.uuid4().hex[:8]}{dot}{suffix}"
+
+
 def columns_of(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
     """Rows turned into ``width`` columns; empty ones if there are no rows."""
     return [[row[i] for row in rows] for i in range(width)]
@@ -137,7 +143,7 @@ class RunFolder:
         return f"{self.run_id}/{stage}.json"
 
     def read_manifest(self, stage: Stage) -> Manifest | None:
-        """The stage's manifest, or None if there is none.
+        """The stage's manifest, or None if there is none, or one of another version: then the stage is done again.
 
         Raises:
             CheckpointError: it is there, but not one of this run and stage.
@@ -145,6 +151,8 @@ class RunFolder:
         path = self.manifest_path(stage)
         try:
             raw = json.loads(self.store.read(path))
+            if raw["manifest_version"] != MANIFEST_VERSION:
+                return None
             tables = {name: tuple(Part(**p) for p in parts) for name, parts in raw.pop("tables").items()}
             manifest = Manifest(tables=tables, **raw)
         except ObjectNotFoundError:
@@ -153,9 +161,15 @@ class RunFolder:
             raise self._damaged(path, f"cannot be read: {error}") from error
         if (manifest.stage, manifest.run_id) != (str(stage), self.run_id):
             raise self._damaged(path, f"belongs to stage {manifest.stage!r} of run {manifest.run_id!r}")
-        if manifest.manifest_version != MANIFEST_VERSION:
-            raise self._damaged(path, f"has version {manifest.manifest_version}, not {MANIFEST_VERSION}")
         return manifest
+
+    def has_other_version(self, stage: Stage) -> bool:
+        """Whether there is a manifest, of another version than this release's."""
+        try:
+            found = json.loads(self.store.read(self.manifest_path(stage)))
+        except (ObjectNotFoundError, ValueError):
+            return False
+        return isinstance(found, dict) and found.get("manifest_version", MANIFEST_VERSION) != MANIFEST_VERSION
 
     def require_manifest(self, stage: Stage) -> Manifest:
         """As :meth:`read_manifest`; a missing one is an error that says which stage to run."""
@@ -193,15 +207,16 @@ class RunFolder:
         return True
 
     def write_table(self, path: str, table: pa.Table, *, row_group_rows: int | None = None) -> Part:
-        """Write a checkpoint file, whole. ``row_group_rows``: all rows of ``table`` are one row group if None."""
+        """Write a checkpoint file, whole, named by ``path`` and the try of the task; the part says how. ``row_group_rows``: all rows of ``table`` are one row group if None."""
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", row_group_size=row_group_rows or max(1, table.num_rows))
         return self.write_bytes(path, sink.getvalue(), table.num_rows)
 
     def write_bytes(self, path: str, data: pa.Buffer, rows: int) -> Part:
-        """Write an already encoded checkpoint file."""
-        self.store.write(path, (memoryview(data),))
-        return Part(path, rows, data.size, digest_of(data))
+        """Write an already encoded checkpoint file, under a name that no other try of the task has."""
+        own = own_name(path)
+        self.store.write(own, (memoryview(data),))
+        return Part(own, rows, data.size, digest_of(data))
 
     def read_bytes(self, part: Part) -> bytes:
         """A checkpoint file's bytes, checked against its digest.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,13 +12,16 @@ import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.config import InputFormat
+from lakeindex.config import InputFormat, WriteConfig
 from lakeindex.errors import InputError
 from lakeindex.stages.context import storage_at
+from lakeindex.stages.scheduling import Runner, for_work, run_tasks
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.reading import StorageFile
 
 ARROW_SUFFIX = ".arrow"
+CONTENT_DIGEST = "content-1"
+"""Name of the algorithm that digests of batches are made by; it stands before them. The first one had none."""
 SPLIT_BYTES = 64 * 1024 * 1024
 _HASH_STEP_BYTES = 16 * 1024 * 1024
 _PACKED_FACTOR = 5
@@ -138,16 +141,33 @@ def format_of(file: InputFile, wanted: InputFormat) -> InputFormat | None:
     )
 
 
-def content_digest(files: list[InputFile]) -> str:
-    """Digest of the batch's content, whatever its files are called: hashed from local bytes, else the store's marks."""
-    marks = []
-    for file in files:
-        mark = None if is_on_this_machine(file.root) else file.etag
-        marks.append(f"{file.size_bytes}:{mark or _hash(file)}")
-    return mmh3.hash_bytes("\n".join(marks).encode()).hex()
+def marks_of(files: Sequence[InputFile]) -> list[str]:
+    """Of each file a mark that changes with its content: a digest of its bytes on this machine, else the store's own mark."""
+    return [(None if is_on_this_machine(file.root) else file.etag) or hash_file(file) for file in files]
 
 
-def _hash(file: InputFile) -> str:
+def marks_digest(files: Sequence[InputFile], marks: Sequence[str]) -> str:
+    """Digest of the batch by its marks: says whether a checkpoint still fits. The same bytes uploaded again may have another one."""
+    return mmh3.hash_bytes("\n".join(f"{f.size_bytes}:{m}" for f, m in zip(files, marks, strict=True)).encode()).hex()
+
+
+def content_digest(files: Sequence[InputFile], marks: Sequence[str], runner: Runner, config: WriteConfig) -> str:
+    """Digest of the batch's content, whatever its files are called and wherever they are: what a batch id stands for.
+
+    Args:
+        files: the batch.
+        marks: :func:`marks_of` them: of files on this machine, digests already.
+        runner: hashes the others.
+        config: what is small enough for the driver.
+    """
+    far = [file for file in files if not is_on_this_machine(file.root)]
+    runner = for_work(runner, sum(file.size_bytes for file in far), config)
+    hashed = dict(zip(far, run_tasks(runner, hash_file, far, "stage input: digest of the input"), strict=True))
+    return f"{CONTENT_DIGEST}:{marks_digest(files, [hashed.get(f, m) for f, m in zip(files, marks, strict=True)])}"
+
+
+def hash_file(file: InputFile) -> str:
+    """Digest of a file's bytes."""
     store = storage_at(file.root)
     hasher = mmh3.mmh3_x64_128()
     for start in range(0, max(file.size_bytes, 1), _HASH_STEP_BYTES):

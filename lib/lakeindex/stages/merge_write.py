@@ -33,7 +33,7 @@ from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, plan
 from lakeindex.stages.metering import StageCost
 from lakeindex.stages.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.stages.scheduling import Runner, do_task, for_work, pack, run_tasks
-from lakeindex.stages.stage_input import SCHEMA_FACT, schema_digest
+from lakeindex.stages.stage_input import SCHEMA_FACT, identity_of, schema_digest
 from lakeindex.stages.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.table_facts import table_schema
 from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
@@ -43,7 +43,6 @@ from lakeindex.table.commit import (
     ExpectedFile,
     PlannedFile,
     PublishGuards,
-    RunIdentity,
     WriteSession,
     begin_write,
 )
@@ -85,7 +84,7 @@ def merge_write(
         InvariantError: an identity is broken; nothing was published.
     """
     config = spec.config
-    identity = RunIdentity(spec.run_id, spec.batch_id, staged.manifest.facts["input_digest"])
+    identity = identity_of(spec, staged.manifest, runner)
     session = begin_write(table, identity, spec.operation, config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return _done_before(spec, session)

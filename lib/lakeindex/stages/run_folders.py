@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
-from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints
+from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints, older_run_ids, run_id_of
 from lakeindex.stages.context import RunSpec, storage_at
 from lakeindex.storage.protocol import Listing, Storage
 from lakeindex.table import records
@@ -82,6 +82,23 @@ def begin_run(spec: RunSpec) -> None:
         "batch_id": spec.batch_id,
     }
     store.write(f"{spec.run_id}/{RUN_FILE}", records.encode(marker))
+
+
+def run_id_for(batch_id: str, table_uri: str, checkpoints_uri: str) -> str:
+    """Name of the run of a batch: the one that every door gives it, or what an older release began it as.
+
+    So a retry takes over the checkpoints and the plan of the run, and fences it, whoever began it.
+    """
+    name = run_id_of(batch_id)
+    table, store = storage_at(table_uri), storage_at(checkpoints_uri)
+    older = older_run_ids(batch_id)
+    for one in older:
+        if table.list_folder(f"{attempts_folder(records.key_of(one))}/attempts").objects:
+            return one
+    for one in older:
+        if any(store.list_folder(one).objects) and not any(store.list_folder(name).objects):
+            return one
+    return name
 
 
 def check_root(store: Storage) -> None:

@@ -17,7 +17,7 @@ from lakeindex.errors import ObjectNotFoundError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.hashing.murmur import murmur
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
-from lakeindex.stages.checkpoints import CheckpointError, RunFolder, digest_of
+from lakeindex.stages.checkpoints import CheckpointError, RunFolder, digest_of, own_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,7 @@ def spill(folder: RunFolder, path: str, rows: pa.Table, scatter: Scatter) -> tup
             writer.write_table(some)
         marks.append((sink.tell(), some.nbytes))
     data = sink.getvalue()
+    path = own_name(path)
     folder.store.write(path, (memoryview(data),))
     pieces = []
     for number, (start, _), (stop, decoded) in zip(numbers, marks, marks[1:], strict=False):

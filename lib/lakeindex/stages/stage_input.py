@@ -16,19 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import QuarantineExceededError
+from lakeindex.errors import LakeIndexError, QuarantineExceededError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Operation
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.stages.checkpoints import Manifest, Part, digest_of_text, table_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder
 from lakeindex.stages.input_pieces import read_pieces
-from lakeindex.stages.inputs import Split, content_digest, find_inputs, split_inputs
+from lakeindex.stages.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
 from lakeindex.stages.memory import bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.stages.scheduling import Runner, for_work, pack, run_tasks
 from lakeindex.stages.spilling import Cut, Piece, Scatter, read_spilled, spill
 from lakeindex.stages.split_order import splits_apart
 from lakeindex.stages.staging import Staged, combining_of, stage_rows
+from lakeindex.table.attempts import RunIdentity
 from lakeindex.write.combining import ARRIVAL, combine
 from lakeindex.write.keys import KeyGenerator, first_problem
 from lakeindex.write.schema_fit import FittedBatch, fit_batch
@@ -142,7 +143,8 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     """
     config = spec.config
     files = find_inputs(spec.inputs, config.input_format, spec.checkpoints_uri)
-    digest = content_digest(files)
+    marks = marks_of(files)
+    digest = marks_digest(files, marks)
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.index,
         config.chunk_rows, config.input_format,
@@ -152,9 +154,10 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     if done is not None and done.basis == basis and folder.is_whole(done):
         _check_quarantine(done, spec)
         return done
-    manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, digest)
-    noted = {"index_type": facts.index_type.value, SCHEMA_FACT: schema_digest(facts)}
-    manifest = replace(manifest, facts={**manifest.facts, **noted})
+    content = content_digest(files, marks, runner, config)
+    manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, content)
+    more = {"index_type": facts.index_type.value, SCHEMA_FACT: schema_digest(facts), "older_digest": digest}
+    manifest = replace(manifest, facts={**manifest.facts, **more})
     _check_quarantine(manifest, spec)
     return manifest
 
@@ -267,6 +270,19 @@ def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest
         },
         facts={"input_digest": digest, "reasons": sorted({reason for r in keyed for reason in r.reasons})[:_REASONS]},
     )
+
+
+def identity_of(spec: RunSpec, staged: Manifest, runner: Runner) -> RunIdentity:
+    """What the run commits: its batch, and digests of its content by this release's algorithm and the older ones."""
+    digest, older = str(staged.facts["input_digest"]), staged.facts.get("older_digest")
+    if older is not None:
+        return RunIdentity(spec.run_id, spec.batch_id, digest, (str(older),))
+    try:  # an older release staged it
+        files = find_inputs(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
+        content = content_digest(files, marks_of(files), runner, spec.config)
+    except LakeIndexError:
+        return RunIdentity(spec.run_id, spec.batch_id, digest)
+    return RunIdentity(spec.run_id, spec.batch_id, content, (digest,))
 
 
 def _check_quarantine(manifest: Manifest, spec: RunSpec) -> None:

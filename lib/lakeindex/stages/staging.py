@@ -125,7 +125,8 @@ def _staged_file(
     part = run_folder(spec).write_bytes(path, data, bounds[-1][1] - bounds[0][0])
     remember_chunks(part, kept)
     mine = rows.slice(bounds[0][0], bounds[-1][1] - bounds[0][0])
-    return Staged((part,), tuple(chunks), column_bytes=_column_bytes(mine, facts, spec.config, dictionaries))
+    placed = tuple(replace(chunk, path=part.path) for chunk in chunks)
+    return Staged((part,), placed, column_bytes=_column_bytes(mine, facts, spec.config, dictionaries))
 
 
 def _keyed_by(facts: TableFacts) -> Mapping[str, str]:

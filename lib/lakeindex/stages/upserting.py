@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar
 
 from lakeindex.aftermath import noted
@@ -112,7 +113,7 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
         return _while_still(spec, lambda opened: drive_stage_input(spec, opened.facts, runner).summary)
 
     def look(opened: Opened) -> StageSummary:
-        before = _checkpoints_before(stage, spec, opened.facts)
+        before = _checkpoints_before(stage, spec, opened, runner)
         return drive(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
 
     return _while_still(spec, look)
@@ -120,23 +121,32 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
 
 def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
     opened = open_for_run(spec)
-    done = _checkpoints_before(Stage.MERGE_WRITE, spec, opened.facts)[Stage.STAGE_INPUT]
+    done = _checkpoints_before(Stage.MERGE_WRITE, spec, opened, runner)[Stage.STAGE_INPUT]
     staged = Driven(done, summary_of(done, reused=False))
     if not done.counters["rows_out"]:
         return _keep(spec, _nothing_to_do(spec, staged))
     return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, None, runner))
 
 
-def _checkpoints_before(stage: Stage, spec: RunSpec, facts: TableFacts) -> dict[Stage, Manifest]:
+def _checkpoints_before(stage: Stage, spec: RunSpec, opened: Opened, runner: Runner) -> dict[Stage, Manifest]:
+    """What the stages before this one left; one that another release left is made again here."""
     folder = run_folder(spec)
-    needed = list(stages_for(facts.index_type))
+    needed = list(stages_for(opened.facts.index_type))
     if stage not in needed:
         raise UsageError(
-            f"index type {facts.index_type} has no stage {stage}",
+            f"index type {opened.facts.index_type} has no stage {stage}",
             culprit=stage,
             hint=f"its stages: {', '.join(needed)}",
         )
-    return {earlier: folder.require_manifest(earlier) for earlier in needed[: needed.index(stage)]}
+    before: dict[Stage, Manifest] = {}
+    for earlier in needed[: needed.index(stage)]:
+        if not folder.has_other_version(earlier):
+            before[earlier] = folder.require_manifest(earlier)
+        elif earlier is Stage.STAGE_INPUT:
+            before[earlier] = drive_stage_input(spec, opened.facts, runner).manifest
+        else:
+            before[earlier] = drive(spec, partial(_look_up_stage, earlier, spec, opened, dict(before), runner)).manifest
+    return before
 
 
 def _look_up_stage(

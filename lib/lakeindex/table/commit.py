@@ -17,6 +17,7 @@ from lakeindex.errors import (
     InvariantError,
     LakeIndexError,
     StorageError,
+    TableUnsupportedError,
     WriteConflictError,
 )
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
@@ -447,7 +448,15 @@ def _find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
     entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
     if entry is None:
         return None
-    if entry.input_digest and entry.input_digest != run.input_digest:
+    is_same = not entry.input_digest or run.has_input(entry.input_digest)
+    if is_same is None:
+        raise TableUnsupportedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant}; its input's digest {entry.input_digest} is one "
+            "that this release cannot make",
+            culprit=run.batch_id,
+            hint="use the release that committed it, or a newer one",
+        )
+    if not is_same:
         raise BatchIdReusedError(
             f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
             culprit=run.batch_id,

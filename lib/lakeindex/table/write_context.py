@@ -14,6 +14,7 @@ from lakeindex.table import lock
 from lakeindex.table.handle import Table
 from lakeindex.table.heartbeat import Heartbeat
 from lakeindex.table.host import Host
+from lakeindex.table.writer_record import note_writer
 
 _RELEASE_TRIES: Final = 3
 
@@ -52,6 +53,7 @@ class WriteContext:
 
         Raises:
             LockTimeoutError: it could not be had in time.
+            TableUnsupportedError: a newer release wrote into the table what this one does not know.
         """
         held = lock.acquire(
             self.storage,
@@ -64,6 +66,7 @@ class WriteContext:
         if self.heartbeat is not None:
             self.heartbeat.add(held)
         try:
+            note_writer(self.storage)
             yield held
         finally:
             if self.heartbeat is not None:

@@ -10,8 +10,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.config import InputFormat
+from lakeindex.config import InputFormat, WriteConfig
 from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
+from lakeindex.runners.local import LocalRunner
 from lakeindex.stages import inputs, stage_input, staging
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.local import LocalStorage
@@ -83,16 +84,21 @@ def test_a_folder_is_listed_once_however_many_of_its_files_are_named(tmp_path: P
     assert named.path == "[0-4].csv"  # the file of that name, not what it would match
 
 
+def digest_of(*files: inputs.InputFile) -> str:
+    return inputs.content_digest(files, inputs.marks_of(files), LocalRunner(1), WriteConfig())
+
+
 def test_content_digest_is_of_the_content(tmp_path: Path):
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text("a")
     two.write_text("a")
     (first,) = inputs.find_inputs((str(one),), InputFormat.AUTO)
     (second,) = inputs.find_inputs((str(two),), InputFormat.AUTO)
-    assert inputs.content_digest([first]) == inputs.content_digest([second])
+    assert digest_of(first) == digest_of(second)
     two.write_text("b")
     (third,) = inputs.find_inputs((str(two),), InputFormat.AUTO)
-    assert inputs.content_digest([first]) != inputs.content_digest([third])
+    assert digest_of(first) != digest_of(third)
+    assert digest_of(first).startswith("content-1:")
 
 
 @pytest.mark.parametrize(
