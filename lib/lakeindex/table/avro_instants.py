@@ -18,6 +18,7 @@ from fastavro.schema import SchemaParseException
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json
+from lakeindex.table.avro_bounds import check_bounded
 from lakeindex.table.avro_schemas import (
     CLEAN_METADATA,
     CLEANER_PLAN,
@@ -395,7 +396,9 @@ def _as_dict(record: Record) -> dict[str, Any]:
 
 def _parse(data: bytes, source: str, build: Callable[[Record], _T]) -> _T:
     try:
-        first = next(iter(fastavro.reader(io.BytesIO(data))))
+        reader = fastavro.reader(io.BytesIO(data))
+        check_bounded(reader.writer_schema, reader.codec)
+        first = next(iter(reader))
         if not isinstance(first, dict):
             raise TypeError("not a record")
         return build(first)

@@ -22,6 +22,7 @@ from typing import Any, Final
 import fastavro
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.table.avro_bounds import check_bounded
 from lakeindex.table.avro_instants import DECODE_ERRORS
 
 MAGIC: Final = b"#HUDI#"
@@ -82,20 +83,41 @@ def _block(data: bytes, start: int) -> Generator[dict[str, Any], None, int]:
     if data[start:at] != MAGIC:
         raise ValueError("no block begins here")
     (size,) = _LONG.unpack_from(data, at)
-    end = at + _LONG.size + size
-    _, kind = struct.unpack_from(">ii", data, at + _LONG.size)
-    header, at = _map(data, at + _LONG.size + 2 * _INT.size)
+    at += _LONG.size
+    end = at + size
+    if size <= 0 or end > len(data):
+        raise ValueError("the block is cut off")
+    _, kind = struct.unpack_from(">ii", data, at)
+    header, at = _map(data, at + 2 * _INT.size, end)
     if kind == _AVRO_BLOCK:
-        schema = fastavro.parse_schema(json.loads(header[_SCHEMA]))
+        schema = _schema(header[_SCHEMA])
         _, count = struct.unpack_from(">ii", data, at + _LONG.size)
         at += _LONG.size + 2 * _INT.size
+        _check_count(count, _INT.size, at, end)
         for _ in range(count):
             (length,) = _INT.unpack_from(data, at)
-            at += _INT.size + length
+            at = _behind(at + _INT.size, length, end)
             yield _record(data[at - length : at], schema)
-    if end > len(data) or size <= 0:
-        raise ValueError("the block is cut off")
     return end
+
+
+def _schema(text: str) -> Any:
+    found = json.loads(text)
+    check_bounded(found)
+    return fastavro.parse_schema(found)
+
+
+def _check_count(count: int, least_bytes: int, at: int, end: int) -> None:
+    """Refuse more entries than the bytes up to ``end`` can hold."""
+    if count < 0 or count * least_bytes > end - at:
+        raise ValueError(f"{count} entries in {end - at} bytes")
+
+
+def _behind(at: int, length: int, end: int) -> int:
+    """The place behind so many bytes, which must be there."""
+    if length < 0 or at + length > end:
+        raise ValueError(f"{length} bytes at byte {at}, of {end}")
+    return at + length
 
 
 def _record(data: bytes, schema: Any) -> dict[str, Any]:
@@ -105,12 +127,13 @@ def _record(data: bytes, schema: Any) -> dict[str, Any]:
     return record
 
 
-def _map(data: bytes, at: int) -> tuple[dict[int, str], int]:
+def _map(data: bytes, at: int, end: int) -> tuple[dict[int, str], int]:
     (count,) = _INT.unpack_from(data, at)
     at += _INT.size
+    _check_count(count, 2 * _INT.size, at, end)
     found: dict[int, str] = {}
     for _ in range(count):
         key, length = struct.unpack_from(">ii", data, at)
-        at += 2 * _INT.size + length
+        at = _behind(at + 2 * _INT.size, length, end)
         found[key] = data[at - length : at].decode()
     return found, at
