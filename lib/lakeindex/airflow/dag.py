@@ -107,7 +107,7 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             type=["null", "string"],
             format="multiline",
             title="Input",
-            description_md="Files, folders or `*` patterns, one a line; may hold templates such as "
+            description_md="Files, folders or `*` patterns, one a line; may hold templates over the run's dates, such as "
             "`{{ data_interval_start | ds }}`. Empty: the input of the table's yaml.",
         ),
         "index_type": Param(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from lakeindex.airflow.plan import RunPlan, make_plan
+from lakeindex.airflow.run_fields import rendered
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.model import MergeMode, Operation
@@ -36,7 +37,7 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
     params = context["params"]
     given = params.get("input")
     try:
-        inputs = _rendered(given.splitlines() if given else table.inputs, context)
+        inputs = rendered(given.splitlines() if given else table.inputs, context)
         plan = make_plan(table, params, inputs, batch_id=batch_id)
     except UsageError as error:
         raise AirflowFailException(str(error)) from error
@@ -81,16 +82,3 @@ def refuse_backfill(plan: RunPlan, context: Mapping[str, Any]) -> None:
             f"a backfill of {plan.table} is refused: its rows are not ordered by a field, so an older interval would "
             f"overwrite newer rows (create the table with an ordering field, {by_hand})"
         )
-
-
-def _rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
-    """Input templates over the run. One by hand may have no data interval: a template that needs it says so."""
-    texts = [text.strip() for text in templates if text.strip()]
-    needs_interval = [text for text in texts if "data_interval" in text and context.get("data_interval_start") is None]
-    if needs_interval:
-        raise UsageError(
-            f"the input {needs_interval[0]!r} needs a data interval, and this run has none",
-            culprit="input",
-            hint="trigger the run with a logical date, or name the input in the form",
-        )
-    return [str(context["task"].render_template(text, dict(context))) for text in texts]

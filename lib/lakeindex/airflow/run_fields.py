@@ -1,0 +1,145 @@
+"""Templates over a DAG run, in a sandbox of their own: who may trigger a run may name its dates, and nothing else.
+
+Airflow's whole context has connections, variables and macros in it (``conn``, ``var``, ``macros``, ``task``, ``ti``): passwords, and code. The
+form's input is a text of whoever may trigger the run, so it sees plain values of the run and its interval only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from jinja2 import StrictUndefined, TemplateError, meta, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from lakeindex.errors import UsageError
+
+#: What a template may name; times are datetimes, ``dag_run`` has ``run_id``, ``run_type``, ``logical_date`` and ``conf``.
+TIMES: Final = ("logical_date", "data_interval_start", "data_interval_end")
+TEXTS: Final = ("ds", "ds_nodash", "ts", "ts_nodash", "ts_nodash_with_tz", "run_id", "dag_id")
+RUN: Final = "dag_run"
+FIELDS: Final = (*TIMES, *TEXTS, RUN)
+
+_LONGEST: Final = 10_000
+_STATEMENTS: Final = (nodes.Output, nodes.If, nodes.Assign)
+_NUMBERS: Final = (int, float)
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Expressions over plain values; no loops, no imports, no texts that are multiplied."""
+
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Numbers only: a text times a number fills the memory."""
+        if operator == "**" or not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
+            raise SecurityError(f"{left!r} {operator} {right!r} is not worked out")
+        return super().call_binop(context, operator, left, right)
+
+
+_SANDBOX: Final = _Sandbox(undefined=StrictUndefined, autoescape=False)
+_SANDBOX.globals.clear()
+_SANDBOX.filters |= {
+    "ds": lambda time: time.strftime("%Y-%m-%d"),
+    "ds_nodash": lambda time: time.strftime("%Y%m%d"),
+    "ts": lambda time: time.isoformat(),
+    "ts_nodash": lambda time: time.strftime("%Y%m%dT%H%M%S"),
+    "ts_nodash_with_tz": lambda time: time.isoformat().replace("-", "").replace(":", ""),
+}
+
+
+def rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
+    """Templates over the fields of a run; empty ones are left out.
+
+    Args:
+        templates: texts of the form or of the table's file.
+        context: Airflow's, of the running task; only :data:`FIELDS` of it are seen.
+
+    Raises:
+        UsageError: a template names something else, does what is not allowed, or needs an interval that the run has not.
+    """
+    fields = _fields_of(context)
+    return [_rendered(text.strip(), fields) for text in templates if text.strip()]
+
+
+def _rendered(text: str, fields: Mapping[str, Any]) -> str:
+    if len(text) > _LONGEST:
+        raise _refused(text[:100], f"has {len(text):,} characters")
+    try:
+        parsed = _SANDBOX.parse(text)
+        for statement in parsed.find_all(nodes.Stmt):
+            if not isinstance(statement, _STATEMENTS):
+                raise _refused(text, f"has a {type(statement).__name__.lower()} in it")
+        for name in sorted(meta.find_undeclared_variables(parsed)):
+            if name not in FIELDS:
+                raise _refused(text, f"names {name!r}")
+            if fields.get(name) is None:
+                raise UsageError(
+                    f"the input {text!r} needs {_what(name)}, and this run has none",
+                    culprit="input",
+                    hint="trigger the run with a logical date, or name the input in the form",
+                )
+        return _SANDBOX.from_string(text).render(dict(fields))
+    except (
+        TemplateError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise _refused(text, f"cannot be worked out: {error}") from error
+
+
+def _what(name: str) -> str:
+    return "a data interval" if name.startswith("data_interval") else f"a logical date ({name})"
+
+
+def _refused(text: str, why: str) -> UsageError:
+    return UsageError(
+        f"the input {text!r} {why}",
+        culprit="input",
+        hint=f"templates see {', '.join(FIELDS)}, with Jinja's filters and ds, ds_nodash, ts, ts_nodash; connections, variables "
+        "and macros are not for the form",
+    )
+
+
+def _fields_of(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values: nothing that leads on to the task, the DAG or their modules."""
+    run = context.get("dag_run")
+    fields: dict[str, Any] = {name: _time(context.get(name)) for name in TIMES}
+    known = {"run_id": getattr(run, "run_id", None), "dag_id": getattr(run, "dag_id", None)}
+    fields |= {name: _text(known.get(name) or context.get(name)) for name in TEXTS}
+    fields[RUN] = {
+        "run_id": fields["run_id"],
+        "run_type": _text(getattr(run, "run_type", None)),
+        "logical_date": fields["logical_date"],
+        "conf": _plain(getattr(run, "conf", None)),
+    }
+    return fields
+
+
+def _time(value: Any) -> datetime | None:
+    """A datetime of Python's own; Airflow's may be a proxy, or pendulum's."""
+    if value is None or not hasattr(value, "isoformat"):
+        return None
+    try:
+        return datetime.fromisoformat(value.isoformat())
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """JSON values; nothing else."""
+    try:
+        return json.loads(json.dumps(value)) or {}
+    except (TypeError, ValueError):
+        return {}
