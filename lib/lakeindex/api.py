@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from lakeindex.batch_data import BatchData, absolute, arrow_table, with_inputs
-from lakeindex.config import ReportFormat, parse_options
+from lakeindex.batch_data import BatchData, PointInTime, absolute, arrow_table, point_text, uri_text, with_inputs
+from lakeindex.config import ReportFormat, option_texts, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.pipeline import default_checkpoints, run_id_of
+from lakeindex.raw_errors import door, doors
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.upkeep import Upkeep, in_its_stores
 
@@ -57,6 +58,7 @@ class IndexArguments(TypedDict, total=False):
     progress: Progress | None
 
 
+@doors
 @dataclass(frozen=True, repr=False)
 class LakeTable(Upkeep):
     """A Hudi copy-on-write table that can be upserted into.
@@ -72,6 +74,7 @@ class LakeTable(Upkeep):
     storage_options: Mapping[str, str] = NO_OPTIONS
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "uri", uri_text(self.uri))
         object.__setattr__(self, "storage_options", StoreOptions.of(self.storage_options))
 
     def __repr__(self) -> str:
@@ -116,19 +119,19 @@ class LakeTable(Upkeep):
         return run(self.uri, data, Operation.DELETE, **arguments)
 
     @in_its_stores
-    def read(self, *, as_of: str | None = None, since: str | None = None) -> pa.Table:
+    def read(self, *, as_of: PointInTime | None = None, since: PointInTime | None = None) -> pa.Table:
         """The table's rows, meta columns first.
 
         >>> orders.read().column("id").to_pylist()
         ['a']
 
         Args:
-            as_of: an instant or ISO time, inclusive: rows as they were then.
-            since: an instant or ISO time, exclusive: only rows written after it.
+            as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
+            since: an instant, an ISO time or a datetime, exclusive: only rows written after it.
         """
         from lakeindex.services.reading import read_rows
 
-        return read_rows(self.uri, as_of=as_of, since=since)
+        return read_rows(self.uri, as_of=point_text(as_of, "as_of"), since=point_text(since, "since"))
 
     @in_its_stores
     def get(
@@ -137,7 +140,7 @@ class LakeTable(Upkeep):
         *,
         partition: str | None = None,
         columns: Sequence[str] | None = None,
-        as_of: str | None = None,
+        as_of: PointInTime | None = None,
         options: Mapping[str, str] | None = None,
         runner: Runner | str = "local",
         master: str | None = None,
@@ -154,7 +157,7 @@ class LakeTable(Upkeep):
                 with one key a line, or of a Parquet file. Of a table with a complex key: ``a:1,b:2``.
             partition: only rows of this partition path.
             columns: columns to return; all, meta columns first, if not given.
-            as_of: an instant or ISO time, inclusive: rows as they were then.
+            as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
             options: ``hoodie.*`` and ``lakeindex.*`` options, such as the address of a store.
             runner: ``local``, ``spark``, or a runner; the rows come to this process.
             master: Spark master, if a session has to be made.
@@ -166,8 +169,9 @@ class LakeTable(Upkeep):
         from lakeindex.services.getting import get_rows
 
         chosen = _runner(runner, parse_options(options or {}).parallelism, master, progress)
+        point = point_text(as_of, "as_of")
         return get_rows(
-            absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=as_of, options=options
+            absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=point, options=options
         )
 
     @in_its_stores
@@ -286,7 +290,8 @@ class LakeTable(Upkeep):
         return check_table(self.uri, deep=deep)
 
 
-def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> LakeTable:
+@door
+def open_table(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> LakeTable:
     """Open a table.
 
     >>> open_table("lake/orders")
@@ -306,11 +311,13 @@ def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> La
     from lakeindex.table.handle import Table
 
     options = StoreOptions.of(storage_options)
+    table = LakeTable(uri_text(uri), options)
     with using(options):
-        Table.open(open_storage(uri))
-    return LakeTable(uri, options)
+        Table.open(open_storage(table.uri))
+    return table
 
 
+@door
 def run(
     uri: str,
     data: BatchData,
@@ -350,7 +357,7 @@ def run(
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.run_folders import run_id_for
 
-    pairs = tuple(sorted((options or {}).items()))
+    pairs = tuple(sorted(option_texts(options or {}).items()))
     config = parse_options(pairs)
     where = absolute(checkpoints or default_checkpoints(uri))
     run_id = run_id or (run_id_of(None) if batch_id is None else run_id_for(batch_id, absolute(uri), where))

@@ -7,6 +7,7 @@ import posixpath
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,10 +19,45 @@ if TYPE_CHECKING:
     from lakeindex.stages.context import RunSpec
     from lakeindex.stages.scheduling import Runner
 
+ROWS_HINT = "rows, and keys to delete, are given as columns, for example pyarrow.table({'id': ['a', 'b']})"
 _IN_MEMORY_BYTES = 64 * 1024 * 1024
+
+PointInTime: TypeAlias = str | date
+"""An instant or ISO time as text, a datetime, or a date (its first moment)."""
 
 BatchData: TypeAlias = Any
 """An Arrow table or record batches, a pandas or Polars frame, a Spark DataFrame, or a path or paths of files."""
+
+
+def uri_text(uri: Any) -> str:
+    """A table's path or URL as text.
+
+    Raises:
+        UsageError: it is neither text nor a path.
+    """
+    text = os.fspath(uri) if isinstance(uri, (str, os.PathLike)) else uri
+    if not isinstance(text, str):
+        raise UsageError(
+            f"a table cannot be at {uri!r}", culprit=repr(uri), hint="give its path, or a URL such as s3://bucket/table"
+        )
+    return text
+
+
+def point_text(point: Any, name: str) -> str | None:
+    """A point in time as text: an instant, an ISO time, a datetime (UTC if it has no zone) or a date.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if isinstance(point, datetime):
+        return point.isoformat()
+    if isinstance(point, date):
+        return point.isoformat()
+    if point is None or isinstance(point, str):
+        return point
+    raise UsageError(
+        f"{name} cannot be {point!r}", culprit=name, hint="give an instant or an ISO time as text, or a datetime"
+    )
 
 
 def absolute(uri: str) -> str:
@@ -73,14 +109,29 @@ def arrow_table(data: BatchData) -> pa.Table:
     if isinstance(data, (pa.RecordBatchReader,)):
         return data.read_all()
     if type(data).__module__.startswith("pandas."):
-        return pa.Table.from_pandas(data, preserve_index=False)
+        return _from_pandas(data)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     raise InputError(
         f"a batch cannot be a {type(data).__name__}",
         culprit=type(data).__name__,
-        hint="give an Arrow table, a pandas, Polars or Spark frame, or paths of files",
+        hint=f"give an Arrow table, a pandas, Polars or Spark frame, or paths of files; {ROWS_HINT}",
     )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """A frame whose columns have one type each. Raises: InputError: one has not."""
+    import pyarrow as pa
+
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        told = [str(one) for one in error.args]
+        raise InputError(
+            f"the frame cannot be made an Arrow table: {'; '.join(reversed(told)) or type(error).__name__}",
+            culprit=next((name for name in map(str, frame.columns) if f"column {name} " in " ".join(told)), None),
+            hint="give each column one type, for example with frame.astype({'id': 'string'})",
+        ) from error
 
 
 def _write_in_memory(spec: RunSpec, table: pa.Table, folder: str) -> tuple[str, ...]:

@@ -68,6 +68,7 @@ __all__ = [
     "StagedCodec",
     "WriteConfig",
     "index_spec",
+    "option_texts",
     "options_table",
     "parse_create_options",
     "parse_options",
@@ -290,7 +291,7 @@ def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Write
     Raises:
         OptionError: an unknown name (the message names near ones) or a value that is not valid (it says what is).
     """
-    given = dict(pairs)
+    given = option_texts(pairs)
     notes = tuple(_note(key, given.pop(key)) for key in sorted(given.keys() & NOTED_OPTIONS.keys()))
     config = WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
     if config.filters_from_cache_only and not config.footer_cache:
@@ -300,6 +301,26 @@ def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Write
             hint="leave one of the two out",
         )
     return config
+
+
+def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Options as texts: from Python they may be bools and numbers, too.
+
+    Raises:
+        OptionError: a name that is no text, or a value that is neither text, bool nor number.
+    """
+    texts: dict[str, str] = {}
+    for key, value in dict(pairs).items():
+        if not isinstance(key, str):
+            raise OptionError(f"an option cannot be named {key!r}", culprit=repr(key), hint="names are texts")
+        if isinstance(value, bool):
+            texts[key] = str(value).lower()
+        elif isinstance(value, (str, int, float)):
+            texts[key] = str(value)
+        else:
+            hint = f"valid: {BY_KEY[key].valid}" if key in BY_KEY else "give a text, a bool or a number"
+            raise OptionError(f"option {key} cannot be {value!r}", culprit=key, hint=hint)
+    return texts
 
 
 def _note(key: str, text: str) -> str:
@@ -358,7 +379,7 @@ def parse_create_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -
 def _parse_pairs(
     pairs: Mapping[str, str] | Iterable[tuple[str, str]], options: Mapping[str, Option]
 ) -> Iterator[tuple[Option, Any]]:
-    for key, text in dict(pairs).items():
+    for key, text in option_texts(pairs).items():
         option = options.get(key)
         if option is None:
             raise _unknown(key, options)

@@ -23,12 +23,13 @@
     |   |-- PendingInstantError                  a foreign writer's instant is in flight
     |   `-- BatchIdReusedError                   same batch id, other input
     |-- InvariantError                  exit 6   an identity is broken; nothing was published
-    `-- StorageError                    exit 1   the storage failed
-        |-- ObjectNotFoundError
-        |-- ObjectExistsError
-        |-- HBaseTableError                      the table of an HBASE index is missing or unfit
-        |-- HBaseUnavailableError                HBase does not answer
-        `-- UnknownOutcomeError                  a write may or may not have happened
+    |-- StorageError                    exit 1   the storage failed
+    |   |-- ObjectNotFoundError
+    |   |-- ObjectExistsError
+    |   |-- HBaseTableError                      the table of an HBASE index is missing or unfit
+    |   |-- HBaseUnavailableError                HBase does not answer
+    |   `-- UnknownOutcomeError                  a write may or may not have happened
+    `-- MachineError                    exit 1   the machine has no more memory or threads to give
 
 Every message names the offending value, the file or instant, and the cure (``hint``).
 """
@@ -162,6 +163,10 @@ class InvariantError(LakeIndexError):
 
 class StorageError(LakeIndexError):
     """The storage failed."""
+
+
+class MachineError(LakeIndexError):
+    """The machine has no more memory or threads to give."""
 
 
 class ObjectNotFoundError(StorageError):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from lakeindex.config import parse_options
+from lakeindex.raw_errors import doors
 from lakeindex.storage.options import StoreOptions, using
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def in_its_stores(method: Callable[Concatenate[H, P], R]) -> Callable[Concatenat
     return within
 
 
+@doors
 class Upkeep:
     """Maintenance of the table at ``uri``, whose stores are opened with ``storage_options``."""
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.raw_errors import in_our_words
 
 ERROR_SCHEMA_VERSION: Final = 1
 DEBUG_VARIABLE: Final = "LAKEINDEX_DEBUG"
@@ -48,6 +49,9 @@ class Failure:
             return _of_usage(error)
         if isinstance(error, (click.Abort, KeyboardInterrupt)):
             return Failure("Interrupted", "interrupted", None, "the next run takes over what is there", INTERRUPTED)
+        ours = in_our_words(error)
+        if ours is not None:
+            return Failure.of(ours)
         return Failure(type(error).__name__, str(error) or type(error).__name__, None, _debug_hint(), 1)
 
 

@@ -7,6 +7,7 @@ the characters of ``ESCAPED``; neither ``}``, nor a space, nor anything beyond A
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -54,8 +55,9 @@ def _level_problem(level: str) -> str | None:
         return f"the level {level!r} would leave its folder"
     if level.startswith(".hoodie"):
         return f"the level {level!r} is a name of the table's own files"
-    if "\x00" in level:
-        return "a NUL character"
+    control = next((char for char in level if unicodedata.category(char) == "Cc"), None)
+    if control is not None:
+        return f"the control character {control!r}"
     try:
         size = len(level.encode("utf-8"))
     except UnicodeEncodeError:

@@ -10,8 +10,9 @@ from dataclasses import asdict
 import click
 
 from lakeindex.config import ReportFormat
-from lakeindex.errors import ConflictError, LakeIndexError, StorageError
+from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
 from lakeindex.pipeline import Stage
+from lakeindex.raw_errors import in_our_words
 from lakeindex.report.keeping import keep_report
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession
@@ -22,7 +23,7 @@ from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.upserting import run_batch, run_stage
 from lakeindex.telemetry.observing import RunObserver
 
-_TRANSIENT = (ConflictError, StorageError)
+_TRANSIENT = (ConflictError, StorageError, MachineError)
 
 
 def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
@@ -76,7 +77,8 @@ def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunO
     return result
 
 
-def _described(error: Exception) -> dict[str, object]:
+def _described(raised: Exception) -> dict[str, object]:
+    error = in_our_words(raised) or raised
     is_ours = isinstance(error, LakeIndexError)
     return {
         "error": type(error).__name__,

@@ -24,7 +24,7 @@ from lakeindex.parquet.reading import read_column
 from lakeindex.services.aligning import align, damaged, open_base_file, read_row_group, row_schema
 from lakeindex.services.check_columns import lost_columns
 from lakeindex.services.check_pages import against_digest
-from lakeindex.services.check_report import Broken, Checked, Findings, Violation
+from lakeindex.services.check_report import Broken, Checked, Findings, Violation, is_damage
 from lakeindex.services.hashed_keys import Hashes, hashes_of, save_hashes
 from lakeindex.services.opening import WrittenSlice
 from lakeindex.stages.context import storage_at
@@ -82,6 +82,8 @@ def check_file(task: FileTask) -> Findings:
         for group in range(source.num_row_groups):
             whole.add(group)
     except LakeIndexError as error:
+        if not is_damage(error):
+            raise
         violations.append(Violation.of(Broken.FILE, error, task.file.path))
         return Findings(tuple(violations), (), Checked(files=1, bytes=task.file.size_bytes))
     save_hashes(task.hashes, whole.hashes)
@@ -256,7 +258,12 @@ class _WholeFile:
             hint = "the rows were written with another key generator; such keys are never found by an upsert"
             self._say(Broken.RECORD_KEY, "", f"the record key of {wrong}", hint)
         folder = pa.repeat(pa.scalar(self._task.file.partition_path, pa.string()), rows.num_rows)
-        wrong = _difference(folder, made.partition_path)
+        unwritten = pc.and_(made.problem.is_valid(), made.record_key.is_valid())
+        if pc.any(unwritten).as_py():
+            self._notes.append(
+                "some rows lie in partitions that no upsert writes to: their paths are refused (docs/format.md)"
+            )
+        wrong = _difference(folder, pc.if_else(unwritten, folder, made.partition_path))
         if wrong is not None and self._task.may_lie_elsewhere:
             self._notes.append(
                 "some rows lie in another partition than their columns say, as a global index leaves them where they are "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakeindex.errors import LakeIndexError, ObjectNotFoundError
+from lakeindex.errors import ObjectNotFoundError, TableError
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file
 from lakeindex.format.partition_metadata import (
     PARTITION_METADATA_FILE,
@@ -94,7 +94,7 @@ def _check_partition_metadata(table: Table, partition: str) -> Iterator[Violatio
     path = partition_metadata_path(partition)
     try:
         found = parse_partition_metadata(table.storage.read(path), path)
-    except LakeIndexError as error:
+    except TableError as error:
         yield Violation.of(Broken.PARTITION, error, path)
         return
     if found.depth != partition_depth(partition):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import LakeIndexError, MachineError, ObjectNotFoundError, StorageError
 from lakeindex.notebook import facts_html, rows_html
 from lakeindex.services.results import JsonResult
 
@@ -56,6 +56,11 @@ class Violation:
     def of(kind: Broken, error: LakeIndexError, culprit: str) -> Violation:
         """What an error says, as a violation."""
         return Violation(kind, error.culprit or culprit, error.message, error.hint or "restore it from a copy")
+
+
+def is_damage(error: LakeIndexError) -> bool:
+    """Whether an error says that something is broken: what could only not be looked at (no permission, no answer) need not be."""
+    return isinstance(error, ObjectNotFoundError) or not isinstance(error, (StorageError, MachineError))
 
 
 @dataclass(frozen=True, slots=True)

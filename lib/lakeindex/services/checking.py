@@ -17,7 +17,7 @@ from lakeindex.services.check_columns import columns_then
 from lakeindex.services.check_files import FileTask, check_file, read_keys
 from lakeindex.services.check_listing import Committed, check_listing
 from lakeindex.services.check_pages import PagesTask, check_pages
-from lakeindex.services.check_report import Broken, CheckReport, Findings, Violation
+from lakeindex.services.check_report import Broken, CheckReport, Findings, Violation, is_damage
 from lakeindex.services.check_timeline import check_timeline
 from lakeindex.services.check_unique import UniqueTask, check_unique
 from lakeindex.services.opening import absolute, open_at
@@ -77,6 +77,8 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
     except TableUnsupportedError:
         raise
     except LakeIndexError as error:
+        if not is_damage(error):
+            raise
         # the timeline is so damaged that the live files are not known
         broken = Violation.of(Broken.TIMELINE, error, table.uri)
         known = {(one.kind, one.culprit) for one in checked_timeline.findings.violations}

@@ -23,6 +23,10 @@ ARROW_SUFFIX = ".arrow"
 CONTENT_DIGEST = "content-1"
 """Name of the algorithm that digests of batches are made by; it stands before them. The first one had none."""
 SPLIT_BYTES = 64 * 1024 * 1024
+_PATHS_HINT = (
+    "give files, folders of files, or a * pattern; a list of texts names files: rows, and keys to delete, are given as columns, "
+    "for example pyarrow.table({'id': ['a', 'b']})"
+)
 _HASH_STEP_BYTES = 16 * 1024 * 1024
 _PACKED_FACTOR = 5
 """Compressed rows grow about so much when they are unpacked."""
@@ -89,9 +93,7 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | No
         is_own = own_root is not None and entry.startswith(f"{own_root.rstrip('/')}/") and entry.endswith(ARROW_SUFFIX)
         found = [_own(entry, str(own_root))] if is_own else _find(entry, listed)
         if not found:
-            raise InputError(
-                f"no input at {entry!r}", culprit=entry, hint="give files, folders of files, or a * pattern"
-            )
+            raise InputError(f"no input at {entry!r}", culprit=entry, hint=_PATHS_HINT)
         files += found
     for file in files:
         format_of(file, wanted)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
+from lakeindex.raw_errors import os_error_hint
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
 from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
 
@@ -285,4 +286,8 @@ def _missing(path: str) -> ObjectNotFoundError:
 
 
 def _failed(what: str, path: str, error: OSError) -> StorageError:
-    return StorageError(f"cannot {what} {path}: {error.strerror or error}", culprit=path)
+    return StorageError(
+        f"cannot {what} {path}: {error.strerror or error}",
+        culprit=str(error.filename or path),
+        hint=os_error_hint(error),
+    )

@@ -50,10 +50,18 @@ def test_good_paths(path: str) -> None:
     [
         "..", "../x", "a/../b", "a/..", ".", "./a", "a/./b", "/a", "/", "a/", "a//b", ".hoodie", ".hoodie/x",
         "a/.hoodie", ".hoodie_partition_metadata", "a\x00b", "\ud800", "x" * (MAX_LEVEL_BYTES + 1), "中" * 86,
+        "a\nb", "a\tb", "a\x01", "\x7f", "a/\x85b", "day=\r",
     ],
 )  # fmt: skip
 def test_paths_that_could_leave_the_table_or_hit_its_own_files(path: str) -> None:
     assert partition_path_problem(path) is not None
+
+
+@pytest.mark.parametrize("code", [*range(32), *range(0x7F, 0xA0)])
+def test_control_characters_are_named(code: int) -> None:
+    assert f"the control character {chr(code)!r}" in (partition_path_problem(f"a{chr(code)}") or "")
+    escaped = escape_partition_value(f"a{chr(code)}")
+    assert (partition_path_problem(escaped) is None) == (0 < code < 0x80)
 
 
 @given(st.lists(st.sampled_from(["..", ".", "", "a", ".hoodie", "b c", "/"]), max_size=6).map("/".join))

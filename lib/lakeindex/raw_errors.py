@@ -1,0 +1,80 @@
+"""Errors of the machine in our words: no permission, no space, no memory, no thread. Each door passes what it raises through here."""
+
+from __future__ import annotations
+
+import errno
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from lakeindex.errors import LakeIndexError, MachineError, StorageError
+
+_T = TypeVar("_T")
+_NO_THREAD: Final = "can't start new thread"
+_HINTS: Final = {
+    errno.EACCES: "give the user who runs this the right to it: `ls -ld` of the file and the folders above say who has it",
+    errno.EPERM: "give the user who runs this the right to it: `ls -ld` of the file and the folders above say who has it",
+    errno.EROFS: "the file system is read-only; mount it to be written to",
+    errno.ENOSPC: "free some space on this disk, then run it again",
+    errno.EDQUOT: "free some space of this user's quota, then run it again",
+    errno.EMFILE: "let a process have more open files (`ulimit -n`), or lower -o lakeindex.parallelism",
+    errno.ENFILE: "the machine has no more open files to give; lower -o lakeindex.parallelism",
+}
+
+
+def os_error_hint(error: OSError) -> str | None:
+    """What to do about an error of the operating system, if that can be said."""
+    return None if error.errno is None else _HINTS.get(error.errno)
+
+
+def in_our_words(error: BaseException) -> LakeIndexError | None:
+    """The error of our tree that says what an error of the machine means; itself if it is ours; None if it is none of these."""
+    if isinstance(error, LakeIndexError):
+        return error
+    if isinstance(error, MemoryError):
+        return MachineError(
+            f"there is no memory left ({error})" if str(error) else "there is no memory left",
+            hint="lower -o lakeindex.memory or -o lakeindex.parallelism, or give the process more; nothing was published",
+        )
+    if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
+        return MachineError(
+            "the machine lets this process have no more threads",
+            hint="lower -o lakeindex.parallelism, or raise the limit (`ulimit -u`, the container's pids limit)",
+        )
+    if isinstance(error, OSError) and (error.filename is not None or os_error_hint(error) is not None):
+        path = None if error.filename is None else str(error.filename)
+        what = error.strerror or type(error).__name__
+        return StorageError(what if path is None else f"{path}: {what}", culprit=path, hint=os_error_hint(error))
+    return None
+
+
+@contextmanager
+def our_words() -> Iterator[None]:
+    """Raise errors of the machine as those of our tree; all others as they are."""
+    try:
+        yield
+    except Exception as error:
+        ours = in_our_words(error)
+        if ours is None or ours is error:
+            raise
+        raise ours from error
+
+
+def door(function: Callable[..., _T]) -> Callable[..., _T]:
+    """A function of the library's surface: what it raises goes through :func:`our_words`."""
+
+    @functools.wraps(function)
+    def inside(*arguments: Any, **named: Any) -> _T:
+        with our_words():
+            return function(*arguments, **named)
+
+    return inside
+
+
+def doors(kind: type[_T]) -> type[_T]:
+    """A class whose public methods are doors."""
+    for name, value in list(vars(kind).items()):
+        if callable(value) and not name.startswith("_"):
+            setattr(kind, name, door(value))
+    return kind
