@@ -292,3 +292,17 @@ def test_keys_with_a_colon_follow_the_release_that_wrote_them(servers: dict[str,
         with pytest.raises(LakeIndexError, match=r"key 'a:\d+' is stored in bucket \d") as caught:
             table.upsert(colon_rows(range(90), 5))
         assert re.fullmatch(r"a:\d+", caught.value.culprit or "")
+
+
+@pytest.mark.parametrize("gone", [(999,), (3, 999, 1001), (999, 1000, 1001, 1002, 1003, 1004)])
+def test_deletes_of_keys_that_are_not_there_break_no_count(
+    hudi: HudiServer, gone: tuple[int, ...], folder: Path
+) -> None:
+    """Hudi finds the bucket of a key, not the key: the statistics of its delete are about what it looked at."""
+    story = bucket_story(folder, SIMPLE, hudi)
+    create(story)
+    story.we_upsert(range(60), 1)
+    story.hudi_deletes(gone)
+    story.judge("after Hudi's delete", sound=True)
+    story.we_upsert(range(50, 70), 2)
+    story.judge("after our upsert", sound=True)
