@@ -20,6 +20,7 @@ from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_order import java_min_max, java_order_key
 from lakeindex.index.protocol import HomeIndex
 from lakeindex.model import BaseFile, IndexSpec
+from lakeindex.parquet.footer_text import footer_text
 from lakeindex.parquet.reading import read_column
 from lakeindex.services.aligning import align, damaged, open_base_file, read_row_group, row_schema
 from lakeindex.services.check_columns import lost_columns
@@ -32,6 +33,7 @@ from lakeindex.table.footers import parse_footer, read_footer_bytes
 from lakeindex.table.timeline import Timeline
 from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+from lakeindex.write.columns import leaves_with_nan
 from lakeindex.write.keys import KeyGenerator, KeySpec
 
 _HINT: Final = "restore the file, or roll back the commit that wrote it"
@@ -78,7 +80,7 @@ def check_file(task: FileTask) -> Findings:
         violations += against_digest(task.file, raw, None if task.written is None else task.written.digest)
         source = open_base_file(store, task.file)
         violations += lost_columns(task.file.path, source.schema_arrow.names, task.columns)
-        whole = _WholeFile(task, source)
+        whole = _WholeFile(task, source, raw)
         for group in range(source.num_row_groups):
             whole.add(group)
     except LakeIndexError as error:
@@ -105,9 +107,10 @@ def _against_commit(task: FileTask) -> Iterator[Violation]:
 class _WholeFile:
     """What is learnt of a file, row group by row group."""
 
-    def __init__(self, task: FileTask, source: pq.ParquetFile) -> None:
+    def __init__(self, task: FileTask, source: pq.ParquetFile, footer: bytes) -> None:
         self._task = task
         self._source = source
+        self._footer = footer_text(footer, source.metadata.num_columns, source.num_row_groups)
         self._schema = row_schema(task.schema)
         self._generator = None if task.keys is None else KeyGenerator(task.keys)
         self._entries = _text_entries(source.metadata)
@@ -125,7 +128,9 @@ class _WholeFile:
 
     def add(self, group: int) -> None:
         """Check one row group. Raises: TableCorruptError."""
-        rows = align(read_row_group(self._source, group, self._task.file), self._task.file, self._schema)
+        stored = read_row_group(self._source, group, self._task.file)
+        self._check_nan(group, stored)
+        rows = align(stored, self._task.file, self._schema)
         self._rows += rows.num_rows
         self._check_meta(rows)
         keys = plain_strings(rows.column(RECORD_KEY)).drop_null()
@@ -199,6 +204,19 @@ class _WholeFile:
                 self._say(Broken.META_COLUMNS, COMMIT_TIME, f"{COMMIT_TIME} {time} is newer than the file")
             elif not self._task.timeline.is_visible(time):
                 self._say(Broken.META_COLUMNS, COMMIT_TIME, f"{COMMIT_TIME} {time} is no completed commit")
+
+    def _check_nan(self, group: int, stored: pa.Table) -> None:
+        """Statistics of a chunk with values that are not a number say no ends: for some readers such a value is outside of them."""
+        chunks = () if self._footer is None else self._footer.chunks[group]
+        for leaf in leaves_with_nan(stored):
+            if leaf < len(chunks) and chunks[leaf].has_ends:
+                name = self._source.metadata.schema.column(leaf).path
+                self._say(
+                    Broken.STATISTICS,
+                    name,
+                    f"row group {group}, column {name!r} has values that are not a number, and statistics that leave them out",
+                    "Spark misses such rows in a filter on the column; an upsert into the file mends it",
+                )
 
     def _check_home(self, keys: pa.Array) -> None:
         if self._index is None:

@@ -26,6 +26,7 @@ class Broken(StrEnum):
     FOOTER = "footer"
     ROWS = "rows"
     META_COLUMNS = "meta_columns"
+    STATISTICS = "statistics"
     KEY_RANGE = "key_range"
     FILTER = "filter"
     RECORD_KEY = "record_key"

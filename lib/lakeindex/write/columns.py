@@ -56,12 +56,14 @@ def _inner(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _children(array: pa.Array) -> list[pa.Array]:
-    """Child arrays, with at least the values that the array has."""
+    """Child arrays, with the values that the array has (a struct's also where it is null)."""
     if pa.types.is_struct(array.type):
         return [array.field(n) for n in range(array.type.num_fields)]
-    if pa.types.is_map(array.type):
-        return [array.keys, array.items]
-    return [array.values]
+    if pa.types.is_fixed_size_list(array.type):
+        return [array.flatten()]
+    first, last = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
+    values = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
+    return [one.slice(first, last - first) for one in values]
 
 
 def are_same(stored: pa.Array, incoming: pa.Array) -> bool:
