@@ -1,52 +1,108 @@
-"""Compare the branch coverage of the last ``make test`` with ``coverage.floor``, which may only rise.
+"""Compare the branch coverage of the last ``make test`` with ``coverage.floor``, package by package; floors may only rise.
 
-Exit 1 if coverage fell below the floor, or if the floor is lower than it once was in the history. Coverage well
-above the floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes it.
+``coverage.floor`` has a line for the whole and one for each package of the library (``lakeindex``: the modules beside them), so
+that none is hidden in the total. Exit 1 if a package fell below its floor, has none, or its floor is lower than it once was in the
+history. Coverage well above a floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes them.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import re
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import coverage
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOOR = ROOT / "coverage.floor"
+LIBRARY = ROOT / "lib" / "lakeindex"
+TOTAL, MODULES = "total", "lakeindex"
 ROOM = 1.0  # percent between a measurement and the floor made from it: runs differ a little
+_LINE = re.compile(r"(?:(?P<name>\w+) )?(?P<floor>\d+(?:\.\d+)?)")
+_HEAD = "# Percent of statements and branches that `make test` reaches at least; scripts/coverage_floor.py. May only rise.\n"
 
 
-def measured() -> float:
-    """Total of the data file, in percent, branches included."""
+def packages(library: Path = LIBRARY) -> tuple[str, ...]:
+    """Packages of the library, and ``lakeindex`` for the modules beside them."""
+    return (MODULES, *sorted(path.parent.name for path in library.glob("*/__init__.py")))
+
+
+def measured() -> dict[str, float]:
+    """The data file's coverage in percent, branches included: of the whole, and of each package."""
     data = coverage.Coverage(config_file=str(ROOT / "pyproject.toml"))
     data.load()
-    return data.report(file=io.StringIO())
+    found = {TOTAL: data.report(file=io.StringIO())}
+    for name in packages():
+        include = str(LIBRARY / "*.py") if name == MODULES else str(LIBRARY / name / "*")
+        omit = [str(LIBRARY / other / "*") for other in packages() if other != MODULES] if name == MODULES else None
+        found[name] = data.report(file=io.StringIO(), include=[include], omit=omit)
+    return found
 
 
-def highest_floor() -> float:
-    """The highest floor that was ever committed; 0 outside a git checkout."""
+def parse(lines: Iterable[str]) -> dict[str, float]:
+    """Floors by name; a bare number, as the file once held alone, is that of the whole. The greatest of several counts."""
+    floors: dict[str, float] = {}
+    for line in lines:
+        match = _LINE.fullmatch(line.strip())
+        if match:
+            name = match["name"] or TOTAL
+            floors[name] = max(floors.get(name, 0.0), float(match["floor"]))
+    return floors
+
+
+def highest_floors() -> dict[str, float]:
+    """The highest floors that were ever committed; none outside a git checkout."""
     log = subprocess.run(
         ["git", "log", "-p", "--format=", "--", FLOOR.name], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    return max((float(line[1:]) for line in log.stdout.splitlines() if line[:1] == "+" and line[:2] != "++"), default=0)
+    return parse(line[1:] for line in log.stdout.splitlines() if line[:1] == "+" and line[:2] != "++")
+
+
+def problems(found: Mapping[str, float], floors: Mapping[str, float], highest: Mapping[str, float]) -> list[str]:
+    """What is wrong, a sentence each.
+
+    Args:
+        found: measured coverage, by name.
+        floors: those of the file.
+        highest: the highest that were ever committed.
+    """
+    wrong = [f"{name} has no floor: every package needs one" for name in found if name not in floors]
+    for name, floor in floors.items():
+        if name in found and floor < highest.get(name, 0.0):
+            wrong.append(f"the floor of {name} is {floor} but was {highest[name]} before: it may only rise")
+    for name, percent in found.items():
+        if percent < floors.get(name, 0.0):
+            wrong.append(f"{name}: {percent:.1f} % is below the floor of {floors[name]} %: test what was added")
+    return wrong
+
+
+def raised(found: Mapping[str, float], floors: Mapping[str, float]) -> dict[str, float]:
+    """Floors as high as the measurement allows; none is lowered, those of packages that are gone are left out."""
+    return {name: max(floors.get(name, 0.0), math.floor((percent - ROOM) * 10) / 10) for name, percent in found.items()}
+
+
+def text_of(floors: Mapping[str, float]) -> str:
+    """The file."""
+    return _HEAD + "".join(f"{name} {floor:.1f}\n" for name, floor in floors.items())
 
 
 def main() -> None:
-    """Check, or raise the floor."""
-    total, floor = measured(), float(FLOOR.read_text())
+    """Check, or raise the floors."""
+    found, floors = measured(), parse(FLOOR.read_text().splitlines())
     if "--raise" in sys.argv:
-        FLOOR.write_text(f"{max(floor, math.floor((total - ROOM) * 10) / 10)}\n")
+        FLOOR.write_text(text_of(raised(found, floors)))
         return
-    if floor < highest_floor():
-        sys.exit(f"coverage.floor is {floor} but was {highest_floor()} before: it may only rise")
-    if total < floor:
-        sys.exit(f"coverage {total:.1f} % is below the floor of {floor} %: test what was added")
-    print(f"coverage {total:.1f} % (floor {floor} %)")
-    if total > floor + 2 * ROOM:
-        print("well above the floor: raise it with .venv/bin/python scripts/coverage_floor.py --raise")
+    for name, percent in found.items():
+        print(f"{name:12} {percent:5.1f} %  (floor {floors.get(name, 0.0):.1f} %)")
+    wrong = problems(found, floors, highest_floors())
+    if wrong:
+        sys.exit("\n".join(["coverage:", *wrong]))
+    if any(percent > floors[name] + 2 * ROOM for name, percent in found.items()):
+        print("well above a floor: raise them with .venv/bin/python scripts/coverage_floor.py --raise")
 
 
 if __name__ == "__main__":
