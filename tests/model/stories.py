@@ -24,6 +24,7 @@ from tests.model.buckets import Rescale, bucket_groups, check_buckets, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.exploring import Story
 from tests.model.hudi_writer import HudiError, hudi_upsert
+from tests.model.parquet_world import Placed, named, new_name, parquet_objects, upserting
 from tests.model.scheduling import START_MS, Actor, ActorStorage, Deviation, ModelClock, Scheduler
 from tests.model.world import (
     CONFIG,
@@ -220,8 +221,8 @@ DISJOINT = (
     Cast("two", Batch("run-2", {"b1": "two"})),
 )
 SAME_NEW_KEY = (
-    Cast("one", Batch("run-1", {"n": "one"})),
-    Cast("two", Batch("run-2", {"n": "two"})),
+    Cast("one", Placed("run-1", {"n": "one"}, partition="p")),
+    Cast("two", Placed("run-2", {"k1": "two", "k2": "two", "n": "two"}, partition="q")),
 )
 SAME_ROW = (
     Cast("one", Batch("run-1", {"a1": "one"})),
@@ -253,6 +254,14 @@ def bucket_story(cast: Sequence[Cast], groups: Sequence[Rows] = BUCKET_GROUPS, *
 
 
 HUDI_ROWS: Rows = {"a2": "hudi", "h": "hudi"}
+
+
+def parquet_story(cast: Sequence[Cast], **options: object) -> WriterStory:
+    """Writers at a table of real base files, whose new keys are looked for by the library's own code."""
+    name = new_name()
+    story = WriterStory(GROUPS, cast, objects=parquet_objects(GROUPS), write=upserting(f"memory://{name}"), **options)  # type: ignore[arg-type]
+    named(story.store, name)
+    return story
 
 
 class HudiStory(WriterStory):

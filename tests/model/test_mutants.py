@@ -3,8 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from lakeindex.index.matching import match_keys
+from lakeindex.stages import insert_check
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import commit, foreign, recovery, rollback
 from lakeindex.table.attempts import Attempt, AttemptRecord, RunIdentity
@@ -30,6 +34,7 @@ from tests.model.stories import (
     WriterStory,
     bucket_story,
     cleaning,
+    parquet_story,
     rolling_back,
     rolling_one_back,
 )
@@ -61,7 +66,23 @@ def test_without_the_check_of_file_groups_the_row_that_was_committed_last_is_los
 
 def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "files_of_commits", lambda *_: ())
-    assert "doubled keys" in violation(writers(SAME_NEW_KEY), {"switch": 1})
+    assert "doubled keys" in violation(lambda: parquet_story(SAME_NEW_KEY), {"switch": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "blind"),
+    [
+        ("_check_file", lambda *_: None),
+        ("rows_that_may_be_in", lambda *_: np.zeros(0, np.int64)),
+        ("match_keys", lambda keys, stored: match_keys(keys, stored[:1])),  # only the first row group
+        ("_keys_of", lambda *_: pa.array([], pa.string())),
+    ],
+)
+def test_without_the_real_look_for_inserts_a_key_is_doubled(
+    monkeypatch: pytest.MonkeyPatch, name: str, blind: Callable[..., object]
+) -> None:
+    monkeypatch.setattr(insert_check, name, blind)
+    assert "doubled keys" in violation(lambda: parquet_story(SAME_NEW_KEY), {"switch": 1})
 
 
 def ledger_only_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
