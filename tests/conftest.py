@@ -23,7 +23,9 @@ settings.register_profile("ci", settings.get_profile("default"))
 settings.register_profile(
     "mutants", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate], print_blob=False
 )
-settings.register_profile("explore", deadline=None, max_examples=2_000, print_blob=True)
+settings.register_profile(
+    "explore", settings.get_profile("default"), derandomize=False, max_examples=2_000
+)  # make test-long: other examples each time; a red run prints how to play its example again
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -16,7 +16,7 @@ from lakeindex.table.timeline import Timeline
 from tests.builders import Row, batch_of, make_table
 
 When = Callable[[Call], bool]
-SMALL = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2", "lakeindex.lock.lease": "5"}
+SMALL = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"}
 
 
 class MemoryTable:

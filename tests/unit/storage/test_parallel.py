@@ -36,13 +36,15 @@ def test_the_first_error_is_raised(count: int) -> None:
 )
 def test_a_far_store_is_asked_by_more_at_once(uri: str, count: int, workers: int | None, most: int) -> None:
     running, seen = [], []
-    lock = threading.Lock()
+    lock, meeting = threading.Lock(), threading.Barrier(min(most, 2))
 
     def ask(_: int) -> None:
         with lock:
             running.append(1)
             seen.append(len(running))
-        time.sleep(0.01)  # long enough for every thread of the pool to come in
+            is_early = len(seen) <= 2
+        if is_early:
+            meeting.wait(60)  # the first two are there together, if there may be two
         with lock:
             running.pop()
 
