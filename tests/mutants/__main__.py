@@ -88,7 +88,7 @@ def _run_all(todo: list[Mutant], places: list[Tree], kept: dict[str, Result]) ->
 
 def _run_one(mutant: Mutant, place: Tree) -> Result:
     started = time.monotonic()
-    key = mutant.key(ROOT)
+    key = mutant.key(place.folder)
     with place.with_bug(mutant) as environment:
         outcome = place.run(mutant.tests, environment, LIMIT_SECONDS, first=True)
     word, by = _judged(outcome)
