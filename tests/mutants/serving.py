@@ -89,4 +89,7 @@ def _wait(child: int, seconds: float) -> int | None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BrokenPipeError:
+        sys.exit(1)  # who asked is gone
