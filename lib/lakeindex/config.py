@@ -210,6 +210,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
            "Lease of the table's lock and of a run; a holder that does not renew it in time is taken over."),
     Option("lakeindex.lock.wait", "lock_wait_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
            "How long to wait for the table's lock before giving up with exit code 5."),
+    Option("lakeindex.clock.max.skew", "clock_max_skew_seconds", whole(0, 86_400), "seconds, 0 .. 86400; 0: any",
+           "How far this machine's clock may be from the store's; with 0 a time zone that does not fit is let pass, too."),
     Option("lakeindex.conflict.retries", "conflict_retries", whole(0, 100), "0 .. 100",
            "How often a run looks up and plans anew because another writer changed the same file groups."),
     Option("lakeindex.parallelism", "parallelism", whole(0, 10_000), "tasks at once, 0 .. 10000",

@@ -12,6 +12,7 @@
     |   |-- TableNotFoundError
     |   |-- TableExistsError
     |   |-- TableUnsupportedError                version, type or feature we do not write
+    |   |-- ClockError                           a clock or time zone that does not fit the table
     |   |-- MetadataTableError                   a metadata table would go stale
     |   |-- TableCorruptError                    damaged timeline, file or footer
     |   |-- IndexNotBuiltError                   the index that the table is bound to has to be built first
@@ -107,6 +108,10 @@ class TableExistsError(TableError):
 
 class TableUnsupportedError(TableError):
     """A table version, type or feature that is not written (or not read)."""
+
+
+class ClockError(TableError):
+    """A clock or a time zone that does not fit the table: instants taken from it would hide those of others."""
 
 
 class MetadataTableError(TableUnsupportedError):

@@ -117,6 +117,7 @@ class WriteConfig:
     pending_foreign_max_age_seconds: int = 7_200
     lock_lease_seconds: int = 60
     lock_wait_seconds: int = 300
+    clock_max_skew_seconds: int = 600
     conflict_retries: int = 5
     parallelism: int = 0
     memory: int | None = None

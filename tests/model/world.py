@@ -38,7 +38,8 @@ from lakeindex.table.timeline import Timeline
 
 PARTITION = "p"
 FIRST = "20251231000000000"
-CONFIG = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60, conflict_retries=5)
+# the stores of the model keep no time: their files are as old as the story
+CONFIG = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60, conflict_retries=5, clock_max_skew_seconds=0)
 PROPERTIES = {
     "hoodie.table.name": "model",
     "hoodie.table.type": "COPY_ON_WRITE",

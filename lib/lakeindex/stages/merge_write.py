@@ -96,8 +96,9 @@ def merge_write(
 
 def _done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
     if done.summary is not None:
-        return replace(RunSummary.from_json(done.summary), noop=True)
-    return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True)
+        earlier = RunSummary.from_json(done.summary)
+        return replace(earlier, noop=True, notes=earlier.notes + done.notes)
+    return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True, notes=done.notes)
 
 
 def _attempts(
@@ -244,7 +245,7 @@ class _Merge:
         summary.check_identity()
         check_counts(written, summary)
         if not written:
-            return summary
+            return replace(summary, notes=summary.notes + self._session.notes)
         keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
         summary = replace(summary, instant=self._session.instant, noop=False)
         published = do_task(lambda _: self._publish(written, tags, summary), None)

@@ -24,6 +24,7 @@ from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metad
 from lakeindex.storage import in_parallel
 from lakeindex.table.attempts import Attempt, RunIdentity, start_attempt
 from lakeindex.table.clock import Clock
+from lakeindex.table.clock_checks import check_clock
 from lakeindex.table.file_system_view import snapshot
 from lakeindex.table.guards import (
     ExpectedFile,
@@ -83,10 +84,12 @@ class AlreadyDone:
     Attributes:
         instant: its commit.
         summary: what its run reported (JSON text), if that is known.
+        notes: what was done to other writers' instants now.
     """
 
     instant: str
     summary: str | None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,7 @@ def begin_write(
         PendingInstantError: a living writer that is none of ours has an instant in flight.
         LockTimeoutError: another writer holds the lock for too long.
         TableUnsupportedError: the table must not be written to.
+        ClockError: this machine's clock or time zone does not fit the table.
     """
     machine = host or this_host(clock)
     table.check_writable(config.metadata_table)
@@ -152,7 +156,7 @@ def begin_write(
     if done is not None:
         session.close()
         forget_run(table.storage, run.key)
-        return done
+        return replace(done, notes=session.notes)
     return session
 
 
@@ -192,6 +196,7 @@ class WriteSession:
         """
         context = self._context
         with context.locked(f"start of run {self._run.run_id}") as lock:
+            check_clock(context, lock)
             check_or_drop_metadata_table(context.table, context.config.metadata_table)
             recover(context, lock)
             forget_dead_changes(context.storage, context.table.load_timeline)
@@ -285,8 +290,8 @@ class WriteSession:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What went wrong after the commit."""
-        return self._notes
+        """What was done to other writers' instants, and what went wrong after the commit."""
+        return (*self._context.notes, *self._notes)
 
     def note(self, what: str, work: Callable[[], object]) -> None:
         """Do something after the commit; what goes wrong is a note."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorruptError
 from lakeindex.format import instants as names
+from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.protocol import Storage
 from lakeindex.table.avro_instants import parse_requested_replace
@@ -16,9 +18,6 @@ from lakeindex.table.verdicts import load_verdict
 from lakeindex.table.write_context import WriteContext
 
 _HEARTBEATS: Final = ".hoodie/.heartbeat"
-_ZONES_MS: Final = 12 * 3_600_000
-"""An instant in local time is at most twelve hours behind UTC."""
-
 _CLUSTER: Final = "CLUSTER"
 
 
@@ -32,23 +31,32 @@ def is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> b
 
 
 def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
-    """Whether another writer's pending instant is older than it may be, or the user says that it is dead."""
+    """Whether another writer's pending instant shows no sign of life for too long, or the user says that it is dead.
+
+    Signs are its files on the timeline, its heartbeat, its markers and its data files: a long write begins once, and goes on
+    writing. Only who is about to call it dead looks for its data files, in the whole table.
+    """
     if context.force:
         return True
-    limit = context.config.pending_foreign_max_age_seconds * 1000
-    now = context.host.clock.now_ms()
-    beat = modified_ms(context.storage, f"{_HEARTBEATS}/{instant.time}")
-    if beat is not None and now - beat < limit:
-        return False
-    paths = [timeline.path(replace(instant, state=s)) for s in (InstantState.REQUESTED, InstantState.INFLIGHT)]
-    touched = [ms for path in paths if (ms := modified_ms(context.storage, path)) is not None]
-    if not touched or now - max(touched) >= limit:
-        return True
-    # A copied table has new modification times; the instant itself tells the start, in an unknown zone.
-    try:
-        return now - names.instant_time_to_ms(instant.time) - _ZONES_MS >= limit
-    except ValueError:
-        return False
+    since = context.host.clock.now_ms() - context.config.pending_foreign_max_age_seconds * 1000
+    return not any(modified > since for modified in _signs_of_life(context.storage, timeline, instant))
+
+
+def _signs_of_life(storage: Storage, timeline: Timeline, instant: Instant) -> Iterator[int]:
+    """When each file of a pending write was last written, milliseconds since the epoch; what is asked cheaply comes first."""
+    states = (InstantState.REQUESTED, InstantState.INFLIGHT)
+    paths = [f"{_HEARTBEATS}/{instant.time}", *(timeline.path(replace(instant, state=state)) for state in states)]
+    for path in paths:
+        modified = modified_ms(storage, path)
+        if modified is not None:
+            yield modified
+    for marker in storage.list(f"{TEMP_FOLDER}/{instant.time}"):
+        yield marker.modified_ms
+    for one in storage.list():
+        folder, _, name = one.path.rpartition("/")
+        file = parse_base_file(folder, name)
+        if file is not None and file.instant_time == instant.time:
+            yield one.modified_ms
 
 
 def racing(context: WriteContext, timeline: Timeline, time: str) -> Instant | None:

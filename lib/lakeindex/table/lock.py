@@ -72,6 +72,11 @@ class TableLock:
         return self._record.epoch
 
     @property
+    def path(self) -> str:
+        """Where its record is."""
+        return _path(self._record.epoch)
+
+    @property
     def unsettled(self) -> tuple[str, ...]:
         """Instants to settle before anything else; the one it was taken for is among them until it is decided."""
         return self._record.unsettled

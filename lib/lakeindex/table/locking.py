@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from lakeindex.config import WriteConfig
 from lakeindex.storage.protocol import Storage
+from lakeindex.table.clock_checks import check_clock
 from lakeindex.table.handle import Table
 from lakeindex.table.heartbeat import Heartbeat
 from lakeindex.table.host import Host, this_host
@@ -36,6 +37,7 @@ def holding(
 
     Raises:
         LockTimeoutError: another writer held the lock for too long.
+        ClockError: this machine's clock is far from the store's.
     """
     machine = host or this_host()
     heartbeat = Heartbeat(config.lock_lease_seconds) if machine.heartbeat else None
@@ -44,6 +46,7 @@ def holding(
         heartbeat.start()
     try:
         with context.locked(purpose, decision) as lock:
+            check_clock(context, lock)
             yield context, lock
     finally:
         if heartbeat is not None:

@@ -16,6 +16,7 @@ from lakeindex.storage import Storage, in_parallel
 from lakeindex.table import records
 from lakeindex.table.attempts import newest_attempt
 from lakeindex.table.claims import Claim, claim_foreign, drop_claim, load_claims
+from lakeindex.table.clock_checks import check_zone
 from lakeindex.table.foreign import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
 from lakeindex.table.ledger import LedgerEntry, forget_batch, is_told, record_batch
 from lakeindex.table.lock import TableLock
@@ -52,6 +53,7 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
 
     Raises:
         PendingInstantError: a living writer that is none of ours has an instant in flight.
+        ClockError: an instant lies hours ahead of now.
     """
     inherited = [time for time in lock.unsettled if time != own]
     if lock.blind:
@@ -207,6 +209,7 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
     The timeline is read before the claims: a requested file of ours is never without one.
     """
     timeline = context.table.load_timeline()
+    check_zone(context, timeline)
     claimed = {claim.instant for claim in load_claims(context.storage)}
     for instant in reversed(timeline.pending_writes):
         if instant.time == own or instant.time in claimed:
@@ -214,13 +217,23 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
         if is_foreign(context, timeline, instant):
             if not is_dead_foreign(context, timeline, instant):
                 raise pending_error(instant)
-            roll_back_unclaimed(context, instant.time)
+            done = roll_back_unclaimed(context, instant.time)
+            context.notes.append(
+                f"instant {instant.time} ({instant.action}) of another writer was rolled back, with {len(done.files)} data "
+                f"files: {_why_dead(context)}"
+            )
         elif is_tombstoned(context.storage, instant.time):
             roll_back_unclaimed(context, instant.time)
     for rollback in pending_rollbacks(context, timeline):
         time = rollback.plan.instant_time
         if rollback.is_ours and time != own and time not in claimed and is_tombstoned(context.storage, time):
             roll_back_unclaimed(context, time)  # begun by a zombie, for an instant whose claim was dropped before
+
+
+def _why_dead(context: WriteContext) -> str:
+    if context.force:
+        return "--force takes every pending instant for dead"
+    return f"nothing of it was written for {context.config.pending_foreign_max_age_seconds} s (lakeindex.pending.foreign.max.age)"
 
 
 def is_tombstoned(storage: Storage, time: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakeindex.aftermath import noted
@@ -29,6 +29,7 @@ class WriteContext:
         config: options.
         heartbeat: renews leases; ``None`` where the steps of the protocol do.
         force: whether foreign pending instants are rolled back whatever their age.
+        notes: what was done to other writers' instants, for the summary; grows.
     """
 
     table: Table
@@ -36,6 +37,7 @@ class WriteContext:
     config: WriteConfig
     heartbeat: Heartbeat | None = None
     force: bool = False
+    notes: list[str] = field(default_factory=list, compare=False)
 
     @property
     def storage(self) -> Storage:

@@ -5,11 +5,12 @@ import pytest
 from lakeindex.config import WriteConfig
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import instant_time_of
+from lakeindex.table.commit import WriteSession, begin_write
 from lakeindex.table.handle import Table
 from lakeindex.table.recovery import recover
 from lakeindex.table.write_context import WriteContext
-from tests.model.world import CONFIG
-from tests.unit.table.protocol_support import START_MS, World
+from tests.model.world import CONFIG, file_id
+from tests.unit.table.protocol_support import BATCH, START_MS, World
 
 LIMIT = CONFIG.pending_foreign_max_age_seconds
 THEIRS = instant_time_of(START_MS)
@@ -49,3 +50,33 @@ def test_a_heartbeat_counts_for_as_long_as_it_is_young(world: World, since: int,
     world.store.write(f".hoodie/.heartbeat/{THEIRS}", b"")
     world.clock.sleep(since)
     assert recovered(world) is dead
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        f".hoodie/.temp/{THEIRS}/p/{file_id(5)}_0-0-0_{THEIRS}.parquet.marker.CREATE",
+        f".hoodie/.temp/{THEIRS}/MARKERS0",
+        f"p/{file_id(5)}_0-0-0_{THEIRS}.parquet",
+        f"elsewhere/deep/{file_id(5)}_0-0-0_{THEIRS}.parquet",
+    ],
+)
+def test_a_long_write_lives_as_long_as_it_writes(world: World, sign: str):
+    """A backfill of two hours was rolled back while it ran: only its instant was old."""
+    world.put_pending(THEIRS)
+    world.clock.sleep(20 * LIMIT)
+    world.store.write(sign, b"{}")
+    world.clock.sleep(LIMIT - 1)
+    assert not recovered(world)
+    world.clock.sleep(2)
+    assert recovered(world)
+
+
+def test_what_was_rolled_back_is_noted(world: World):
+    world.put_pending(THEIRS, marked=f"{file_id(5)}_0-0-0_{THEIRS}.parquet")
+    world.clock.sleep(LIMIT + 1)
+    session = begin_write(Table.open(world.store), BATCH.identity, "UPSERT", CONFIG, host=world.host("ours"))
+    assert isinstance(session, WriteSession)
+    (note,) = session.notes
+    assert note.startswith(f"instant {THEIRS} (commit) of another writer was rolled back, with 1 data files")
+    assert "lakeindex.pending.foreign.max.age" in note
