@@ -120,6 +120,10 @@ class LocalStorage:
     def create(self, path: str, data: bytes) -> None:
         """Write the object if it is absent; a hard link decides the race. Its bytes are durable before it has its name."""
         full = self._full(path)
+        if os.path.lexists(full):
+            raise ObjectExistsError(
+                f"{path} exists", culprit=path
+            )  # known before anything is written, let alone synced
         temporary = self._write_temporary(path, full, data, durable=True)
         try:
             os.link(temporary, full)

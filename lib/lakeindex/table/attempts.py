@@ -129,7 +129,7 @@ class Attempt:
 
     def _rewrite(self, record: AttemptRecord) -> None:
         self._record = record
-        path = _path(self._run.key, self.number)
+        path = attempt_path(self._run.key, self.number)
         try:
             self._storage.head(path)
         except ObjectNotFoundError:
@@ -145,8 +145,7 @@ def start_attempt(storage: Storage, host: Host, run: RunIdentity, lease_ms: int)
         number = (numbers[-1] if numbers else 0) + 1
         record = AttemptRecord(number, token, run.run_id, host.process, host.clock.now_ms() + lease_ms, lease_ms)
         data = _encode(record)
-        # Durable before anything that the attempt does: its number tells the next one that there was one before.
-        if records.settle_record(storage, _path(run.key, number), data) == data:
+        if records.settle(storage, attempt_path(run.key, number), data) == data:
             return Attempt(storage, host, run, record)
 
 
@@ -159,7 +158,7 @@ def newest_attempt(storage: Storage, run_key: str) -> AttemptRecord | None:
     numbers = _numbers(storage, run_key)
     if not numbers:
         return None
-    path = _path(run_key, numbers[-1])
+    path = attempt_path(run_key, numbers[-1])
     found = records.load(storage, path)
     if not found:
         return None
@@ -180,7 +179,8 @@ def _numbers(storage: Storage, run_key: str) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _path(run_key: str, number: int) -> str:
+def attempt_path(run_key: str, number: int) -> str:
+    """Path of an attempt's record."""
     return f"{run_folder(run_key)}/attempts/{number:0{_DIGITS}d}.json"
 
 

@@ -14,7 +14,7 @@ from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, UnknownOutc
 from lakeindex.format import instants as names
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import records
-from lakeindex.table.attempts import RunIdentity
+from lakeindex.table.attempts import RunIdentity, attempt_path
 from lakeindex.table.clock import timeline_ms
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
@@ -119,18 +119,24 @@ def load_claim(storage: Storage, time: str) -> Claim | None:
 
 
 def _claimed(storage: Storage, claim: Claim) -> bool:
-    """Create a claim, durably: nothing of its instant may outlive it. False if another one stands there, or it was dropped."""
+    """Create a claim, durably: nothing of its instant may outlive it. False if another one stands there, or it was dropped.
+
+    So is the attempt's record: by its number the next one knows that there was one before.
+    """
     path = claim_path(claim.instant)
     record = asdict(claim)
     del record["torn"]  # is said by the file, not in it
     data = records.encode(record)
     if records.settle(storage, path, data) != data:
         return False
-    try:
-        storage.sync([path])
-    except ObjectNotFoundError:
-        return False
-    return True
+    attempt = [attempt_path(claim.run_key, claim.attempt)] if claim.run_key else []
+    for paths in ([*attempt, path], [path]):
+        try:
+            storage.sync(paths)
+        except ObjectNotFoundError:
+            continue  # the attempt's record, if the run is over; else the claim
+        return True
+    return False
 
 
 def _request(storage: Storage, path: str, content: bytes) -> bool:

@@ -184,10 +184,6 @@ def _won(storage: Storage, record: LockRecord) -> bool:
     path = _path(record.epoch)
     if records.settle(storage, path, data) != data:
         return False
-    try:
-        storage.sync([path])  # what it says of unsettled instants outlives a power loss, and no older epoch comes back
-    except ObjectNotFoundError:
-        return False  # a later epoch's holder tidied it away
     epochs = _epochs(storage)
     if epochs[-1:] != [record.epoch]:
         records.tidy(storage, [path])

@@ -19,7 +19,7 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
-from lakeindex.storage import in_parallel, sync_folders
+from lakeindex.storage import in_parallel
 from lakeindex.table import records
 from lakeindex.table.attempts import Attempt, RunIdentity
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
@@ -90,20 +90,28 @@ def make_ready(
         drop_claim(storage, plan.instant)
         return False
 
-    def make_partition(partition: str) -> None:
+    old = {one.partition_path for one in plan.planned if one.previous is not None}
+
+    def make_partition(partition: str) -> str | None:
+        """Its metadata file, if that has to be synced: not where files were committed beside one that was there."""
         metadata = PartitionMetadata(plan.instant, partition_depth(partition))
         path, data = partition_metadata_path(partition), format_partition_metadata(metadata)
-        if b"partitionDepth" not in records.settle(storage, path, data):
+        standing = records.settle(storage, path, data)
+        if b"partitionDepth" not in standing:
             records.put(storage, path, data)
+            return path
+        return path if standing == data or partition not in old else None
 
-    in_parallel(storage.uri, make_partition, plan.partitions)
+    made = [one for one in in_parallel(storage.uri, make_partition, plan.partitions) if one is not None]
     if plan.replacement is not None and plan.replacement.index is not None:
         store_index_change(storage, plan.instant, plan.replacement.index)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
     requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant, plan.action)}"
-    sync_folders(storage, {marker_path(file, MarkerKind.CREATE).rpartition("/")[0] for file in plan.files})
+    files = zip(plan.files, plan.planned, strict=True)
+    marked = {file.partition_path: marker_path(file, _marker_kind(one)) for file, one in files}
     try:
-        storage.sync([requested, path, *(partition_metadata_path(one) for one in plan.partitions)])
+        # One marker a folder: its entry and those of its neighbours, by which Hudi rolls back, are durable then.
+        storage.sync([requested, path, *made, *marked.values()])
     except ObjectNotFoundError as error:
         raise WriteConflictError(
             f"instant {plan.instant} was rolled back by another writer while it was planned",
@@ -111,6 +119,10 @@ def make_ready(
             hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
         ) from error
     return True
+
+
+def _marker_kind(planned: PlannedFile) -> MarkerKind:
+    return MarkerKind.CREATE if planned.previous is None else MarkerKind.MERGE
 
 
 def _holds(context: WriteContext, plan: RunPlan, digest: str) -> bool:

@@ -99,8 +99,14 @@ def settle(storage: Storage, path: str, data: bytes) -> bytes:
     raise UnknownOutcomeError(f"cannot tell whether {path} was created", culprit=path, hint="run again")
 
 
-def settle_record(storage: Storage, path: str, data: bytes) -> bytes:
-    """As :func:`settle`, for a record: a torn one that stands there gives way. What stands is durable when this returns.
+def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = True) -> bytes:
+    """As :func:`settle`, for a record: a torn one that stands there gives way.
+
+    Args:
+        storage: the table's folder.
+        path: the record's.
+        data: the record.
+        durable: whether what stands must outlive a power loss once this returns: something follows from it.
 
     Raises:
         UnknownOutcomeError: the store does not answer for good.
@@ -109,7 +115,8 @@ def settle_record(storage: Storage, path: str, data: bytes) -> bytes:
     if standing != data and not decode(standing, path):
         put(storage, path, data)
         standing = storage.read(path)
-    storage.sync([path])
+    if durable:
+        storage.sync([path])
     return standing
 
 

@@ -164,14 +164,10 @@ def is_alive(context: WriteContext, claim: Claim) -> bool:
 
 def _resolve(context: WriteContext, claim: Claim) -> None:
     verdict = load_verdict(context.storage, claim.instant)
-    if verdict is None:
-        timeline = context.table.load_timeline()
-        if timeline.is_visible(claim.instant):
-            verdict = _verdict_of(context, timeline, claim.instant)
-        elif not claim.torn and is_alive(context, claim):
-            return
-        elif claim.run_key or claim.torn:
-            verdict = _settle(context, claim.instant)
+    if verdict is None and not claim.torn and is_alive(context, claim):
+        return
+    if verdict is None and (claim.torn or claim.run_key or _is_visible(context, claim.instant)):
+        verdict = _settle(context, claim.instant)
     if verdict is None:
         # A rollback that never began, or a claim that came back after its instant was archived: there is nothing to finish.
         drop_claim(context.storage, claim.instant)
@@ -182,12 +178,23 @@ def _resolve(context: WriteContext, claim: Claim) -> None:
         roll_back(context, claim.instant, everywhere=not claim.run_key)
 
 
-def _settle(context: WriteContext, time: str) -> Verdict:
-    """The verdict on an instant that nobody may commit from now on; the torn one of a commit that stands is made again."""
+def _is_visible(context: WriteContext, time: str) -> bool:
+    return context.table.load_timeline().is_visible(time)
+
+
+def _settle(context: WriteContext, time: str) -> Verdict | None:
+    """The verdict on an instant that nobody may commit from now on.
+
+    The torn one of a commit that stands is made again. None for one that was archived, whose verdict is not kept: a power loss may
+    bring an old lock or claim back that names it.
+    """
     verdict = load_verdict(context.storage, time)
-    if verdict is None:
-        verdict = _verdict_of(context, context.table.load_timeline(), time)
-    return decide(context.storage, _rolled_back(context, time)) if verdict is None else verdict
+    if verdict is not None:
+        return verdict
+    timeline = context.table.load_timeline()
+    if timeline.is_visible(time):
+        return _verdict_of(context, timeline, time)
+    return decide(context.storage, _rolled_back(context, time))
 
 
 def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict | None:

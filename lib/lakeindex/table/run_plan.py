@@ -121,7 +121,7 @@ def store_plan(storage: Storage, run_key: str, plan: RunPlan) -> RunPlan:
     """Store a plan as its generation, unless another attempt has: the plan that stands."""
     path = f"{run_folder(run_key)}/{_PREFIX}{plan.generation:0{_DIGITS}d}.json"
     data = records.encode(asdict(plan))
-    standing = records.settle_record(storage, path, data)
+    standing = records.settle_record(storage, path, data, durable=False)
     return plan if standing == data else _from_record(records.decode(standing, path), path)
 
 

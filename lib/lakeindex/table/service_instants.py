@@ -22,7 +22,7 @@ def request_service(context: WriteContext, timeline: Timeline, action: str, plan
         now = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
         own = names.next_instant_time(floor, now)
         path = timeline.path(Instant(own, action, InstantState.REQUESTED))
-        if records.settle(context.storage, path, plan) == plan and _is_durable(context.storage, path):
+        if records.settle(context.storage, path, plan) == plan:
             if all(one.action == action for one in context.table.load_timeline().find(own)):
                 return own
             records.remove(context.storage, [path])
@@ -30,19 +30,12 @@ def request_service(context: WriteContext, timeline: Timeline, action: str, plan
 
 
 def settle_service(context: WriteContext, timeline: Timeline, instant: Instant, data: bytes) -> None:
-    """Create a later file of a service's instant, unless an earlier try has; it is durable then, and so is what was deleted beside it."""
+    """Create a later file of a service's instant, unless an earlier try has. It is durable then, and so are those before it, and
+    what was deleted beside them.
+    """
     path = timeline.path(instant)
     records.settle(context.storage, path, data)
     context.storage.sync([path])
-
-
-def _is_durable(storage: Storage, path: str) -> bool:
-    """Whether a plan that was put stays: who finds a table after a power loss must find what is being done to it."""
-    try:
-        storage.sync([path])
-    except ObjectNotFoundError:
-        return False  # another writer took it for an unreadable one
-    return True
 
 
 def is_fresh_service(context: WriteContext, timeline: Timeline, action: str, time: str) -> bool:

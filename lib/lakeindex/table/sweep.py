@@ -158,6 +158,8 @@ def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files:
 
 def _delete(storage: Storage, strays: Iterable[Stray]) -> None:
     found = tuple(strays)
+    if not found:
+        return
     records.remove(storage, [one for s in found for one in (s.file.path, crc_path(s.file.path))])
     sync_folders(
         storage, {s.file.partition_path for s in found}
