@@ -18,8 +18,8 @@ pytestmark = pytest.mark.processes
 
 #: What CI runs: each kind of table once on local disk, and two on S3.
 LOCAL = (0, 1, 2)
-ON_S3 = (3, 5)
-SECONDS = float(os.environ.get("LAKEINDEX_PROCESSES_SECONDS", "15"))
+ON_S3 = (4, 5)
+SECONDS = float(os.environ.get("LAKEINDEX_PROCESSES_SECONDS", "12"))
 
 
 def seeds(chosen: tuple[int, ...], every: int) -> list[int]:

@@ -1,0 +1,318 @@
+"""A table that lakeindex, Hudi 0.15 and Hudi 1.2 write in turns of any kind and order, as a machine that Hypothesis drives.
+
+The oracle is a dictionary of rows, remembered for every instant, so that a rollback or a restore can go back to it. After every turn
+the table is read by us, by hudi-rs and by one of the two releases, and checked.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+import lakeindex
+from lakeindex.errors import TableUnsupportedError, UsageError
+from tests.builders import make_table
+from tests.interop.hudi_client import HudiServer, keep_options
+from tests.interop.rows import Layout
+from tests.interop.story import completed_writes, read_with_rust
+
+Row = dict[str, Any]
+
+LAYOUTS: Final = (
+    Layout("plain", ("id",), ("region",)),
+    Layout("hive", ("id",), ("region",), hive_style=True),
+    Layout("pairs", ("id", "k2"), ("region",)),
+    Layout("flat", ("id",), ()),
+)
+#: Columns that a table may have beside its keys, with the value of a row's version; every seventh row is null.
+COLUMNS: Final[dict[str, tuple[pa.DataType, Callable[[int, int], Any]]]] = {
+    "text": (pa.string(), lambda n, v: f"{v}-é{n}"),
+    "whole": (pa.int32(), lambda n, v: n * 3 - v),
+    "small": (pa.float32(), lambda n, v: n * 0.5 + v),
+    "wide": (pa.float64(), lambda n, v: n * 0.1 + v),
+    "money": (pa.decimal128(10, 2), lambda n, v: Decimal(n + v) / 4),
+    "day": (pa.date32(), lambda n, v: dt.date(1969, 12, 1) + dt.timedelta(days=n + v)),
+    "at": (pa.timestamp("us", "UTC"), lambda n, v: dt.datetime(2001, 1, 1, tzinfo=dt.UTC) + dt.timedelta(0, n, v)),
+    "raw": (pa.binary(), lambda n, v: bytes([n % 256, v % 256, 0])),
+    "list": (pa.list_(pa.int32()), lambda n, v: [n, v] if n % 5 else []),
+    "pair": (pa.struct([("x", pa.int32()), ("y", pa.string())]), lambda n, v: {"x": n, "y": None if n % 2 else str(v)}),
+}
+US: Final = "we"
+WRITERS: Final = (US, "0.15.0", "1.2.0")
+_OURS: Final = {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}  # a table of Hudi 0.15 does not say
+_CLEAN: Final = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "2"}
+_ARCHIVE: Final = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.cleaner.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+}
+
+numbers = st.sets(st.integers(0, 39), min_size=1, max_size=15)
+writers = st.sampled_from(WRITERS)
+releases = st.sampled_from(WRITERS[1:])
+
+
+def key_of(number: int) -> str:
+    """Key of a row; every eleventh is not ASCII."""
+    return f"k{number:03d}" + ("é中" if number % 11 == 0 else "")
+
+
+def region_of(number: int) -> str:
+    """Partition of a row: new numbers go to new partitions."""
+    return f"r{number % 3}" if number < 100 else f"new{number // 100}"
+
+
+@dataclass(frozen=True)
+class State:
+    """What the table holds: the version of each row by its number, and the columns it has."""
+
+    rows: Mapping[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    def row(self, number: int, version: int, columns: tuple[str, ...] | None = None) -> Row:
+        """A row as a batch of these columns has it; columns that it was written without are null."""
+        had = self.columns if columns is None else columns
+        row: Row = {"id": key_of(number), "k2": number % 5, "region": region_of(number), "ts": 1000 * version + number}
+        return row | {
+            name: COLUMNS[name][1](number, version) if name in had and (number + version) % 7 else None
+            for name in self.columns
+        }
+
+    def content(self) -> dict[str, Row]:
+        """Every row by its key."""
+        return {key_of(n): self.row(n, version, had) for n, (version, had) in self.rows.items()}
+
+
+def schema_of(columns: tuple[str, ...]) -> pa.Schema:
+    """Schema of a table with these columns."""
+    fixed = [
+        pa.field("id", pa.string(), nullable=False),
+        ("k2", pa.int32()),
+        ("region", pa.string()),
+        ("ts", pa.int64()),
+    ]
+    return pa.schema([*fixed, *((name, COLUMNS[name][0]) for name in columns)])
+
+
+class Turns(RuleBasedStateMachine):
+    """See the module."""
+
+    def __init__(self, servers: Mapping[str, HudiServer], folder: Path) -> None:
+        super().__init__()
+        self.servers = servers
+        self.folder = folder
+        self.state = State()
+        self.states: dict[str, State] = {}
+        self.savepoints: list[str] = []
+        self.batches: dict[str, tuple[str, pa.Table, dict[int, tuple[int, tuple[str, ...]]]]] = {}
+        self.version = 0
+
+    @initialize(
+        creator=writers,
+        layout=st.sampled_from(LAYOUTS),
+        columns=st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True),
+        index=st.sampled_from(("BLOOM", "SIMPLE", "RECORD_INDEX")),
+        first=numbers,
+    )
+    def create(self, creator: str, layout: Layout, columns: list[str], index: str, first: set[int]) -> None:
+        """A table of ours or of Hudi's, with its first rows."""
+        self.layout, self.state = layout, State({}, tuple(columns))
+        self.path = self.folder / layout.name  # Hudi asks for the table's name, and ours is that of its folder
+        if creator == US:
+            styles = {"hoodie__datasource__write__hive_style_partitioning": str(layout.hive_style).lower()}
+            table = make_table(
+                self.path,
+                schema=schema_of(self.state.columns),
+                keys=layout.keys,
+                partitions=layout.partitions,
+                hoodie__index__type=index,
+                **styles,
+            )
+            if index == "RECORD_INDEX":
+                table.index_build()
+        self._write(creator, first)
+        self._judge(f"{creator} made a table ({layout.name}, {index}) of {columns}")
+
+    @rule(writer=writers, chosen=numbers)
+    def upsert(self, writer: str, chosen: set[int]) -> None:
+        """Updates and inserts."""
+        self._write(writer, chosen)
+        self._judge(f"{writer} upserted {sorted(chosen)}")
+
+    @rule(writer=writers, chosen=numbers)
+    def delete(self, writer: str, chosen: set[int]) -> None:
+        """Some keys that are there, and some that are not."""
+        rows = {n: one for n, one in self.state.rows.items() if n not in chosen}
+        batch = self._batch(chosen)
+        if writer == US:
+            instant = self._table().delete(batch, options=_OURS).instant
+        else:
+            instant = self._send(writer, batch, {"hoodie.datasource.write.operation": "delete"})
+        self._became(instant, State(rows, self.state.columns))
+        self._judge(f"{writer} deleted {sorted(chosen)}")
+
+    @rule(writer=writers, partition=st.integers(1, 3), chosen=st.sets(st.integers(0, 20), min_size=1, max_size=5))
+    def new_partition(self, writer: str, partition: int, chosen: set[int]) -> None:
+        """Rows of a partition that is new, or was not long ago."""
+        new = {100 * partition + n for n in chosen}
+        self._write(writer, new)
+        self._judge(f"{writer} upserted {sorted(new)}")
+
+    @precondition(lambda self: self.batches)
+    @rule(data=st.data())
+    def resend(self, data: st.DataObject) -> None:
+        """A batch of ours arrives once more: nothing is to be done, unless its commit is no part of the table any more."""
+        name = data.draw(st.sampled_from(sorted(self.batches)))
+        instant, batch, rows = self.batches[name]
+        summary = self._table().upsert(batch, batch_id=name, options=_OURS)
+        if instant in self.states:
+            assert summary.noop, f"{name} is in the table as {instant}, and was written again as {summary.instant}"
+        else:
+            assert not summary.noop or summary.instant is None, f"{name} is not in the table any more, and was skipped"
+            newer = {n: one for n, one in rows.items() if n not in self.state.rows or self.state.rows[n][0] <= one[0]}
+            self._became(summary.instant, State({**self.state.rows, **newer}, self.state.columns))
+            if summary.instant is not None:
+                self.batches[name] = (summary.instant, batch, rows)
+            else:
+                del self.batches[name]
+        self._judge(f"batch {name} was sent again")
+
+    @precondition(lambda self: len(self.state.columns) < len(COLUMNS))
+    @rule(release=releases, chosen=numbers, data=st.data())
+    def add_column(self, release: str, chosen: set[int], data: st.DataObject) -> None:
+        """Hudi writes a batch with one more column."""
+        name = data.draw(st.sampled_from(sorted(set(COLUMNS) - set(self.state.columns))))
+        self.state = State(self.state.rows, (*self.state.columns, name))
+        self.batches.clear()  # they lack the column
+        self._write(release, chosen)
+        self._judge(f"{release} added column {name} with {sorted(chosen)}")
+
+    @precondition(lambda self: len(self.states) > 1)
+    @rule()
+    def rollback(self) -> None:
+        """We take the newest commit back, where that can be done."""
+        before, newest = sorted(self.states)[-2:]
+        try:
+            self._table().rollback(newest)
+        except (TableUnsupportedError, UsageError):
+            return  # savepointed, archived around, or cleaned: refused with nothing changed
+        self._back_to(before)
+        self._judge(f"we rolled {newest} back")
+
+    @precondition(lambda self: self.states and max(self.states) not in self.savepoints)
+    @rule(release=releases)
+    def savepoint(self, release: str) -> None:
+        """Hudi keeps what is there now."""
+        newest = max(self.states)
+        self.servers[release].sql(f"call create_savepoint(path => '{self.path}', commit_time => '{newest}')")
+        self.savepoints.append(newest)
+        self._judge(f"{release} made a savepoint of {newest}")
+
+    @precondition(lambda self: self.savepoints and max(self.states) > self.savepoints[-1])
+    @rule(release=releases)
+    def rollback_to_savepoint(self, release: str) -> None:
+        """Hudi restores the table as it was at the newest savepoint."""
+        kept = self.savepoints[-1]
+        self.servers[release].sql(f"call rollback_to_savepoint(path => '{self.path}', instant_time => '{kept}')")
+        self._back_to(kept)
+        self._judge(f"{release} restored {kept}")
+
+    @rule(keep=st.integers(1, 3))
+    def clean(self, keep: int) -> None:
+        """We clean."""
+        self._table().clean(keep)
+        self._judge(f"we cleaned, keeping {keep}")
+
+    @rule(keep=st.integers(2, 4))
+    def archive(self, keep: int) -> None:
+        """We archive."""
+        self._table().archive(keep, options={"hoodie.cleaner.commits.retained": str(keep - 1)})
+        self._judge(f"we archived, keeping {keep}")
+
+    @rule(release=releases, chosen=numbers, archives=st.booleans())
+    def hudi_keeps_house(self, release: str, chosen: set[int], archives: bool) -> None:
+        """Hudi cleans, and archives, with an upsert."""
+        self._write(release, chosen, _ARCHIVE if archives else _CLEAN)
+        self._judge(f"{release} upserted {sorted(chosen)} and cleaned{', archived' if archives else ''}")
+
+    def _table(self) -> lakeindex.api.LakeTable:
+        return lakeindex.open_table(str(self.path))
+
+    def _batch(self, chosen: set[int]) -> pa.Table:
+        rows = [self.state.row(number, self.version) for number in sorted(chosen)]
+        return pa.Table.from_pylist(rows, schema=schema_of(self.state.columns))
+
+    def _write(self, writer: str, chosen: set[int], extra: Mapping[str, str] | None = None) -> None:
+        self.version += 1
+        batch, new = self._batch(chosen), dict.fromkeys(chosen, (self.version, self.state.columns))
+        if writer == US:
+            name = f"batch-{self.version}"
+            instant = self._table().upsert(batch, batch_id=name, options=_OURS).instant
+            self.batches[name] = (str(instant), batch, new)
+        else:
+            instant = self._send(writer, batch, {"hoodie.datasource.write.operation": "upsert", **(extra or {})})
+        self._became(instant, State({**self.state.rows, **new}, self.state.columns))
+
+    def _send(self, release: str, batch: pa.Table, extra: Mapping[str, str]) -> str:
+        mode = "append" if (self.path / ".hoodie").exists() else "overwrite"
+        options = {**keep_options(release), **self.layout.hudi_options(), **extra}
+        self.servers[release].write(self.path, batch, options, mode=mode)
+        return completed_writes(self.path)[-1]
+
+    def _became(self, instant: str | None, state: State) -> None:
+        self.state = state
+        if instant is not None:
+            self.states[instant] = state
+
+    def _back_to(self, instant: str) -> None:
+        self.state = self.states[instant]
+        self.states = {time: state for time, state in self.states.items() if time <= instant}
+        if any(batch.column_names != schema_of(self.state.columns).names for _, batch, _ in self.batches.values()):
+            self.batches = {
+                name: one
+                for name, one in self.batches.items()
+                if one[1].column_names == schema_of(self.state.columns).names
+            }
+
+    def _judge(self, what: str) -> None:
+        """Every reader sees what the dictionary says, and ``check`` has nothing to say."""
+        release = WRITERS[1 + self.version % 2]
+        self._compare(f"{what}: we read", self._table().read())
+        self._compare(f"{what}: hudi-rs reads", read_with_rust(self.path))
+        self._compare(f"{what}: Hudi {release} reads", self.servers[release].read(self.path))
+        report = self._table().check()
+        assert report.ok, f"{what}: {[str(one) for one in report.violations[:5]]}"
+
+    def _compare(self, what: str, found: pa.Table) -> None:
+        names = schema_of(self.state.columns).names
+        if not found.num_rows:
+            assert not self.state.rows, f"{what}: no rows, instead of {len(self.state.rows)}"
+            return
+        assert set(names) <= set(found.column_names), f"{what}: columns {found.column_names}, not {names}"
+        wanted, seen, problems = self.state.content(), {}, []
+        for row in found.select(names).to_pylist():
+            problems += [f"doubled key {row['id']}"] if row["id"] in seen else []
+            seen[row["id"]] = row
+        problems += [f"lost {key}" for key in wanted if key not in seen]
+        problems += [f"odd {key}" for key in seen if key not in wanted]
+        problems += [
+            f"{key}.{name}: {seen[key][name]!r}, not {row[name]!r}"
+            for key, row in wanted.items()
+            if key in seen
+            for name in names
+            if _utc(seen[key][name]) != _utc(row[name])
+        ]
+        assert not problems, f"{what}: {len(problems)} differences: {problems[:6]}"
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(dt.UTC) if isinstance(value, dt.datetime) else value
