@@ -25,6 +25,7 @@ USUAL: Final = (
 def measure(wanted: Workload, peer: str, runs: int) -> Timing:
     """One peer, in a process of its own."""
     timing = Timing(wanted.name, peer, PEERS[peer].title)
+    timing.facts["compression"] = PEERS[peer].compression
     table = DATA / "tables" / "bulk" / f"{peer}-work" / "orders"
     shutil.rmtree(table.parents[1], ignore_errors=True)
     try:

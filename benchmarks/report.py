@@ -27,6 +27,7 @@ class PeerResult:
 
     Attributes:
         failed: why there is no result, else None.
+        compression: codec and level of what it writes; None in results from before it was the same for all.
         correct: whether row count, distinct keys and both sums were right after every run.
     """
 
@@ -43,6 +44,7 @@ class PeerResult:
     data_files: int = 0
     data_bytes: int = 0
     other_bytes: int = 0
+    compression: str | None = None
 
     @property
     def median(self) -> float:
@@ -129,7 +131,16 @@ def table(result: WorkloadResult) -> str:
         "|---|---|---|---|---|---|---|---|---|",
         *(_line(peer, references) for peer in result.peers),
     ]
-    return head + "\n\n" + "\n".join(lines)
+    return head + _compressions(result.peers) + "\n\n" + "\n".join(lines)
+
+
+def _compressions(peers: list[PeerResult]) -> str:
+    """What each peer compressed with, as far as its result says so."""
+    said = sorted({peer.compression for peer in peers if peer.compression is not None})
+    if len(said) == 1 and all(peer.compression is not None for peer in peers):
+        return f" All wrote {said[0]}."
+    told = [f"{peer.title}: {peer.compression or 'not recorded'}" for peer in peers]
+    return f" Compression: {'; '.join(told)}." if said else ""
 
 
 def update_page(sections: list[str], page: Path | None = None, begin_mark: str = BEGIN) -> None:

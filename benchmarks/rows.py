@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from benchmarks.compression import CODEC, LEVEL
+
 #: Days that partitions are named after; a workload takes as many as it needs.
 DAYS: Final = tuple(f"2026-10-{day:02d}" for day in range(1, 21))
 FIRST_TS: Final = 1_790_000_000_000
@@ -77,7 +79,14 @@ def table_of(rng: np.random.Generator, keys: pa.Array, days: pa.Array, ts: Ints)
 
 def write(table: pa.Table, path: Path) -> None:
     """One file, one row group."""
-    pq.write_table(table, path, compression="zstd", use_dictionary=["day", "status"], row_group_size=1 << 20)
+    pq.write_table(
+        table,
+        path,
+        compression=CODEC,
+        compression_level=LEVEL,
+        use_dictionary=["day", "status"],
+        row_group_size=1 << 20,
+    )
 
 
 def repeat(value: str, rows: int) -> pa.Array:

@@ -32,7 +32,7 @@ class Contestant:
     """One peer on one workload: its process, its base table, its result so far."""
 
     def __init__(self, name: str, wanted: Workload, folder: Path) -> None:
-        self.result = PeerResult(peer=name, title=PEERS[name].title)
+        self.result = PeerResult(peer=name, title=PEERS[name].title, compression=PEERS[name].compression)
         self._workload = wanted
         self._base = folder / f"{name}-base" / "orders"
         self._work = folder / f"{name}-work" / "orders"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.compression import SAID
 from benchmarks.peers.base import Peer
 
 _SMALL_GIB: Final = 2.5
@@ -19,12 +20,14 @@ class Entry:
     Attributes:
         title: what it is called in the tables.
         make: starts it.
+        compression: codec and level of what it writes, as its module sets them.
         gib: memory to set aside for it: a driver of 4 GiB and what the JVM takes beside it, or a process without one.
     """
 
     title: str
     make: Callable[[], Peer]
     gib: float
+    compression: str = SAID
 
 
 def _floor() -> Peer:

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
+from benchmarks.compression import CODEC, LEVEL
 from benchmarks.peers.base import in_steps, totals_of
 from benchmarks.workloads import Totals, Workload
 
-WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3)
+WRITER: Final = WriterProperties(compression=CODEC.upper(), compression_level=LEVEL)
 
 
 class DeltaRs:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from benchmarks.compression import CODEC, LEVEL
 from benchmarks.peers.base import totals_of_files
 from benchmarks.workloads import Totals, Workload
 
@@ -44,7 +45,9 @@ def _with_meta(rows: pa.Table, instant: str, partition: str, file_name: str) -> 
 
 def _write(rows: pa.Table, path: Path) -> None:
     dictionary = [name for name in _CONSTANT if name in rows.column_names]
-    pq.write_table(rows, path, compression="zstd", use_dictionary=dictionary, row_group_size=1 << 20)
+    pq.write_table(
+        rows, path, compression=CODEC, compression_level=LEVEL, use_dictionary=dictionary, row_group_size=1 << 20
+    )
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmarks.compression import CODEC
 from benchmarks.peers.base import hudi_totals
 from benchmarks.peers.spark35 import Spark35
 from benchmarks.workloads import Totals, Workload
@@ -17,7 +18,7 @@ OPTIONS: Final[dict[str, str]] = {
     "hoodie.datasource.write.partitionpath.field": "day",
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.datasource.write.hive_style_partitioning": "true",
-    "hoodie.parquet.compression.codec": "zstd",
+    "hoodie.parquet.compression.codec": CODEC,
     "hoodie.upsert.shuffle.parallelism": "4",
     "hoodie.index.type": "BLOOM",
 }

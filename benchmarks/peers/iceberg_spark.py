@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import environment
+from benchmarks.compression import CODEC, LEVEL
 from benchmarks.peers.spark35 import COLUMNS, Spark35
 from benchmarks.workloads import Totals, Workload
 
@@ -16,7 +17,8 @@ CONF: Final[dict[str, str]] = {
     "spark.sql.catalog.ice.cache-enabled": "false",
 }
 _PROPERTIES: Final = (
-    "'format-version'='2', 'write.merge.mode'='copy-on-write', 'write.parquet.compression-codec'='zstd', "
+    "'format-version'='2', 'write.merge.mode'='copy-on-write', "
+    f"'write.parquet.compression-codec'='{CODEC}', 'write.parquet.compression-level'='{LEVEL}', "
     "'write.distribution-mode'='none'"
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import environment
+from benchmarks.compression import CODEC, LEVEL
 from benchmarks.peers.remote import Remote
 from benchmarks.workloads import Totals, Workload
 
@@ -23,7 +24,8 @@ class Lance:
 
     def load(self, workload: Workload, table: Path) -> None:
         """The base and its index."""
-        self._remote.call("load", paths=[str(path) for path in workload.base_files], table=str(table))
+        files = [str(path) for path in workload.base_files]
+        self._remote.call("load", paths=files, table=str(table), codec=CODEC, level=LEVEL)
 
     def upsert(self, workload: Workload, table: Path) -> None:
         """One merge_insert."""

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -14,17 +14,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 Request = dict[str, Any]
-_ZSTD: Final = {"lance-encoding:compression": "zstd"}
 
 
-def _compressed(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_metadata(_ZSTD) for field in schema])
+def _compressed(schema: pa.Schema, request: Request) -> pa.Schema:
+    """The schema with the codec and level of all engines; this environment cannot import them."""
+    how = {"lance-encoding:compression": request["codec"], "lance-encoding:compression-level": str(request["level"])}
+    return pa.schema([field.with_metadata(how) for field in schema])
 
 
 def load(request: Request) -> None:
     """A fragment a file, then a BTREE over the keys."""
     files: list[str] = request["paths"]
-    schema = _compressed(pq.read_schema(files[0]))
+    schema = _compressed(pq.read_schema(files[0]), request)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for path in files:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.compression import CODEC, PARQUET_MR
 from benchmarks.peers.remote import Remote
 from benchmarks.workloads import Totals, Workload
 from scripts import interop_env
@@ -14,7 +15,7 @@ from scripts import interop_env
 _SERVER: Final = Path(__file__).with_name("spark35_server.py")
 COLUMNS: Final = "id string, day string, ts bigint, amount double, status string, note string, n1 bigint, n2 double"
 
-#: The same for every engine: two cores, four shuffle partitions, zstd.
+#: The same for every engine: two cores, four shuffle partitions, zstd at one level.
 COMMON: Final[dict[str, str]] = {
     "spark.driver.memory": "4g",
     "spark.driver.host": "127.0.0.1",
@@ -23,7 +24,8 @@ COMMON: Final[dict[str, str]] = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "4",
-    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.compression.codec": CODEC,
+    **PARQUET_MR,
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
