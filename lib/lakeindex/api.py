@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from lakeindex.batch_data import BatchData, PointInTime, absolute, arrow_table, point_text, uri_text, with_inputs
-from lakeindex.config import ReportFormat, option_texts, parse_options
+from lakeindex.config import Options, ReportFormat, option_texts, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.pipeline import default_checkpoints, run_id_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class RunArguments(TypedDict, total=False):
     """Arguments of :func:`run` that :meth:`LakeTable.upsert` and :meth:`LakeTable.delete` take."""
 
-    options: Mapping[str, str] | None
+    options: Options | None
     batch_id: str | None
     run_id: str | None
     checkpoints: str | None
@@ -51,7 +51,7 @@ class RunArguments(TypedDict, total=False):
 class IndexArguments(TypedDict, total=False):
     """Arguments of the methods that concern a stored index, as of :func:`run`."""
 
-    options: Mapping[str, str] | None
+    options: Options | None
     checkpoints: str | None
     runner: Runner | str
     master: str | None
@@ -141,7 +141,7 @@ class LakeTable(Upkeep):
         partition: str | None = None,
         columns: Sequence[str] | None = None,
         as_of: PointInTime | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Options | None = None,
         runner: Runner | str = "local",
         master: str | None = None,
         progress: Progress | None = None,
@@ -168,16 +168,15 @@ class LakeTable(Upkeep):
         """
         from lakeindex.services.getting import get_rows
 
-        chosen = _runner(runner, parse_options(options or {}).parallelism, master, progress)
+        texts = option_texts(options or {})
+        chosen = _runner(runner, parse_options(texts).parallelism, master, progress)
         point = point_text(as_of, "as_of")
         return get_rows(
-            absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=point, options=options
+            absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=point, options=texts
         )
 
     @in_its_stores
-    def advise(
-        self, data: BatchData, *, options: Mapping[str, str] | None = None, checkpoints: str | None = None
-    ) -> Advice:
+    def advise(self, data: BatchData, *, options: Options | None = None, checkpoints: str | None = None) -> Advice:
         """What each index type would cost on this table for batches like this one, and which to take. Changes nothing.
 
         Args:
@@ -193,7 +192,7 @@ class LakeTable(Upkeep):
             batch: Any = [absolute(os.fspath(d)) for d in data]
         else:
             batch = arrow_table(data)
-        return advise(absolute(self.uri), batch, options=options, checkpoints=checkpoints)
+        return advise(absolute(self.uri), batch, options=option_texts(options or {}), checkpoints=checkpoints)
 
     @in_its_stores
     def history(self) -> History:
@@ -262,17 +261,17 @@ class LakeTable(Upkeep):
     def _index_arguments(
         self,
         *,
-        options: Mapping[str, str] | None = None,
+        options: Options | None = None,
         checkpoints: str | None = None,
         runner: Runner | str = "local",
         master: str | None = None,
         progress: Progress | None = None,
     ) -> dict[str, Any]:
-        slots = parse_options(options or {}).parallelism
+        texts = option_texts(options or {})
         return {
-            "runner": _runner(runner, slots, master, progress),
+            "runner": _runner(runner, parse_options(texts).parallelism, master, progress),
             "checkpoints": checkpoints or default_checkpoints(self.uri),
-            "options": options,
+            "options": texts,
         }
 
     @in_its_stores
@@ -323,7 +322,7 @@ def run(
     data: BatchData,
     operation: Operation,
     *,
-    options: Mapping[str, str] | None = None,
+    options: Options | None = None,
     batch_id: str | None = None,
     run_id: str | None = None,
     checkpoints: str | None = None,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from lakeindex.errors import OptionError
 from lakeindex.foreign_options import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
@@ -64,6 +64,7 @@ __all__ = [
     "InputFormat",
     "MetadataTablePolicy",
     "Option",
+    "Options",
     "ReportFormat",
     "StagedCodec",
     "WriteConfig",
@@ -287,7 +288,7 @@ BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}
 CREATE_BY_KEY: Final[dict[str, Option]] = {option.key: option for option in CREATE_OPTIONS}
 
 
-def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> WriteConfig:
+def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
     """Typed configuration of a write from option names and texts.
 
     Raises:
@@ -303,6 +304,10 @@ def parse_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Write
             hint="leave one of the two out",
         )
     return config
+
+
+Options: TypeAlias = Mapping[str, str | bool | int | float]
+"""Option names and values, as Python's callers give them."""
 
 
 def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:

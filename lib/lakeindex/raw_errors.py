@@ -6,11 +6,12 @@ import errno
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from lakeindex.errors import LakeIndexError, MachineError, StorageError
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 _NO_THREAD: Final = "can't start new thread"
 _HINTS: Final = {
     errno.EACCES: "give the user who runs this the right to it: `ls -ld` of the file and the folders above say who has it",
@@ -61,11 +62,11 @@ def our_words() -> Iterator[None]:
         raise ours from error
 
 
-def door(function: Callable[..., _T]) -> Callable[..., _T]:
+def door(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """A function of the library's surface: what it raises goes through :func:`our_words`."""
 
     @functools.wraps(function)
-    def inside(*arguments: Any, **named: Any) -> _T:
+    def inside(*arguments: _P.args, **named: _P.kwargs) -> _T:
         with our_words():
             return function(*arguments, **named)
 

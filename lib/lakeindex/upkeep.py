@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from lakeindex.config import parse_options
+from lakeindex.config import Options, option_texts, parse_options
 from lakeindex.raw_errors import doors
 from lakeindex.storage.options import StoreOptions, using
 
@@ -40,9 +40,7 @@ class Upkeep:
     storage_options: Mapping[str, str]
 
     @in_its_stores
-    def rollback(
-        self, instant: str, *, force: bool = False, options: Mapping[str, str] | None = None
-    ) -> RollbackSummary:
+    def rollback(self, instant: str, *, force: bool = False, options: Options | None = None) -> RollbackSummary:
         """Take the newest commit back, or a pending instant whose writer is dead.
 
         Args:
@@ -61,7 +59,7 @@ class Upkeep:
         *,
         dry_run: bool = False,
         force: bool = False,
-        options: Mapping[str, str] | None = None,
+        options: Options | None = None,
     ) -> CleanSummary:
         """Delete base files that none of the last commits needs.
 
@@ -85,7 +83,7 @@ class Upkeep:
         *,
         dry_run: bool = False,
         force: bool = False,
-        options: Mapping[str, str] | None = None,
+        options: Options | None = None,
     ) -> ArchiveSummary:
         """Take old instants off the timeline, into the archived timeline.
 
@@ -104,7 +102,7 @@ class Upkeep:
         self,
         steps: Sequence[str] | None = None,
         *,
-        options: Mapping[str, str] | None = None,
+        options: Options | None = None,
         checkpoints: str | None = None,
     ) -> MaintenanceSummary:
         """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check if asked.
@@ -123,4 +121,4 @@ class Upkeep:
 
         where, runner = checkpoints or default_checkpoints(self.uri), LocalRunner(usable_cores())
         wanted = maintaining.UNASKED if steps is None else steps
-        return maintaining.maintain(self.uri, where, runner, options, wanted)
+        return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)

@@ -14,6 +14,7 @@ from lakeindex.config import WriteConfig
 from lakeindex.errors import TableNotFoundError, TableUnsupportedError
 from lakeindex.services.check_report import Broken, CheckReport
 from lakeindex.services.checking import check_table
+from tests.builders import Row, batch_of, make_table
 from tests.unit.services.tables import (
     edit_commit,
     flip,
@@ -172,6 +173,35 @@ def _edit_stat(name: str, change: Callable[[Any], Any]) -> Callable[[dict[str, A
 def test_a_commit_that_says_something_else(table: Path, field: str, change: Callable[[Any], Any], kind: Broken):
     edit_commit(table / ".hoodie" / f"{commit_instants(table)[2]}.commit", _edit_stat(field, change))
     assert kind in _kinds(check_table(str(table)))
+
+
+@pytest.mark.parametrize(
+    ("deletes", "rows", "ours", "sound"),
+    [
+        (1, 0, False, True),  # Hudi 1.2 counts the delete of a key that was not there
+        (9, 0, False, True),
+        (0, 1, False, False),
+        (0, -1, False, False),
+        (1, 1, False, False),
+        (1, -2, False, False),
+        (1, 0, True, False),  # we count what went away
+    ],
+)
+def test_deletes_that_found_no_key_in_a_bucket(tmp_path: Path, deletes: int, rows: int, ours: bool, sound: bool):
+    table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="1")
+    table.upsert(batch_of([Row(f"k{n}", "x", 1, "v") for n in range(9)]))
+    instant = table.upsert(batch_of([Row("k1", "x", 2, "v")])).instant
+
+    def edit(commit: dict[str, Any]) -> None:
+        stat = commit["partitionToWriteStats"]["x"][0]
+        stat["numDeletes"] += deletes
+        stat["numWrites"] += rows
+        if not ours:
+            del commit["extraMetadata"]["lakeindex.batch_id"]
+
+    edit_commit(tmp_path / "t" / ".hoodie" / f"{instant}.commit", edit)
+    told = [one for one in check_table(table.uri).violations if "inserts and" in one.message]
+    assert [one.kind for one in told] == ([] if sound else [Broken.ROWS])
 
 
 def test_a_missing_file(table: Path):
