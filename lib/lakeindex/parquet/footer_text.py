@@ -104,7 +104,7 @@ class ChunkText:
             ``dictionary_page_offset``, in the order they stand: (begin, end, value; the value of ``file_offset`` is 0).
         statistics: where its Statistics struct begins and ends in the footer; None if it has none.
         nulls: how many nulls they say it has; None if they do not say.
-        has_ends: its statistics say a least and a greatest value.
+        ends: where the least and the greatest value by its statistics begin and end in the footer; None if they do not say both.
         has_dictionary: its first page is a dictionary.
         has_more: it points at a page index, a bloom filter or anything else outside of its pages.
     """
@@ -116,7 +116,7 @@ class ChunkText:
     offsets: tuple[tuple[int, int, int], ...]
     statistics: tuple[int, int] | None
     nulls: int | None
-    has_ends: bool
+    ends: tuple[tuple[int, int], tuple[int, int]] | None
     has_dictionary: bool
     has_more: bool
 
@@ -178,6 +178,10 @@ def _walked(raw: bytes, first: int, columns: int, row_groups: int) -> tuple[npt.
 
 
 def _chunk_text(numbers: list[int]) -> ChunkText:
+    ends = None
+    if numbers[MIN_AT] >= 0 and numbers[MAX_AT] >= 0:
+        low, high = numbers[MIN_AT], numbers[MAX_AT]
+        ends = (low, low + numbers[MIN_BYTES]), (high, high + numbers[MAX_BYTES])
     offsets = [(numbers[FILE_OFFSET_AT], numbers[FILE_OFFSET_END], 0)]
     offsets.append((numbers[DATA_AT], numbers[DATA_END], numbers[DATA]))
     if numbers[DICTIONARY_AT] >= 0:
@@ -190,7 +194,7 @@ def _chunk_text(numbers: list[int]) -> ChunkText:
         tuple(sorted(offsets)),
         None if numbers[STATISTICS_END] < 0 else (numbers[STATISTICS_AT], numbers[STATISTICS_END]),
         None if numbers[NULLS] < 0 else numbers[NULLS],
-        numbers[MIN_AT] >= 0 or numbers[MAX_AT] >= 0,
+        ends,
         numbers[DICTIONARY] > 0,
         numbers[MORE] >= 0,
     )

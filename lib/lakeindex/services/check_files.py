@@ -110,7 +110,8 @@ class _WholeFile:
     def __init__(self, task: FileTask, source: pq.ParquetFile, footer: bytes) -> None:
         self._task = task
         self._source = source
-        self._footer = footer_text(footer, source.metadata.num_columns, source.num_row_groups)
+        self._footer = footer
+        self._text = footer_text(footer, source.metadata.num_columns, source.num_row_groups)
         self._schema = row_schema(task.schema)
         self._generator = None if task.keys is None else KeyGenerator(task.keys)
         self._entries = _text_entries(source.metadata)
@@ -206,10 +207,11 @@ class _WholeFile:
                 self._say(Broken.META_COLUMNS, COMMIT_TIME, f"{COMMIT_TIME} {time} is no completed commit")
 
     def _check_nan(self, group: int, stored: pa.Table) -> None:
-        """Statistics of a chunk with values that are not a number say no ends: for some readers such a value is outside of them."""
-        chunks = () if self._footer is None else self._footer.chunks[group]
+        """Statistics of a chunk with values that are not a number say no ends, or ends that are none: readers pass over those."""
+        chunks = () if self._text is None else self._text.chunks[group]
         for leaf in leaves_with_nan(stored):
-            if leaf < len(chunks) and chunks[leaf].has_ends:
+            ends = chunks[leaf].ends if leaf < len(chunks) else None
+            if ends is not None and not any(_is_nan(self._footer[first:last]) for first, last in ends):
                 name = self._source.metadata.schema.column(leaf).path
                 self._say(
                     Broken.STATISTICS,
@@ -290,6 +292,12 @@ class _WholeFile:
         elif wrong is not None:
             hint = "the rows were written with another key generator; an upsert of such a key would double it"
             self._say(Broken.PARTITION_PATH, "", f"the partition path of {wrong}", hint)
+
+
+def _is_nan(end: bytes) -> bool:
+    """Whether an end of a floating-point column's statistics is not a number."""
+    kind = {4: "<f4", 8: "<f8"}.get(len(end))
+    return kind is not None and bool(np.isnan(np.frombuffer(end, kind)[0]))
 
 
 def _difference(stored: pa.Array, made: pa.Array) -> str | None:

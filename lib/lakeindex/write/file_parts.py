@@ -107,7 +107,7 @@ class OldSlice(_Slice):
         their writer did so are told by having no checksum of the chunk's page headers, and such a chunk is decoded for it.
         """
         parts = self.parts
-        is_old = parts.headers[group][column] is None and parts.text.chunks[group][column].has_ends
+        is_old = parts.headers[group][column] is None and parts.text.chunks[group][column].ends is not None
         name = parts.columns[column].partition(".")[0]
         if not is_old or not has_floats(self._schema.field(name).type if name in self._schema.names else pa.null()):
             return parts.chunk(group, column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numba
 import numpy as np
@@ -15,11 +15,11 @@ _FLOAT_FRACTION_BITS: Final = 23
 _FLOAT_BIAS: Final = 127
 _DOUBLE_BIAS: Final = 1023
 _MOST_EXACT_POWER: Final = 22
-_POWERS: Final = np.array([10.0**n for n in range(_MOST_EXACT_POWER + 1)])
-_FIVES: Final = np.array([5**n for n in range(28)], dtype=np.uint64).astype(np.int64)
-_FIVES_BITS: Final = np.array([(5**n).bit_length() for n in range(28)], dtype=np.int64)
+_POWERS: Final[Any] = np.array([10.0**n for n in range(_MOST_EXACT_POWER + 1)])
+_FIVES: Final[Any] = np.array([5**n for n in range(28)], dtype=np.uint64).astype(np.int64)
+_FIVES_BITS: Final[Any] = np.array([(5**n).bit_length() for n in range(28)], dtype=np.int64)
 # number of decimal digits below a power of two that carry no information, as in java_text
-_INSIGNIFICANT: Final = np.array(
+_INSIGNIFICANT: Final[Any] = np.array(
     [0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10,
      11, 11, 11, 12, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15, 15, 16, 16, 16, 17, 17, 17, 18, 18, 18, 19],
     dtype=np.int64,
@@ -63,9 +63,9 @@ def _whole(fraction: np.int64, exponent: int, significant: int) -> float:
 @njit_kernel(numba.float32[::1], numba.float64[::1])
 def doubles_of_texts(values: npt.NDArray[np.float32], out: npt.NDArray[np.float64]) -> None:  # noqa: C901, PLR0912, PLR0915 - one loop
     """``Double.parseDouble(Float.toString(value))`` of each finite value; NaN where that takes more than 64 bits."""
-    patterns = values.view(np.int32)
+    patterns: Any = values.view(np.int32)
     for place in range(len(values)):
-        bits = np.int64(patterns[place])
+        bits: Any = np.int64(patterns[place])
         exponent = (bits >> 23) & 0xFF
         fraction = bits & ((1 << _FLOAT_FRACTION_BITS) - 1)
         if exponent == 0 and fraction == 0:
@@ -124,9 +124,9 @@ def doubles_of_texts(values: npt.NDArray[np.float32], out: npt.NDArray[np.float6
         m = _wrapped(m * 10, narrow)
         low = b < m
         high = _wrapped(b + m, narrow) > tens
-        number = np.int64(0)
+        number: Any = np.int64(0)
         digits = 0
-        last = np.int64(0)
+        last: Any = np.int64(0)
         if digit == 0 and not high:
             decimal -= 1
         else:
