@@ -19,9 +19,9 @@ from lakeindex.services.opening import Commits, written_slices
 from lakeindex.storage import in_parallel
 from lakeindex.table.archiving import in_newest_log
 from lakeindex.table.avro_instants import parse_clean_metadata, parse_rollback_metadata, parse_savepoint
-from lakeindex.table.commit import BATCH_KEY
 from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
+from lakeindex.table.verdicts import BATCH_KEY
 from lakeindex.write.avro_schema import schema_from_avro
 
 _RESTORE: Final = "restore the file, or roll the instant back"

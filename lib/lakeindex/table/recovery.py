@@ -33,6 +33,7 @@ from lakeindex.table.verdicts import (
     decide,
     decisions,
     forget_verdict,
+    is_decision,
     load_verdict,
     overrule,
     shrink,
@@ -60,7 +61,7 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
         inherited += decisions(context.storage)
     for time in inherited:
         standing = _settle(context, time)
-        if standing.is_committed and standing.target:
+        if standing is not None and standing.is_committed and standing.target:
             take_back(context, standing)
     _settle_unclaimed(context, own)
     for claim in load_claims(context.storage):
@@ -192,7 +193,7 @@ def _settle(context: WriteContext, time: str) -> Verdict | None:
     if verdict is not None:
         return verdict
     timeline = context.table.load_timeline()
-    if timeline.is_visible(time):
+    if not is_decision(time) and timeline.is_visible(time):
         return _verdict_of(context, timeline, time)
     return decide(context.storage, _rolled_back(context, time))
 
