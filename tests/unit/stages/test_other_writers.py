@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api import LakeTable
+from lakeindex.config import parse_options
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
@@ -28,10 +29,12 @@ from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
 from lakeindex.write.avro_schema import schema_from_avro, schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of, content_of, make_table, rows_of
+from tests.meanwhile import OVERTAKES
 
 WIDER = SCHEMA.append(pa.field("extra", pa.string()))
 LOOK = "verify keys"
 WRITE = "merge write: rewrite"
+OVERTAKING = parse_options(OVERTAKES)
 
 
 class Meanwhile:
@@ -136,7 +139,7 @@ def test_two_writers_that_create_one_partition_share_its_buckets(tmp_path: Path)
     """Both published: every bucket had two file groups, and the table was refused from then on."""
     table = some_table(tmp_path, hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
     theirs = batch_of([Row(f"t{n}", "new", 1, "t") for n in range(20)])
-    meanwhile = Meanwhile(WRITE, lambda: table.upsert(theirs, batch_id="theirs"))
+    meanwhile = Meanwhile(WRITE, lambda: table.upsert(theirs, batch_id="theirs", options=OVERTAKES))
     table.upsert(batch_of([Row(f"m{n}", "new", 1, "m") for n in range(20)]), progress=meanwhile, batch_id="mine")
     assert meanwhile.happened
     ids = [file.file_id[:8] for file in opened(table).snapshot().base_files("new")]
@@ -168,7 +171,7 @@ def test_an_upsert_and_a_clean_meanwhile_are_planned_around(tmp_path: Path, when
 
     def overtake() -> None:
         for n in range(3):
-            table.upsert(batch_of([Row("a", "x", 5 + n, "new")]), batch_id=f"over {n}")
+            table.upsert(batch_of([Row("a", "x", 5 + n, "new")]), batch_id=f"over {n}", options=OVERTAKES)
         assert clean_table(opened(table), 1).plan.files
 
     meanwhile = Meanwhile(when, overtake)
@@ -179,7 +182,7 @@ def test_an_upsert_and_a_clean_meanwhile_are_planned_around(tmp_path: Path, when
 
 def test_a_switch_to_another_index_meanwhile_is_planned_around(tmp_path: Path) -> None:
     table = some_table(tmp_path, hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
-    meanwhile = Meanwhile(LOOK, lambda: rescale_table(table.uri, LocalRunner(1), buckets=3))
+    meanwhile = Meanwhile(LOOK, lambda: rescale_table(table.uri, LocalRunner(1), buckets=3, config=OVERTAKING))
     table.upsert(batch_of([Row("b", "x", 3, "3"), Row("n", "x", 3, "3")]), progress=meanwhile, batch_id="mine")
     assert meanwhile.happened
     assert {row["id"]: row["v"] for row in rows_of(table)} == {"a": "1", "b": "3", "c": "1", "n": "3"}
@@ -191,9 +194,9 @@ def test_commits_that_were_completed_and_archived_meanwhile_are_noticed(tmp_path
     table = some_table(tmp_path)
 
     def overtake() -> None:
-        table.upsert(batch_of([Row("n", "z", 1, "theirs")]), batch_id="theirs")
+        table.upsert(batch_of([Row("n", "z", 1, "theirs")]), batch_id="theirs", options=OVERTAKES)
         for n in range(2):
-            table.upsert(batch_of([Row("c", "y", 5 + n, "later")]), batch_id=f"later {n}")
+            table.upsert(batch_of([Row("c", "y", 5 + n, "later")]), batch_id=f"later {n}", options=OVERTAKES)
         archive_table(opened(table), 1)
 
     meanwhile = Meanwhile(WRITE, overtake)
@@ -207,9 +210,9 @@ def test_so_are_those_that_made_an_empty_table(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t")
 
     def overtake() -> None:
-        table.upsert(batch_of([Row("n", "z", 1, "theirs")]), batch_id="theirs")
+        table.upsert(batch_of([Row("n", "z", 1, "theirs")]), batch_id="theirs", options=OVERTAKES)
         for n in range(2):
-            table.upsert(batch_of([Row("c", "y", 5 + n, "later")]), batch_id=f"later {n}")
+            table.upsert(batch_of([Row("c", "y", 5 + n, "later")]), batch_id=f"later {n}", options=OVERTAKES)
         archive_table(opened(table), 1)
 
     table.upsert(batch_of([Row("n", "z", 2, "mine")]), progress=Meanwhile(WRITE, overtake), batch_id="mine")
