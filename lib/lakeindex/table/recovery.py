@@ -189,12 +189,10 @@ def _settle(context: WriteContext, time: str) -> Verdict | None:
     The torn one of a commit that stands is made again. None for one that was archived, whose verdict is not kept: a power loss may
     bring an old lock or claim back that names it.
     """
-    verdict = load_verdict(context.storage, time)
-    if verdict is not None:
-        return verdict
-    timeline = context.table.load_timeline()
-    if not is_decision(time) and timeline.is_visible(time):
-        return _verdict_of(context, timeline, time)
+    if not is_decision(time) and load_verdict(context.storage, time) is None:
+        timeline = context.table.load_timeline()
+        if timeline.is_visible(time):
+            return _verdict_of(context, timeline, time)
     return decide(context.storage, _rolled_back(context, time))
 
 
