@@ -14,6 +14,7 @@ Reusable for any :class:`tests.model.harness.Operation`::
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -219,11 +220,14 @@ class Machine:
 
         for store in self.stores:
             store.hook = hook
+        told = threading.excepthook
+        threading.excepthook = lambda args: None if args.exc_type is PowerLoss else told(args)  # a heartbeat's end
         try:
             run(self.stores[0])
         except PowerLoss:
             pass
         finally:
+            threading.excepthook = told
             for store in self.stores:
                 store.hook = None
         return cut[0] if cut else None
