@@ -113,12 +113,12 @@ _BUCKET: Final = (IndexType.BUCKET,)
 # fmt: off
 OPTIONS: Final[tuple[Option, ...]] = (
     Option("hoodie.index.type", "index_type", index_type_named, " | ".join((*IndexType, *INDEX_ALIASES)),
-           "Index that finds where a key lives. Bound when the table is created; default BLOOM. INMEMORY is a hash map "
-           "of one process, for tests and small tables.", True),
+           "Index that finds where a key lives. Bound when the table is created (default BLOOM), or by the first write to another "
+           "writer's table, as its files show. INMEMORY is a hash map of one process, for tests and small tables.", True),
     Option("hoodie.bucket.index.num.buckets", "buckets", whole(1, 99_999_999), "1 .. 99999999",
-           "BUCKET: file groups of a partition. Bound; `lakeindex rescale` changes it.", True, _BUCKET, "256"),
+           "BUCKET: file groups of a partition. Bound; of another writer's table as its keys show; `lakeindex rescale` changes it.", True, _BUCKET, "256"),
     Option("hoodie.bucket.index.hash.field", "bucket_fields", some_text, "key fields, comma-separated",
-           "BUCKET: record key fields that are hashed; default all. Bound.", True, _BUCKET),
+           "BUCKET: record key fields that are hashed; default all, or as stored keys show. Bound.", True, _BUCKET),
     Option("hoodie.bucket.index.partition.expressions", "bucket_rules", some_text, "`regex,count;regex,count;...`",
            "BUCKET: counts of partitions whose path matches; the first rule that matches counts. Bound.", True, _BUCKET),
     Option("lakeindex.bucket.key.rule", "bucket_key_rule", key_rule, "1.x | 0.15",
