@@ -23,8 +23,14 @@ TESTS = {
 }
 FILES = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
 OURS = {option.key for option in (*OPTIONS, *CREATE_OPTIONS)} | NOTED_OPTIONS.keys() | REFUSED_OPTIONS.keys()
-NO_OPTIONS = {"lakeindex.table.binding", "lakeindex.keys"}
-"""Names of ours that look like options: a property of a table, an entry of a footer."""
+NO_OPTIONS = {
+    "lakeindex.table.binding",
+    "lakeindex.keys",
+    "lakeindex.page.headers",
+    "lakeindex.footer.crc32",
+    "lakeindex.footers",
+}
+"""Names of ours that look like options: a property of a table, entries of a footer, one of a commit."""
 
 
 def pieces(page: Path) -> list[str]:
