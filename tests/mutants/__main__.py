@@ -108,6 +108,7 @@ def _judged(outcome: Outcome) -> tuple[str, str]:
 
 def _report(chosen: list[Mutant], kept: dict[str, Result], *, page: bool) -> int:
     by_outcome: dict[str, list[Mutant]] = {"caught": [], "survived": [], "broken": []}
+    chosen = [one for one in chosen if one.id in kept]
     for one in chosen:
         by_outcome[str(kept[one.id]["outcome"])].append(one)
     caught, odd = len(by_outcome["caught"]), by_outcome["broken"]

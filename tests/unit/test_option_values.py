@@ -128,3 +128,7 @@ def test_maintenance_reads_the_whole_table_only_if_asked():
     runs = f"memory://{uuid.uuid4()}"
     assert "check" not in [step.step for step in table.maintain(checkpoints=runs).steps]
     assert [step.step for step in table.maintain(["check"], checkpoints=runs).steps] == ["check"]
+    in_order = table.maintain(["archive", "settle", "clean"], checkpoints=runs).steps
+    assert [step.step for step in in_order] == ["settle", "clean", "archive"], (
+        "what cleaning leaves holds archiving back"
+    )

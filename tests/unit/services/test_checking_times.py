@@ -20,3 +20,12 @@ def test_a_row_that_is_newer_than_its_file_is_told(tmp_path: Path, row: int | No
         rewrite(file, with_value("_hoodie_commit_time", row, later))
     found = [one for one in table.check().violations if one.kind is Broken.META_COLUMNS]
     assert [f"{later} is newer than the file" in one.message for one in found] == [True] * said
+
+
+def test_every_row_group_of_a_file_is_read(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    rows = [Row(f"k{n}", "x", 1, "1") for n in range(11)]
+    table.upsert(batch_of(rows), options={"lakeindex.parquet.row.group.rows": "2"})
+    report = table.check()
+    assert report.ok, report.violations
+    assert (report.checked.rows, report.checked.keys_recomputed) == (11, 11)
