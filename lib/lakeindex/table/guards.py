@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
 from lakeindex.format.avro_columns import columns_of
-from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
@@ -189,6 +189,12 @@ def check_schema(commit: CommitMetadata, since: Sequence[CommitMetadata]) -> Non
         return
     ours = columns_of(commit.schema_text)
     for other in since:
+        if other.extra_metadata.get(INTERNAL_SCHEMA_KEY):
+            raise WriteConflictError(
+                "the table's columns were altered by another writer meanwhile",
+                culprit=INTERNAL_SCHEMA_KEY,
+                hint="look at the table again: such tables are refused",
+            )
         if other.schema_text is not None and columns_of(other.schema_text) != ours:
             raise WriteConflictError(
                 "the table's columns were changed by another writer meanwhile",

@@ -13,7 +13,7 @@ import pytest
 
 from lakeindex.api import LakeTable
 from lakeindex.config import parse_options
-from lakeindex.errors import SchemaMismatchError
+from lakeindex.errors import SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
@@ -67,11 +67,11 @@ def some_table(folder: Path, **options: str) -> LakeTable:
     return table
 
 
-def widen(table: LakeTable) -> None:
+def widen(table: LakeTable, schema: pa.Schema = WIDER, **more: str) -> None:
     """Another writer adds a column by a commit into some other partition; here one without files."""
     store = open_storage(table.uri)
     time = next_instant_time(opened(table).load_timeline().max_time, 0)
-    commit = CommitMetadata({}, "UPSERT", {SCHEMA_KEY: schema_to_avro(WIDER, "hoodie.other.name")})
+    commit = CommitMetadata({}, "UPSERT", {SCHEMA_KEY: schema_to_avro(schema, "hoodie.other.name"), **more})
     store.write(f".hoodie/{time}.commit.requested", b"")
     store.write(f".hoodie/{time}.inflight", b"")
     store.write(f".hoodie/{time}.commit", format_commit_metadata(commit))
@@ -99,6 +99,17 @@ def test_a_column_that_another_writer_adds_is_not_erased(tmp_path: Path, when: s
     with_extra = batch_of([Row("a", "x", 2, "2")]).append_column("extra", pa.array(["new"]))
     assert table.upsert(with_extra, batch_id="again").updates == 1
     assert {row["id"]: row["extra"] for row in rows_of(table) if row["day"] == "x"} == {"a": "new", "b": None}
+
+
+def test_a_table_that_is_altered_meanwhile_is_refused(tmp_path: Path) -> None:
+    """Hudi's schema on read: the same columns, but found by ids from now on."""
+    table = some_table(tmp_path)
+    before = content_of(table)
+    altered = Meanwhile(WRITE, lambda: widen(table, SCHEMA, latest_schema="{}"))
+    with pytest.raises(TableUnsupportedError, match="altered"):
+        table.upsert(batch_of([Row("a", "x", 2, "2")]), progress=altered, batch_id="mine")
+    assert altered.happened
+    assert content_of(table) == before
 
 
 def test_deletes_go_on_with_the_columns_there_are_now(tmp_path: Path) -> None:
