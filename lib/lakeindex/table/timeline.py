@@ -38,7 +38,7 @@ from lakeindex.table.avro_instants import (
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.property_keys import LAYOUT_1
 from lakeindex.table.undone import Undone
-from lakeindex.table.verdicts import load_verdict
+from lakeindex.table.verdicts import load_verdict, verdict_times
 
 _ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
 _REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
@@ -150,14 +150,35 @@ class Timeline:
         """Whether a data file of this instant belongs to the table.
 
         It does if the write is completed, or if it is older than the active timeline (archived) and not pending. Between the
-        instants of the timeline only the archive tells: it is read if there is such a file.
+        instants of the timeline only the archive tells: it is read if there is such a file. An instant that we rolled back never
+        counts: a zombie may write a file of it after that, and as long as nothing on the timeline is older, Hudi shows it.
         """
         if time in self.completed_write_times:
             return True
         first = self.first_write_time
         if first is None or time in self.pending_times:
             return False
-        return comparable(time) < comparable(first) or self._was_archived_between(time)
+        if comparable(time) < comparable(first):
+            return not self._was_rolled_back(time)
+        return self._was_archived_between(time)
+
+    def _was_rolled_back(self, time: str) -> bool:
+        """Whether our verdict says so; only instants with a verdict are looked at, and each once."""
+        if self.storage is None or time not in self._judged:
+            return False
+        if time not in self._tombstoned:
+            verdict = load_verdict(self.storage, time)
+            self._tombstoned[time] = verdict is not None and not verdict.is_committed
+        return self._tombstoned[time]
+
+    @cached_property
+    def _judged(self) -> frozenset[str]:
+        """Instants that we have a verdict on; of archived commits there is none any more."""
+        return frozenset() if self.storage is None else verdict_times(self.storage)
+
+    @cached_property
+    def _tombstoned(self) -> dict[str, bool]:
+        return {}
 
     def is_committed(self, time: str) -> bool:
         """Whether what somebody noted of a write when it was committed still holds: it is part of the table.

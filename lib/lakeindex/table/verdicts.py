@@ -15,6 +15,7 @@ from its creation, so that whoever takes the lock over either stops the rollback
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -122,8 +123,16 @@ def is_decision(name: str) -> bool:
 
 def decisions(storage: Storage) -> list[str]:
     """Names of all decisions that are kept: for who cannot read in the lock which were under way."""
-    names = (one.path.rpartition("/")[2].removesuffix(".json") for one in storage.list_folder(VERDICTS_FOLDER).objects)
-    return [name for name in names if is_decision(name)]
+    return [name for name in _names(storage) if is_decision(name)]
+
+
+def verdict_times(storage: Storage) -> frozenset[str]:
+    """The instants that there is a verdict on."""
+    return frozenset(name for name in _names(storage) if not is_decision(name))
+
+
+def _names(storage: Storage) -> Iterator[str]:
+    return (one.path.rpartition("/")[2].removesuffix(".json") for one in storage.list_folder(VERDICTS_FOLDER).objects)
 
 
 def forget_verdict(storage: Storage, name: str) -> None:

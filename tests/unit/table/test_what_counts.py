@@ -15,7 +15,7 @@ from lakeindex.table.index_changes import index_in_force, index_record, store_in
 from lakeindex.table.ledger import find_batch
 from lakeindex.table.rollback import rollback_instant
 from lakeindex.table.sweep import find_strays, sweep_strays
-from tests.model.world import CONFIG, Batch, initial_objects, live_rows
+from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows
 from tests.unit.table.archives import put_log
 from tests.unit.table.protocol_support import FIRST, GROUPS, World
 from tests.unit.table.savepoints import savepoint_bytes
@@ -220,3 +220,18 @@ def test_a_rollback_that_stalls_after_it_was_decided_is_carried_out_by_the_next_
     assert "new" not in rows
     assert slow.upsert(Batch("one", {"a1": "1", "new": "1"}), "third") > undone
     assert live_rows(slow.store)["new"] == ["1"]
+
+
+def test_what_a_zombie_writes_of_an_instant_that_was_rolled_back_is_never_seen(world: World) -> None:
+    """On a young table nothing on the timeline is older than the instant: Hudi takes its files for archived ones."""
+    world.store.restore({path: data for path, data in world.store.snapshot().items() if FIRST not in path})
+    undone = world.upsert(Batch("first", {"k": "1"}))
+    rollback_instant(Table.open(world.store), undone, CONFIG, host=world.host("operator"))
+    world.upsert(Batch("second", {"k": "2"}))
+    assert Table.open(world.store).load_timeline().first_write_time > undone
+    zombie = f"p/{file_id(9)}_0-0-0_{undone}.parquet"
+    world.store.write(zombie, b'{"k": "zombie"}')
+    assert live_rows(world.store) == {"k": ["2"]}
+    world.upsert(Batch("third", {"k": "3"}))
+    assert live_rows(world.store) == {"k": ["3"]}
+    assert zombie not in world.store.snapshot(), "and the next write into its partition takes it away"
