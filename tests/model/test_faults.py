@@ -1,10 +1,11 @@
 """Every storage call of every operation of the protocol fails once, in every way; running again makes it right."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
-from lakeindex.config import MetadataTablePolicy, WriteConfig
+from lakeindex.config import MetadataTablePolicy
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import parse_commit_metadata
 from lakeindex.format.properties import format_properties, parse_properties
@@ -17,6 +18,7 @@ from lakeindex.table.log_files import read_avro_records
 from lakeindex.table.metadata_table import METADATA_FOLDERS
 from lakeindex.table.rollback import rollback_instant
 from lakeindex.table.sweep import sweep_strays
+from lakeindex.table.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.harness import Operation, count_calls, fail_every_call
@@ -119,7 +121,7 @@ def check_dropped(store: MemoryStorage) -> None:
     check_upserted(store)
 
 
-DROP_CONFIG = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60, metadata_table=MetadataTablePolicy.DROP)
+DROP_CONFIG = replace(CONFIG, metadata_table=MetadataTablePolicy.DROP)
 DROP = Operation(
     "drop the metadata table",
     table_with_metadata,
@@ -131,8 +133,11 @@ DROP = Operation(
 def table_with_stray() -> dict[str, bytes]:
     objects = committed_table()
     name = next(path for path in objects if path.startswith("p/") and path.endswith("20260101000000000.parquet"))
-    stray = name.replace("20260101000000000", "20251231000000001")
-    return objects | {stray: b"{}", ".hoodie/.lakeindex/runs/dead/plan-000001.json": b"{}"}
+    time = "20251231000000001"
+    stray = name.replace("20260101000000000", time)
+    proven = MemoryStorage()
+    decide(proven, Verdict(time, Outcome.ROLLED_BACK, "token"))
+    return objects | proven.snapshot() | {stray: b"{}", ".hoodie/.lakeindex/runs/dead/plan-000001.json": b"{}"}
 
 
 def check_swept(store: MemoryStorage) -> None:

@@ -250,7 +250,7 @@ def check_table(
     committed: Mapping[str, str],
     foreign: Sequence[Rows] = (),
     *,
-    order: Sequence[str],
+    order: Sequence[str] | None = None,
 ) -> None:
     """The invariants, after everything has come to rest and was recovered.
 
@@ -260,7 +260,7 @@ def check_table(
         base: rows of the initial table.
         committed: batch id -> instants that were reported to callers.
         foreign: rows that another kind of writer has committed.
-        order: instants in the order in which they were completed.
+        order: instants in the order in which they were completed; None: as they were taken, where writers came one after another.
     """
     timeline = Timeline.load(store)
     commits = _check_timeline(store, timeline)
@@ -274,7 +274,7 @@ def check_table(
         assert len(times) == 1, f"{batch.identity.batch_id!r} was committed {len(times)} times: {times}"
         told = committed.get(batch.identity.batch_id, times[0])
         assert told == times[0], f"{batch.identity.batch_id!r} was reported as {told}, and is {times[0]}"
-    ordered = {time: commits[time] for time in order}
+    ordered = {time: commits[time] for time in (sorted(commits) if order is None else order)}
     assert ordered.keys() == commits.keys(), f"completed {order}, on the timeline {sorted(commits)}"
     check_rows(store, _last_committed(ordered, batches, base, foreign))
     _check_files(store, commits)

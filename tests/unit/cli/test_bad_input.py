@@ -240,7 +240,7 @@ def test_damaged_properties(table: Path, tmp_path: Path):
 
 
 def test_a_damaged_binding(table: Path, tmp_path: Path):
-    (table / ".hoodie" / ".lakeindex" / "table.json").write_bytes(b"{")
+    (table / ".hoodie" / ".lakeindex" / "table.json").write_bytes(b'{"format": 1, "index_type": "NEW"}')
     _upsert_refused(table, 4, "table.json", batch(tmp_path / "b.parquet", [row(1, 5)]))
 
 
