@@ -153,13 +153,19 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
         except ObjectNotFoundError:
             continue
         # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty.
-        if not is_torn(data):
+        if not is_torn(data) or (data.strip(b"\0 \r\n") and _has_instants(storage)):
             return data, path
     raise TableNotFoundError(
         f"no Hudi table at {storage.uri}: {PROPERTIES_PATH} is missing or empty",
         culprit=storage.uri,
         hint="check the path, or make a table with `lakeindex create`",
     )
+
+
+def _has_instants(storage: Storage) -> bool:
+    """Whether something happened to the table already: then it is not just being created, whatever its properties look like."""
+    names = (one.path.rpartition("/")[2] for one in storage.list_folder(".hoodie").objects)
+    return any(name[:14].isdigit() for name in names)
 
 
 def is_torn(data: bytes) -> bool:

@@ -6,7 +6,9 @@ import pytest
 
 from lakeindex.errors import TableCorruptError, TableNotFoundError
 from lakeindex.model import KeyGeneratorType, MergeMode
+from lakeindex.storage import open_storage
 from lakeindex.table.properties import TableProperties, generator_class, load_table_properties, parse_table_properties
+from tests.builders import Row, batch_of, make_table
 from tests.folder_storage import FolderStorage
 from tests.vectors_support import table_names, unpack_table
 
@@ -181,3 +183,18 @@ def test_damage_is_named(entries: dict[str, str], blamed: str) -> None:
     with pytest.raises(TableCorruptError, match=blamed) as caught:
         parse_table_properties(entries, ".hoodie/hoodie.properties")
     assert caught.value.culprit == ".hoodie/hoodie.properties"
+
+
+def test_properties_that_somebody_cut_are_those_of_a_table_that_has_commits(tmp_path: Path) -> None:
+    """Without the last line they look like those of a table that is just being created; its commits tell better."""
+    table = make_table(tmp_path / "t")
+    path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    whole = path.read_text()
+    cut = "\n".join(line for line in whole.splitlines() if "checksum" not in line)
+    path.write_text(cut)
+    with pytest.raises(TableNotFoundError):
+        load_table_properties(open_storage(table.uri))
+    path.write_text(whole)
+    table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    path.write_text(cut)
+    assert load_table_properties(open_storage(table.uri)).name == "t"
