@@ -22,7 +22,7 @@ class CountingStorage(MemoryStorage):
     """
 
     def __init__(self, name: str = "") -> None:
-        super().__init__(name, now_ms=lambda: 0)
+        super().__init__(name)
         self._folders: dict[str, tuple[set[str], set[str]]] = {}
         self._sizes: dict[str, int] = {}
         self._counting = threading.Lock()

@@ -6,7 +6,7 @@ from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.archiving import archive_table
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG
-from tests.unit.table.protocol_support import BATCH, Batch, World
+from tests.unit.table.protocol_support import BATCH, FIRST, Batch, World
 
 
 def synced_before(world: World, name: str, is_it: Callable[[str], bool], action: Callable[[], object]) -> set[str]:
@@ -31,6 +31,10 @@ def paths_of(world: World, instant: str, *parts: str) -> set[str]:
 
 
 def test_data_files_are_synced_before_the_verdict(world: World) -> None:
+    """And the metadata of a partition that is new; files of an older one were committed with it."""
+    world.store.restore(
+        {path: data for path, data in world.store.snapshot().items() if FIRST not in path and not path.startswith("p/")}
+    )
     synced = synced_before(world, "create", lambda path: "/verdicts/" in path, lambda: world.upsert(BATCH))
     instant = Table.open(world.store).load_timeline().completed_writes[-1].time
     assert paths_of(world, instant, ".parquet", ".requested", ".inflight") <= synced
