@@ -111,7 +111,7 @@ def test_an_error_that_is_none_of_ours_ends_the_map(session: SparkSession):
 
 def test_an_error_of_ours_travels_as_a_value():
     try:
-        found = pickle.loads(_do_task(pickle.dumps((odd_ones_fail, 3))))
+        found = pickle.loads(_do_task(pickle.dumps(odd_ones_fail), pickle.dumps(3)))
     finally:
         gc.unfreeze()
         _keep_what_is_loaded.cache_clear()

@@ -36,7 +36,7 @@ def test_the_first_failure_of_a_map_is_raised(slots: int, tasks: list[int]):
 def test_a_job_says_whether_it_helps_to_try_again(error: Exception, code: int, transient: bool):
     said = _described(error)
     assert (said["exit_code"], said["transient"]) == (code, transient)
-    assert said["message"] == (error.message if isinstance(error, LakeIndexError) else str(error))
+    assert (error.message if isinstance(error, LakeIndexError) else str(error)) in str(said["message"])
 
 
 def test_an_option_may_hold_an_equals_sign():

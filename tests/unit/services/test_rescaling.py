@@ -28,6 +28,7 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.meanwhile import OVERTAKES
 from tests.unit.services.tables import unstamped
 
 RUNNER = LocalRunner(1)
@@ -310,7 +311,7 @@ def test_a_commit_in_between_makes_it_start_anew(tmp_path: Path, monkeypatch: py
     def build(tasks: tuple[rescale_tasks.BuildTask, ...]) -> tuple[rescale_tasks.BuiltFile, ...]:
         if not once:
             once.append(1)
-            upsert(table, rows(20, 60, 2), "second")
+            table.upsert(batch_of(rows(20, 60, 2)), batch_id="second", options=OVERTAKES)
         return real(tasks)
 
     monkeypatch.setattr(rescale_run, "build_files", build)
