@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.type_fit import type_problem, value_problem
+from lakeindex.write.type_fit import null_problem, type_problem, value_problem
 
 DELETE_MARK = "_hoodie_is_deleted"
 
@@ -87,6 +87,14 @@ def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | Non
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    fitted = _converted(column, field)
+    problem = null_problem(fitted)
+    if problem is not None:
+        raise _does_not_fit(column.type, field, problem)
+    return fitted
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if column.type == field.type:
         return column
     if pa.types.is_dictionary(column.type):

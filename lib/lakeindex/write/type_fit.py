@@ -70,6 +70,34 @@ def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None
     return None if row < 0 else f"{before[row].as_py()} would become {after[row].as_py()}"
 
 
+def null_problem(column: pa.ChunkedArray) -> str | None:
+    """Which part of a list, map or struct is null though its type has none; None if all is well."""
+    if not pa.types.is_nested(column.type):
+        return None
+    return next((problem for chunk in column.chunks if (problem := _null_inside(chunk)) is not None), None)
+
+
+def _null_inside(array: pa.Array) -> str | None:
+    kind = array.type
+    if pa.types.is_map(kind):
+        entries = pa.concat_arrays([array])  # offsets that begin at 0
+        parts = [("a map's value", kind.item_field, entries.items.slice(0, entries.offsets[-1].as_py()))]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        parts = [("a list's element", kind.value_field, array.flatten())]
+    elif pa.types.is_struct(kind):
+        there = array.drop_null()
+        parts = [(f"field {field.name!r}", field, there.field(field.name)) for field in kind]
+    else:
+        return None
+    for what, field, inner in parts:
+        if not field.nullable and inner.null_count:
+            return f"{what} is null, the table has none there"
+        problem = _null_inside(inner)
+        if problem is not None:
+            return problem
+    return None
+
+
 def _inner(what: str, source: pa.DataType, target: pa.DataType) -> str | None:
     problem = type_problem(source, target, inside=True)
     return None if problem is None else f"{what} are {source} and {target}: {problem}"

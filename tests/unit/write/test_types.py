@@ -309,3 +309,37 @@ def test_what_is_stored_comes_back(kind: pa.DataType, line: Line, tmp_path: Path
     table.upsert(pa.table([numbers[:1], pa.array([9]), values[:1]], names=["id", "v", "c"]))
     rows = table.read().sort_by("id")
     assert [repr(one) for one in instants(rows.column("c"))] == [repr(one) for one in instants(values)]
+
+
+NOT_NULL = pa.field("item", pa.int32(), nullable=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "what"),
+    [
+        (pa.list_(NOT_NULL), [[1], None, [2, None]], "a list's element"),
+        (pa.map_(pa.string(), NOT_NULL), [[("a", 1)], None, [("b", None)]], "a map's value"),
+        (pa.struct([NOT_NULL.with_name("x")]), [{"x": 1}, {"x": None}], "field 'x'"),
+        (pa.list_(pa.struct([NOT_NULL.with_name("x")])), [[{"x": 1}], [None], [{"x": None}]], "field 'x'"),
+        (pa.list_(pa.list_(NOT_NULL)), [[[1]], [None], [[None]]], "a list's element"),
+    ],
+)
+def test_a_null_inside_where_the_table_has_none_is_named(kind: pa.DataType, values: list[object], what: str) -> None:
+    """It ended as an error of Arrow's, when the file was written."""
+    schema = pa.schema([("v", kind)])
+    loose = _loose(kind)
+    with pytest.raises(SchemaMismatchError, match=rf"'v' is .*({what}|x.* has nulls)"):
+        fit_batch(pa.table({"v": pa.array(values, loose)}), schema)
+    good = pa.table({"v": pa.array(values[:-1], loose)})
+    assert fit_batch(good, schema).columns["v"].to_pylist() == values[:-1]
+
+
+def _loose(kind: pa.DataType) -> pa.DataType:
+    """The same with nulls everywhere."""
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _loose(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_loose(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _loose(field.type)) for field in kind])
+    return kind
