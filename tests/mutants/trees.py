@@ -100,7 +100,7 @@ class Tree:
             "ignore::pytest.PytestAssertRewriteWarning",
             *(["-x"] if first else []),
         ]
-        for plugin in ("cacheprovider", "xdist", "cov"):
+        for plugin in ("cacheprovider", "xdist"):
             arguments += ["-p", f"no:{plugin}"]
         request = {"arguments": arguments, "environment": environment, "seconds": seconds}
         asked, answers = self._server.stdin, self._server.stdout

@@ -5,7 +5,7 @@ import pytest
 from lakeindex.errors import TableCorruptError
 from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
-from lakeindex.table.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, record_batch
+from lakeindex.table.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_told, record_batch
 from lakeindex.table.records import key_of
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 
@@ -85,3 +85,12 @@ def test_a_torn_entry_is_told_by_the_verdict_or_the_commit(world: World, content
     assert entry is not None
     assert (entry.instant, entry.input_digest) == (instant, "" if "commit" in gone else "d1")
     assert world.upsert(BATCH) == instant
+
+
+def test_a_withdrawn_batch_does_not_count_and_was_not_told(world: World) -> None:
+    """Its writer died after it had withdrawn the commit, and before it took the commit away."""
+    batch_id, instant = BATCH.identity.batch_id, world.upsert(BATCH)
+    forget_batch(world.store, batch_id, instant)
+    record_batch(world.store, LedgerEntry(batch_id, "d1", instant, withdrawn=True))
+    assert found(world) is None
+    assert not is_told(world.store, batch_id, instant)
