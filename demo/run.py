@@ -36,6 +36,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 INTERVALS: Final = (date(2013, 12, 1), date(2013, 12, 2))
 _POLL_SECONDS: Final = 0.3
 _LOG_COLUMNS: Final = 140
+_RUNS: Final = "batch-upsert_flights-*"
+"""Folders of the DAG's runs: a run is named by its batch, and that by DAG and interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,13 @@ class Demo:
         """One scheduled interval through Airflow: the run that is due when ``day`` is over."""
         number = 4 + INTERVALS.index(day)
         runs = Path(self.table.checkpoints)
-        before = set(runs.glob("upsert_flights-*"))
+        before = set(runs.glob(_RUNS))
         due = day + timedelta(days=1)
         self._airflow(
             "dags", "test", "upsert_flights", f"{due}T00:00:00+00:00", log=str(day),
             doing=f"Airflow: interval of {day}", runs=runs, before=before,
         )  # fmt: skip
-        fresh = [folder for folder in runs.glob("upsert_flights-*") if folder not in before]
+        fresh = [folder for folder in runs.glob(_RUNS) if folder not in before]
         if len(fresh) != 1:
             sys.exit(f"the DAG run of {day} left {len(fresh)} run folders in {runs}: see {self._log(str(day))}")
         summary: dict[str, Any] = json.loads((fresh[0] / "summary.json").read_text())
@@ -172,7 +174,7 @@ class Demo:
 
 def _at_work(runs: Path, before: set[Path]) -> str:
     """The first stage of the newest run that has not left its file yet."""
-    fresh = [folder for folder in runs.glob("upsert_flights-*") if folder not in before]
+    fresh = [folder for folder in runs.glob(_RUNS) if folder not in before]
     done = {file.stem for folder in fresh for file in folder.glob("*.json")}
     return next((str(stage) for stage in Stage if stage not in done), "summary")
 
