@@ -61,7 +61,7 @@ test-long: setup ## 1,000 sequences of batches through every index type, against
 
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m model
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m model $(if $(MODEL),-k "$(MODEL)")
 
 .PHONY: mutants
 mutants: setup ## seeded bugs, each in a copy of the checkout: which of them do the tests catch? (goes on where it was stopped)
