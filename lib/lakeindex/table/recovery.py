@@ -174,7 +174,8 @@ def _resolve(context: WriteContext, claim: Claim) -> None:
         drop_claim(context.storage, claim.instant)
         return
     if verdict.is_committed:
-        roll_forward(context, verdict, claim.run_key)
+        # who claimed an instant that another run had committed, and died, has not ended its own run by that
+        roll_forward(context, verdict, claim.run_key if claim.batch_id == verdict.batch_id else "")
     else:
         roll_back(context, claim.instant, everywhere=not claim.run_key)
 

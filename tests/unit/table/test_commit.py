@@ -1,6 +1,7 @@
 """The session: begin, plan, publish, abandon."""
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metada
 from lakeindex.format.partition_metadata import parse_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.storage import open_storage
-from lakeindex.table import lock
+from lakeindex.table import lock, records
+from lakeindex.table.claims import Claim, claim_path
 from lakeindex.table.commit import (
     AlreadyDone,
     ExpectedFile,
@@ -432,3 +434,14 @@ def test_recovery_with_nothing_to_do_changes_nothing(world: World) -> None:
         recover(context, held)
     assert {path: data for path, data in world.store.snapshot().items() if "/lock/" not in path} == before
     assert world.clock.now_ms() == START_MS
+
+
+def test_a_claim_left_on_another_runs_commit_does_not_end_ones_own_run(world: World) -> None:
+    """Killed between finding the instant taken and dropping the claim on it: the retry was told that its run is over."""
+    theirs = world.upsert(OTHER, "theirs")
+    claim = Claim(theirs, "token", BATCH.identity.key, BATCH.run_id, BATCH.identity.batch_id, 1)
+    record = {name: value for name, value in asdict(claim).items() if name != "torn"}
+    world.store.write(claim_path(theirs), records.encode(record))
+    assert world.upsert(BATCH, "retry") > theirs
+    assert claim_path(theirs) not in world.store.snapshot()
+    assert live_rows(world.store)["b1"] == ["two"]
