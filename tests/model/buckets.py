@@ -25,7 +25,17 @@ from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.index_changes import index_in_force, index_record
-from tests.model.world import CONFIG, PARTITION, Batch, Rows, encode_rows, read_rows, stat_of, verify_rows
+from tests.model.world import (
+    CONFIG,
+    PARTITION,
+    Batch,
+    Rows,
+    encode_rows,
+    read_rows,
+    stat_of,
+    until_published,
+    verify_rows,
+)
 
 COUNT: Final = "hoodie.bucket.index.num.buckets"
 Begin = Callable[..., WriteSession | AlreadyDone]
@@ -71,17 +81,7 @@ def write(
     if isinstance(session, AlreadyDone):
         return session.instant
     attempt = rescale if isinstance(batch, Rescale) else upsert
-    try:
-        for left in reversed(range(config.conflict_retries + 1)):
-            try:
-                return attempt(table, session, batch, host)
-            except WriteConflictError:
-                session.abandon()
-                if not left:
-                    raise
-    finally:
-        session.close()
-    raise AssertionError("unreachable")
+    return until_published(session, config, lambda: attempt(table, session, batch, host))
 
 
 def upsert(table: Table, session: WriteSession, batch: Batch, host: Host) -> str:

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.config import WriteConfig
-from lakeindex.errors import WriteConflictError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import completed_name, inflight_name, requested_name
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata, partition_metadata_path
@@ -38,7 +37,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.write.base_file import encode_base_file, sequence_numbers
 from lakeindex.write.keys import KeySpec
-from tests.model.world import CONFIG, FIRST, PROPERTIES, Batch, Rows, file_id, read_rows
+from tests.model.world import CONFIG, FIRST, PROPERTIES, Batch, Rows, file_id, read_rows, until_published
 
 PARTITIONS = ("p", "q")
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("region", pa.string()), ("v", pa.string())])
@@ -122,17 +121,7 @@ def upserting(uri: str) -> Callable[..., str]:
         session = begin(table, batch.identity, "UPSERT", config, host=host)
         if isinstance(session, AlreadyDone):
             return session.instant
-        try:
-            for left in reversed(range(config.conflict_retries + 1)):
-                try:
-                    return _merge_and_publish(uri, table, session, batch, host)
-                except WriteConflictError:
-                    session.abandon()
-                    if not left:
-                        raise
-        finally:
-            session.close()
-        raise AssertionError("unreachable")
+        return until_published(session, config, lambda: _merge_and_publish(uri, table, session, batch, host))
 
     return upsert
 

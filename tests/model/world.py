@@ -184,10 +184,15 @@ def upsert(
     session = begin(table, batch.identity, "UPSERT", config, host=host, verify=verify_rows)
     if isinstance(session, AlreadyDone):
         return session.instant
+    return until_published(session, config, lambda: _merge_and_publish(storage, table, session, batch, host))
+
+
+def until_published(session: WriteSession, config: WriteConfig, attempt: Callable[[], str]) -> str:
+    """Attempts of a run, as many as it has; the instant of the one that was published. Closes the session."""
     try:
         for left in reversed(range(config.conflict_retries + 1)):
             try:
-                return _merge_and_publish(storage, table, session, batch, host)
+                return attempt()
             except WriteConflictError:
                 session.abandon()
                 if not left:
