@@ -1,8 +1,8 @@
-"""Compare the branch coverage of the last ``make test`` with ``coverage.floor``, package by package; floors may only rise.
+"""Compare the branch coverage of the last ``make test COVERAGE=1`` with ``coverage.floor``, a floor a package.
 
 ``coverage.floor`` has a line for the whole and one for each package of the library (``lakeindex``: the modules beside them), so
-that none is hidden in the total. Exit 1 if a package fell below its floor, has none, or its floor is lower than it once was in the
-history. Coverage well above a floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes them.
+that none is hidden in the total; floors may only rise. Exit 1 if a package fell below its floor, has none, or its floor is lower
+than it once was in the history. Coverage well above a floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIBRARY = ROOT / "lib" / "lakeindex"
 TOTAL, MODULES = "total", "lakeindex"
 ROOM = 1.0  # percent between a measurement and the floor made from it: runs differ a little
 _LINE = re.compile(r"(?:(?P<name>\w+) )?(?P<floor>\d+(?:\.\d+)?)")
-_HEAD = "# Percent of statements and branches that `make test` reaches at least; scripts/coverage_floor.py. May only rise.\n"
+_HEAD = "# Percent of statements and branches that `make test COVERAGE=1` reaches; scripts/coverage_floor.py. May only rise.\n"
 
 
 def packages(library: Path = LIBRARY) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from typing import Any, Final
 
@@ -63,6 +64,7 @@ class TableBinding:
         return IndexSpec(self.index_type, self.index_options)
 
 
+@cache  # a text file of the installed package is read and parsed for it
 def this_release() -> str:
     """Name and version of this library, for ``created_by``."""
     return f"lakeindex {metadata.version('lakeindex')}"

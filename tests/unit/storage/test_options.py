@@ -178,6 +178,7 @@ def test_no_secret_is_left_anywhere(
 
 
 @pytest.mark.spark
+@pytest.mark.slow  # a session of its own beside two servers
 def test_spark_tasks_have_the_options_in_memory_alone(servers: dict[str, str], spark: SparkSession, tmp_path: Path):
     given = Path(str(spark.sparkContext._temp_dir))
     tables = {name: made(servers, name, "spark") for name in servers}
