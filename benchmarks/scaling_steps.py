@@ -35,7 +35,6 @@ from lakeindex.table.commit import AlreadyDone, ExpectedFile, PlannedFile, RunId
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footer_cache import FooterCache
 from lakeindex.table.sweep import find_strays
-from lakeindex.table.timeline import Timeline
 
 BATCH_ROWS: Final = 100_000
 TOUCHED_PARTITIONS: Final = 10
@@ -98,7 +97,7 @@ def _load_timeline(world: World) -> Callable[[], object]:
     table = world.table.open()
 
     def work() -> object:
-        loaded = Timeline.load(table.storage, table.properties)
+        loaded = table.load_timeline()
         return loaded.completed_writes, loaded.pending, loaded.is_visible(loaded.files[0].time)
 
     return work

@@ -140,7 +140,7 @@ class ScalingTable:
         return replace(facts_of(bound, snapshot, spec.config), index=IndexSpec(index))
 
     def _put_timeline(self) -> None:
-        folder = self.open().properties.timeline_folder
+        folder = self.open().properties.timeline_layout.folder
         commit = format_commit_metadata(CommitMetadata({}, "UPSERT", {SCHEMA_KEY: _SCHEMA_TEXT}))
         for n, time in enumerate(self.times):
             action = names.REPLACE_COMMIT if n % _REPLACING_EVERY == _REPLACING_EVERY - 1 else names.COMMIT

@@ -12,6 +12,7 @@ from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.scheduling import Runner
 from lakeindex.stages.summary import RunSummary
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
+from lakeindex.table.handle import Table
 from lakeindex.table.timeline import Timeline
 from tests.builders import Row, batch_of, make_table
 
@@ -60,7 +61,7 @@ class MemoryTable:
 
     def timeline(self) -> Timeline:
         """As it is now."""
-        return Timeline.load(self.store)
+        return Table.open(self.store).load_timeline()
 
     def rollbacks(self) -> list[Instant]:
         """Completed rollbacks."""

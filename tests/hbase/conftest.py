@@ -17,7 +17,6 @@ from lakeindex.config import parse_options
 from lakeindex.model import IndexSpec
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.timeline import Timeline
 from scripts.hbase_server import HBaseServer
 from tests.builders import make_table
 
@@ -47,7 +46,7 @@ class Bench:
 
     def spec(self, table: LakeTable) -> IndexSpec:
         """The index of a table."""
-        spec = Table.open(open_storage(table.uri)).index(Timeline.load(open_storage(table.uri)))
+        spec = Table.open(open_storage(table.uri)).index(Table.open(open_storage(table.uri)).load_timeline())
         assert spec is not None
         return spec
 

@@ -15,7 +15,7 @@ from lakeindex.backends.hbase_rows import Row as HBaseRow
 from lakeindex.config import parse_options
 from lakeindex.errors import HBaseTableError
 from lakeindex.storage import open_storage
-from lakeindex.table.timeline import Timeline
+from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of
 from tests.hbase.conftest import Bench
 from tests.hbase.test_upserts import FIRST, SECOND, assert_follows, dies, oracle_of
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.hbase
 def store_of(bench: Bench, table: LakeTable) -> HBaseStore:
     """The store as a task opens it."""
     storage = open_storage(table.uri)
-    completed = Completed.of(Timeline.load(storage))
+    completed = Completed.of(Table.open(storage).load_timeline())
     spec = bench.spec(table)
     view = ChangeLog(storage, spec.index_type).load(completed).view
     context = StoreContext(storage, "table", spec, parse_options(bench.options()), completed, view)

@@ -267,7 +267,7 @@ def check_table(
         foreign: rows that another kind of writer has committed.
         order: instants in the order in which they were completed; None: as they were taken, where writers came one after another.
     """
-    timeline = Timeline.load(store)
+    timeline = Table.open(store).load_timeline()
     commits = _check_timeline(store, timeline)
     by_batch: dict[str, list[str]] = {}
     for time, metadata in commits.items():
@@ -336,7 +336,7 @@ def check_rows(store: MemoryStorage, expected: Rows) -> None:
 
 def _cleaned(store: MemoryStorage) -> frozenset[str]:
     """Paths of the files that completed cleans deleted."""
-    timeline = Timeline.load(store)
+    timeline = Table.open(store).load_timeline()
     cleans = (timeline.path(one) for one in timeline.completed if one.action == CLEAN)
     found = (parse_clean_metadata(store.read(path), path).deleted for path in cleans)
     return frozenset(f"{part}/{name}" for deleted in found for part, names in deleted.items() for name in names)

@@ -73,7 +73,7 @@ def check_timeline(table: Table, timeline: Timeline) -> CheckedTimeline:
 
 
 def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
-    for one in table.storage.list_folder(timeline.folder).objects:
+    for one in table.storage.list_folder(timeline.layout.folder).objects:
         name = one.path.rpartition("/")[2]
         if name[:14].isdigit() and instants.parse_instant(name) is None:
             yield Violation(Broken.TIMELINE, one.path, f"{one.path} looks like an instant and is none", "move it away")
@@ -207,7 +207,7 @@ def _check_rollbacks(table: Table, timeline: Timeline) -> Iterator[Violation]:
                 Broken.ROLLBACK,
                 rollback.instant_time,
                 f"{left[0].action} {rollback.instant_time} was rolled back by {one.time} and is still on the timeline",
-                f"delete its files in {timeline.folder}",
+                f"delete its files in {timeline.layout.folder}",
             )
 
 

@@ -164,7 +164,7 @@ def _of_service(entry: HistoryEntry, table: Table, path: str, action: str) -> Hi
 
 
 def _of_pending(entry: HistoryEntry, table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
-    path = f"{timeline.folder}/{instants.requested_name(instant.time, instant.action)}"
+    path = f"{timeline.layout.folder}/{instants.requested_name(instant.time, instant.action)}"
     if instant.action == instants.ROLLBACK:
         return replace(entry, target=parse_rollback_plan(table.storage.read(path), path).instant_time)
     if instant.action in (instants.REPLACE_COMMIT, instants.CLUSTERING):

@@ -114,24 +114,19 @@ def _was_archived_after(table: Table, timeline: Timeline, last: str, point: str)
     """Whether commits between the last one of a point in time and that point were archived: only savepoints let that happen."""
     if last == point or not timeline.savepoints:
         return False
-    if timeline.archive_folder:
+    if timeline.layout.has_log_archive:
         return any(not not_after(time, last) and not_after(time, point) for time in timeline.archived.writes)
     after = [one.time for one in timeline.completed_writes if not not_after(one.time, point)]
     return last in timeline.savepoints and bool(after) and _is_archived(table)
 
 
 def _is_archived(table: Table) -> bool:
-    properties = table.properties
-    folder = f".hoodie/{properties.archive_folder}"
-    if properties.timeline_folder != ".hoodie":
-        history = properties.entries.get("hoodie.timeline.history.path") or "history"
-        folder = f"{properties.timeline_folder}/{history}"
-    return any(one.size_bytes for one in table.storage.list(folder))
+    return any(one.size_bytes for one in table.storage.list(table.properties.timeline_layout.archive_folder))
 
 
 def _until(timeline: Timeline, point: str) -> Timeline:
     files = (one for one in timeline.files if not_after(one.time, point))
-    return Timeline.of(timeline.folder, files, timeline.storage, timeline.archive_folder)
+    return Timeline.of(timeline.layout, files, timeline.storage)
 
 
 def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until: str | None) -> None:

@@ -41,6 +41,7 @@ from lakeindex.stages.run_folders import begin_run
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.locking import locked
+from lakeindex.table.properties import load_table_properties
 from lakeindex.table.timeline import Timeline
 
 _ROWS_A_DELTA: Final = 1_000_000
@@ -129,7 +130,7 @@ class IndexSession:
             here = _volatile(self._index.open(self._context(Completed(frozenset(), None), LogView(""))))
             here.enter(joined([folder.read_table(p) for p in parts]), written)
             return
-        completed = Completed.of(Timeline.load(self._storage))
+        completed = self._completed()
         state = self._log.load(completed)
         store = self._open(completed, state)
         self._apply(store, state)
@@ -141,11 +142,15 @@ class IndexSession:
         if self._index.traits.in_process:
             return
         try:
-            completed = Completed.of(Timeline.load(self._storage))
+            completed = self._completed()
             state = self._log.load(completed)
             self._settle(self._open(completed, state), state)
         except LakeIndexError:
             return
+
+    def _completed(self) -> Completed:
+        """What is committed now."""
+        return Completed.of(Timeline.load(self._storage, load_table_properties(self._storage).timeline_layout))
 
     def build(self, snapshot: Snapshot) -> Built:
         """Build the index anew from the key columns of all live files.
@@ -197,7 +202,7 @@ class IndexSession:
 
     def drop(self) -> None:
         """Remove the index: what was built, its log and its store."""
-        completed = Completed.of(Timeline.load(self._storage))
+        completed = self._completed()
         store = self._open(completed, LogState(self._log.folder, None))
         self._log.drop()
         store.drop()
@@ -256,7 +261,7 @@ class IndexSession:
         self._log.forget(state.unreadable)
         if not state.doubtful:
             return
-        now = Completed.of(Timeline.load(self._storage))
+        now = self._completed()
         for name in state.doubtful:
             instant = Delta(name).instant
             if not now.has(instant) and instant not in now.pending:

@@ -158,16 +158,16 @@ def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]
     written: list[str] = []
     new = [one for one in files if _key(one) not in known]
     if new:
-        modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.folder).objects}
+        modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.layout.folder).objects}
         entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
         written.append(_put_log(context, number + 1, format_avro_block(SCHEMA, entries)))
         lock.check()  # who holds the lock later sees the log, and takes what it names for archived
     for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
         path = timeline.path(one)
         if one.is_completed:
-            sync_folders(storage, [timeline.folder])  # none of those before it comes back after a power loss
+            sync_folders(storage, [timeline.layout.folder])  # none of those before it comes back after a power loss
         records.remove(storage, [path, crc_path(path)])
-    sync_folders(storage, [timeline.folder])
+    sync_folders(storage, [timeline.layout.folder])
     return written
 
 
@@ -217,7 +217,7 @@ def _log_path(table: Table, number: int) -> str:
 
 
 def _folder(table: Table) -> str:
-    return f".hoodie/{table.properties.archive_folder}"
+    return table.properties.timeline_layout.archive_folder
 
 
 def _key(instant: Instant) -> tuple[str, str]:

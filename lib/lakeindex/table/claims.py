@@ -71,12 +71,12 @@ def claim_new_instant(
         claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
         if _claimed(storage, claim):
             if load_verdict(storage, time) is None and _request(
-                storage, f"{timeline.folder}/{names.requested_name(time, action)}", requested
+                storage, f"{timeline.layout.folder}/{names.requested_name(time, action)}", requested
             ):
                 found = table.load_timeline().find(time)
                 if found and all(one.action == action and not one.is_completed for one in found):
                     return time
-                records.remove(storage, [f"{timeline.folder}/{names.requested_name(time, action)}"])
+                records.remove(storage, [f"{timeline.layout.folder}/{names.requested_name(time, action)}"])
             records.remove(storage, [claim_path(time)])
         floor = time
 

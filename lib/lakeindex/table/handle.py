@@ -23,6 +23,7 @@ from lakeindex.table.binding import (
 )
 from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.index_changes import changed_index, index_in_force
+from lakeindex.table.layout import LAYOUT_1, LAYOUT_2
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.timeline import Timeline
 
@@ -107,7 +108,7 @@ class Table:
 
     def load_timeline(self) -> Timeline:
         """List the timeline."""
-        return Timeline.load(self.storage, self.properties)
+        return Timeline.load(self.storage, self.properties.timeline_layout)
 
     def snapshot(self, as_of: str | None = None) -> Snapshot:
         """The live files now, or as of an instant (inclusive)."""
@@ -221,7 +222,7 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
     if table.version not in READ_VERSIONS:
         known = ", ".join(str(version) for version in sorted(READ_VERSIONS))
         yield f"has version {table.version}", keys.TABLE_VERSION[0], f"versions {known} are read, version 6 is written"
-    if table.layout != (keys.LAYOUT_1 if table.version == WRITTEN_VERSION else keys.LAYOUT_2):
+    if table.layout != (LAYOUT_1 if table.version == WRITTEN_VERSION else LAYOUT_2):
         yield (
             f"has version {table.version} with timeline layout {table.layout}",
             keys.LAYOUT_VERSION[0],

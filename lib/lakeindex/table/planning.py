@@ -81,7 +81,7 @@ def make_ready(
         WriteConflictError: another writer has rolled the instant back already.
     """
     storage = context.storage
-    path = f"{context.table.properties.timeline_folder}/{names.inflight_name(plan.instant, plan.action)}"
+    path = f"{context.table.properties.timeline_layout.folder}/{names.inflight_name(plan.instant, plan.action)}"
     data = _inflight(run, plan, operation)
     settle = records.settle_bytes if retried else records.settle
     if settle(storage, path, data) != data:
@@ -106,7 +106,7 @@ def make_ready(
     if plan.replacement is not None and plan.replacement.index is not None:
         store_index_change(storage, plan.instant, plan.replacement.index)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
-    requested = f"{context.table.properties.timeline_folder}/{names.requested_name(plan.instant, plan.action)}"
+    requested = f"{context.table.properties.timeline_layout.folder}/{names.requested_name(plan.instant, plan.action)}"
     files = zip(plan.files, plan.planned, strict=True)
     marked = {file.partition_path: marker_path(file, _marker_kind(one)) for file, one in files}
     try:

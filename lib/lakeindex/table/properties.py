@@ -16,6 +16,7 @@ from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.storage.protocol import Storage
 from lakeindex.table import property_keys as keys
+from lakeindex.table.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 
 CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
@@ -43,7 +44,8 @@ class TableProperties:
         url_encode: partition values are escaped.
         timebased: options of the timestamp-based key generator, by their name behind ``hoodie.keygen.timebased.``.
         timeline_path: folder below ``.hoodie`` of a layout-2 timeline.
-        archive_folder: folder below ``.hoodie`` of the archived timeline.
+        archive_folder: folder below ``.hoodie`` of the archived timeline of layout 1.
+        history_path: folder below the timeline's of the archived timeline of layout 2.
         timezone: ``UTC`` or ``LOCAL``.
         metadata_partitions: partitions of the metadata table that readers use, empty if there is none.
         metadata_partitions_inflight: those being built.
@@ -54,7 +56,7 @@ class TableProperties:
     database: str = ""
     table_type: str = keys.COPY_ON_WRITE
     version: int = 6
-    layout: int = keys.LAYOUT_1
+    layout: int = LAYOUT_1
     key_fields: tuple[str, ...] = ()
     partition_fields: tuple[str, ...] = ()
     partition_types: tuple[str, ...] | None = None
@@ -66,6 +68,7 @@ class TableProperties:
     timebased: Mapping[str, str] = field(default_factory=dict)
     timeline_path: str = "timeline"
     archive_folder: str = "archived"
+    history_path: str = "history"
     timezone: str = "LOCAL"
     base_file_format: str = "PARQUET"
     populate_meta_fields: bool = True
@@ -93,9 +96,12 @@ class TableProperties:
         return bool(self.partition_fields) and self.key_generator is not KeyGeneratorType.NON_PARTITION
 
     @property
-    def timeline_folder(self) -> str:
-        """Folder of the active timeline, relative to the table's."""
-        return f".hoodie/{self.timeline_path}" if self.layout == keys.LAYOUT_2 else ".hoodie"
+    def timeline_layout(self) -> TimelineLayout:
+        """Where the files of the timeline are."""
+        if self.layout == LAYOUT_1:
+            return TimelineLayout(LAYOUT_1, HOODIE_FOLDER, f"{HOODIE_FOLDER}/{self.archive_folder}")
+        folder = f"{HOODIE_FOLDER}/{self.timeline_path}"
+        return TimelineLayout(self.layout, folder, f"{folder}/{self.history_path}")
 
     @property
     def declared_merge_mode(self) -> MergeMode | None:
@@ -197,7 +203,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
             hint=f"the file is damaged or edited; for this name it is {table_checksum(database, name)}",
         )
     version = read.number(keys.TABLE_VERSION, 0) or 0
-    layout = read.number(keys.LAYOUT_VERSION, keys.LAYOUT_2 if version >= 8 else keys.LAYOUT_1) or keys.LAYOUT_1
+    layout = read.number(keys.LAYOUT_VERSION, LAYOUT_2 if version >= 8 else LAYOUT_1) or LAYOUT_1
     key_fields, fields = read.names(keys.RECORD_KEY_FIELDS), read.names(keys.PARTITION_FIELDS)
     generator_name = read.text(keys.KEY_GENERATOR_TYPE) or read.text(keys.KEY_GENERATOR_CLASS) or ""
     return TableProperties(
@@ -217,6 +223,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         timebased=_timebased(entries),
         timeline_path=read.folder(keys.TIMELINE_PATH, "timeline"),
         archive_folder=read.folder(keys.ARCHIVE_FOLDER, "archived"),
+        history_path=read.folder(keys.HISTORY_PATH, "history"),
         timezone=(read.text(keys.TIMEZONE) or "LOCAL").upper(),
         base_file_format=(read.text(keys.BASE_FILE_FORMAT) or "PARQUET").upper(),
         populate_meta_fields=read.flag(keys.POPULATE_META_FIELDS, default=True),

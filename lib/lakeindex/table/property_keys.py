@@ -11,8 +11,6 @@ PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
-LAYOUT_1: Final = 1
-LAYOUT_2: Final = 2
 
 DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 EVENT_TIME_PAYLOAD: Final = "org.apache.hudi.common.model.EventTimeAvroPayload"

@@ -22,21 +22,14 @@ from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
-from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.table import records
 from lakeindex.table.archived_timeline import ArchivedTimeline, load_archived_timeline
-from lakeindex.table.avro_instants import (
-    AVRO_MAGIC,
-    parse_avro_commit_metadata,
-    parse_requested_replace,
-    parse_restore,
-    parse_undone,
-)
-from lakeindex.table.properties import TableProperties, load_table_properties
-from lakeindex.table.property_keys import LAYOUT_1
+from lakeindex.table.avro_instants import parse_requested_replace, parse_restore, parse_undone
+from lakeindex.table.layout import TimelineLayout, parse_commit
 from lakeindex.table.undone import Undone
 from lakeindex.table.verdicts import load_verdict, verdict_times
 
@@ -54,36 +47,26 @@ class Timeline:
     """The instants of a table at one moment, in time order.
 
     Attributes:
-        folder: folder of the timeline files, relative to the table's.
+        layout: where its files are.
         files: every instant file found, as it is (all states).
         storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
-        archive_folder: the archived timeline, relative to the table's folder; empty if it cannot be read (layout 2).
     """
 
-    folder: str
+    layout: TimelineLayout
     files: tuple[Instant, ...]
     storage: Storage | None = field(default=None, repr=False, compare=False)
-    archive_folder: str = ""
 
     @staticmethod
-    def load(storage: Storage, properties: TableProperties | None = None) -> Timeline:
-        """List the timeline.
-
-        Args:
-            storage: the table's folder.
-            properties: its properties; read if they are not given.
-        """
-        known = load_table_properties(storage) if properties is None else properties
-        folder = known.timeline_folder
-        listed = (one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects)
+    def load(storage: Storage, layout: TimelineLayout) -> Timeline:
+        """List the timeline of the table in a folder."""
+        listed = (one.path.rpartition("/")[2] for one in storage.list_folder(layout.folder).objects)
         found = (instant for name in listed if (instant := _parse_instant(name)) is not None)
-        archive = f".hoodie/{known.archive_folder}" if known.layout == LAYOUT_1 else ""
-        return Timeline.of(folder, found, storage, archive)
+        return Timeline.of(layout, found, storage)
 
     @staticmethod
-    def of(folder: str, files: Iterable[Instant], storage: Storage | None = None, archive_folder: str = "") -> Timeline:
+    def of(layout: TimelineLayout, files: Iterable[Instant], storage: Storage | None = None) -> Timeline:
         """A timeline of given instant files."""
-        return Timeline(folder, tuple(sorted(files, key=_time_order)), storage, archive_folder)
+        return Timeline(layout, tuple(sorted(files, key=_time_order)), storage)
 
     @cached_property
     def instants(self) -> tuple[Instant, ...]:
@@ -202,9 +185,9 @@ class Timeline:
     @cached_property
     def archived(self) -> ArchivedTimeline:
         """What the archived timeline proves; it is read when it is first asked for."""
-        if self.storage is None or not self.archive_folder:
+        if self.storage is None or not self.layout.has_log_archive:
             return ArchivedTimeline()
-        return load_archived_timeline(self.storage, self.archive_folder)
+        return load_archived_timeline(self.storage, self.layout.archive_folder)
 
     @cached_property
     def undone(self) -> Undone:
@@ -239,7 +222,7 @@ class Timeline:
 
     def path(self, instant: Instant) -> str:
         """Path of an instant's file, relative to the table's folder."""
-        return f"{self.folder}/{names.instant_file_name(instant)}"
+        return self.layout.path(instant)
 
     def commit_metadata(self, storage: Storage, instant: Instant) -> CommitMetadata:
         """What a completed (or inflight) write did (or is going to do).
@@ -250,19 +233,13 @@ class Timeline:
         """
         path = self.path(instant)
         data = _read(storage, path)
-        if data.startswith(AVRO_MAGIC):
-            return parse_avro_commit_metadata(data, path)
         try:
-            return parse_commit_metadata(data, path)
+            return parse_commit(data, path)
         except TableCorruptError:
             text = _decided(storage, instant)
             if text is None or not records.is_part(data, text):
                 raise
-            return parse_commit_metadata(text, path)  # torn: whoever writes next makes it whole
-
-    def replaced_groups(self, storage: Storage, as_of: str | None = None) -> frozenset[tuple[str, str]]:
-        """File groups, as (partition path, file id), that completed replacecommits took out of the table."""
-        return frozenset(self.replaced_at(storage, as_of))
+            return parse_commit(text, path)  # torn: whoever writes next makes it whole
 
     def replaced_at(self, storage: Storage, as_of: str | None = None) -> dict[tuple[str, str], str]:
         """When completed replacecommits took file groups out of the table: (partition path, file id) -> time of the first."""

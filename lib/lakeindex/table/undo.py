@@ -90,7 +90,7 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     own = pending.time if pending is not None else _request(context, timeline, time, action, files)
     settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
     _delete_timeline_files(context, timeline, time, action, InstantState.COMPLETED)
-    sync_folders(context.storage, [timeline.folder])  # a commit must not come back without its files
+    sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
     _delete_data(context, files)
     _delete_timeline_files(context, timeline, time, action, InstantState.INFLIGHT, InstantState.REQUESTED)
     deleted = (

@@ -40,9 +40,9 @@ def test_a_job_does_without_pandas_until_it_is_wanted(first: str, said: str) -> 
     assert done.stdout.strip() == said
 
 
-def test_a_command_that_writes_does_without_pandas() -> None:
+def test_a_command_that_writes_does_without_pandas(tmp_path: Path) -> None:
     program = "import sys; from lakeindex.cli import main\ntry: main(['upsert', 'none', 'none.parquet'])\nexcept SystemExit as end: print(end.code, 'pandas' in sys.modules, 'pyarrow' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split()[1:] == ["False", "True"]
 
 

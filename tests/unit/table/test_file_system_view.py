@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from lakeindex.format.instants import parse_instant
 from lakeindex.model import BaseFile
 from lakeindex.table.file_system_view import Snapshot, snapshot
+from lakeindex.table.handle import Table
+from lakeindex.table.layout import TimelineLayout
 from lakeindex.table.timeline import Timeline
 from tests.folder_storage import FolderStorage
 
@@ -42,7 +44,7 @@ class Made:
         self.storage.write(f"{partition}/{name}" if partition else name, b"partitionDepth=1\ncommitTime=1\n")
 
     def snapshot(self, as_of: str | None = None) -> Snapshot:
-        return snapshot(self.storage, Timeline.load(self.storage), as_of)
+        return snapshot(self.storage, Table.open(self.storage).load_timeline(), as_of)
 
 
 @pytest.fixture
@@ -194,7 +196,7 @@ def test_every_file_is_exactly_one_of_live_older_unseen_double(
     names = [f"{times[n]}.commit" for n in completed] + [f"{times[n]}.inflight" for n in pending]
     for n in completed:
         made.commit(times[n])
-    timeline = Timeline.of(".hoodie", [one for name in names if (one := parse_instant(name)) is not None])
+    timeline = Timeline.of(TimelineLayout(), [one for name in names if (one := parse_instant(name)) is not None])
     found = snapshot(made.storage, timeline, None if as_of is None else times[as_of]).files_of("us")
     parts = [*found.live, *found.older, *found.unseen, *found.doubles]
     assert sorted(parts) == sorted(files)

@@ -7,6 +7,7 @@ import pytest
 from lakeindex.errors import TableCorruptError, TableNotFoundError
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.storage import open_storage
+from lakeindex.table.layout import TimelineLayout
 from lakeindex.table.properties import TableProperties, generator_class, load_table_properties, parse_table_properties
 from tests.builders import Row, batch_of, make_table
 from tests.folder_storage import FolderStorage
@@ -28,9 +29,10 @@ def load(name: str, folder: Path) -> TableProperties:
 def test_both_spellings_say_the_same(old: str, new: str, tmp_path: Path) -> None:
     one, other = load(old, tmp_path / "old"), load(new, tmp_path / "new")
     for name in ("name", "database", "version", "layout", "key_fields", "partition_fields", "ordering_fields",
-                 "key_generator", "hive_style", "url_encode", "is_partitioned", "timeline_folder"):  # fmt: skip
+                 "key_generator", "hive_style", "url_encode", "is_partitioned"):  # fmt: skip
         assert getattr(one, name) == getattr(other, name), name
-    assert (one.archive_folder, other.archive_folder) == ("archived", "history")
+    assert one.timeline_layout == TimelineLayout(1, ".hoodie", ".hoodie/archived")
+    assert other.timeline_layout == TimelineLayout(1, ".hoodie", ".hoodie/history")
     assert one.ordering_field == "ts"
     assert (one.declared_merge_mode, one.undeclared_merge) == (None, True)
     assert (other.declared_merge_mode, other.undeclared_merge) == (MergeMode.EVENT_TIME_ORDERING, False)
@@ -50,7 +52,7 @@ def test_complex_table(tmp_path: Path) -> None:
 def test_later_versions(version: int, tmp_path: Path) -> None:
     properties = load(f"h120_v{version}_main", tmp_path)
     assert (properties.version, properties.layout) == (version, 2)
-    assert properties.timeline_folder == ".hoodie/timeline"
+    assert properties.timeline_layout == TimelineLayout(2, ".hoodie/timeline", ".hoodie/timeline/history")
     assert properties.declared_merge_mode is MergeMode.EVENT_TIME_ORDERING
 
 

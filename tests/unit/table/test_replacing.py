@@ -69,8 +69,8 @@ def test_names_and_bytes_are_those_of_an_insert_overwrite(world: World) -> None:
     groups = tuple(file.file_id for file in live(world))
     assert publish(world, session, plan, {PARTITION: groups}) == time
     assert f"{time}.replacecommit" in world.names()
-    metadata = Table.open(world.store).load_timeline().replaced_groups(world.store)
-    assert metadata == {(PARTITION, group) for group in groups}
+    metadata = Table.open(world.store).load_timeline().replaced_at(world.store)
+    assert metadata.keys() == {(PARTITION, group) for group in groups}
     assert [file.file_id for file in live(world)] == [group_id(0, "new")]
 
 

@@ -19,6 +19,7 @@ from lakeindex.index import key_ranges
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.layout import TimelineLayout
 from lakeindex.table.timeline import Timeline
 
 SMALL, LARGE = 1_000, 10_000
@@ -106,7 +107,7 @@ def test_an_instant_is_found_as_by_looking_at_all():
 
 def test_savepoint_and_its_commit_are_found_by_their_time():
     both = [Instant("20260101000000000", action, InstantState.COMPLETED) for action in ("commit", "savepoint")]
-    assert Timeline.of(".hoodie", both).find("20260101000000000") == tuple(both)
+    assert Timeline.of(TimelineLayout(), both).find("20260101000000000") == tuple(both)
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])
@@ -116,9 +117,11 @@ def test_replaced_groups_of_few_and_many_replacecommits_are_all_found(count: int
     for n, time in enumerate(times):
         metadata = CommitMetadata(operation="CLUSTER", replaced_file_ids={"p": (f"group-{n}",)})
         store.write(f".hoodie/{names.completed_name(time, names.REPLACE_COMMIT)}", format_commit_metadata(metadata))
-    timeline = Timeline.of(".hoodie", [Instant(time, names.REPLACE_COMMIT, InstantState.COMPLETED) for time in times])
-    assert timeline.replaced_groups(store) == {("p", f"group-{n}") for n in range(count)}
-    assert timeline.replaced_groups(store, as_of=times[0]) == {("p", "group-0")}
+    timeline = Timeline.of(
+        TimelineLayout(), [Instant(time, names.REPLACE_COMMIT, InstantState.COMPLETED) for time in times]
+    )
+    assert frozenset(timeline.replaced_at(store)) == {("p", f"group-{n}") for n in range(count)}
+    assert frozenset(timeline.replaced_at(store, as_of=times[0])) == {("p", "group-0")}
 
 
 def test_every_step_of_the_scaling_benchmark_runs():

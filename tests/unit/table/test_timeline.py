@@ -10,9 +10,11 @@ from lakeindex.format.instants import parse_instant
 from lakeindex.model import InstantState
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.table.handle import Table
+from lakeindex.table.layout import TimelineLayout
 from lakeindex.table.timeline import Timeline
 from tests.folder_storage import FolderStorage
-from tests.unit.table.archives import ARCHIVE, put_log
+from tests.unit.table.archives import put_log
 from tests.vectors_support import unpack_table
 
 T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(1, 5))
@@ -20,7 +22,7 @@ T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(1, 5))
 
 def timeline_of(*names: str) -> Timeline:
     instants = [parse_instant(name) for name in names]
-    return Timeline.of(".hoodie", [instant for instant in instants if instant is not None])
+    return Timeline.of(TimelineLayout(), [instant for instant in instants if instant is not None])
 
 
 def commit(time: str) -> list[str]:
@@ -80,7 +82,7 @@ def test_what_was_archived_beyond_a_savepoint_is_visible_and_nothing_else() -> N
     store = MemoryStorage()
     put_log(store, [T2])
     found = timeline_of(*commit(T1), f"{T1}.savepoint.inflight", f"{T1}.savepoint", *commit(T3))
-    timeline = Timeline.of(".hoodie", found.files, store, ARCHIVE)
+    timeline = Timeline.of(TimelineLayout(), found.files, store)
     assert timeline.savepoints == {T1}
     assert timeline.first_write_time == T1
     assert timeline.is_visible(T1)
@@ -99,20 +101,20 @@ def test_old_instants_sort_as_the_last_millisecond() -> None:
 
 def test_one_listing_and_no_reading(tmp_path: Path) -> None:
     storage = FolderStorage(unpack_table("h0150_v6_main", tmp_path))
-    timeline = Timeline.load(storage)
-    assert storage.requests == [("read", ".hoodie/hoodie.properties"), ("list_folder", ".hoodie")]
+    timeline = Timeline.load(storage, TimelineLayout())
+    assert storage.requests == [("list_folder", ".hoodie")]
     assert [one.action for one in timeline.completed_writes] == ["commit"] * 4 + ["replacecommit"]
 
 
 @pytest.mark.parametrize("name", ["h0150_v6_main", "h120_v6_main", "h120_v8_main", "h120_v9_main"])
 def test_metadata_of_every_release(name: str, tmp_path: Path) -> None:
     storage = FolderStorage(unpack_table(name, tmp_path))
-    timeline = Timeline.load(storage)
+    timeline = Table.open(storage).load_timeline()
     found = [timeline.commit_metadata(storage, one) for one in timeline.completed_writes]
     assert [one.operation for one in found] == ["INSERT", "UPSERT", "DELETE", "UPSERT", "CLUSTER"]
     assert [sum(stat.num_inserts for stat in one.stats()) for one in found[:2]] == [300, 40]
-    assert len(timeline.replaced_groups(storage)) == 3
-    assert timeline.replaced_groups(storage, as_of=timeline.completed_writes[-2].time) == frozenset()
+    assert len(frozenset(timeline.replaced_at(storage))) == 3
+    assert frozenset(timeline.replaced_at(storage, as_of=timeline.completed_writes[-2].time)) == frozenset()
     assert timeline.pending_clustering(storage) == frozenset()
     assert all((one.completion_time is None) == ("_v6_" in name) for one in timeline.completed_writes)
 
@@ -120,14 +122,14 @@ def test_metadata_of_every_release(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["h0150_v6_main", "h120_v6_main", "h120_v8_main", "h120_v9_main"])
 def test_pending_clustering(name: str, tmp_path: Path) -> None:
     storage = FolderStorage(unpack_table(name, tmp_path))
-    timeline = Timeline.load(storage)
-    replaced = timeline.replaced_groups(storage)
+    timeline = Table.open(storage).load_timeline()
+    replaced = frozenset(timeline.replaced_at(storage))
     (completed,) = [path for path in storage.root.glob(".hoodie/**/*.replacecommit") if path.is_file()]
     completed.unlink()
-    timeline = Timeline.load(storage)
+    timeline = Table.open(storage).load_timeline()
     assert timeline.pending_clustering(storage) == replaced
     assert len(replaced) == 3
-    assert timeline.replaced_groups(storage) == frozenset()
+    assert frozenset(timeline.replaced_at(storage)) == frozenset()
 
 
 def test_a_pending_insert_overwrite_blocks_no_group(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_a_pending_insert_overwrite_blocks_no_group(tmp_path: Path) -> None:
     storage.write(".hoodie/hoodie.properties", b"hoodie.table.name=t\nhoodie.table.version=6\n")
     storage.write(f".hoodie/{T1}.replacecommit.requested", format_requested_replace(RequestedReplace()))
     storage.write(f".hoodie/{T2}.replacecommit.requested", b"")
-    assert Timeline.load(storage).pending_clustering(storage) == frozenset()
+    assert Table.open(storage).load_timeline().pending_clustering(storage) == frozenset()
 
 
 def test_a_plan_that_went_meanwhile_blocks_nothing(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_damaged_commit_is_named(data: bytes, tmp_path: Path) -> None:
     storage.write(f".hoodie/{T1}.replacecommit", data)
     timeline = timeline_of(f"{T1}.replacecommit")
     with pytest.raises(TableCorruptError) as caught:
-        timeline.replaced_groups(storage)
+        frozenset(timeline.replaced_at(storage))
     assert caught.value.culprit == f".hoodie/{T1}.replacecommit"
 
 
@@ -170,7 +172,7 @@ def test_a_commit_that_went_meanwhile_is_named(tmp_path: Path) -> None:
 
 def test_commit_metadata_of_an_inflight_instant(tmp_path: Path) -> None:
     storage = FolderStorage(unpack_table("h120_v6_inflight", tmp_path))
-    timeline = Timeline.load(storage)
+    timeline = Table.open(storage).load_timeline()
     (pending,) = timeline.pending_writes
     plan = timeline.commit_metadata(storage, pending)
     assert plan.operation == "UPSERT"
