@@ -109,17 +109,17 @@ def load(far: Far, uri: str) -> None:
 
 def _look_up(uri: str, batch: str, folder: str, *, cache: bool) -> dict[str, float]:
     """Seconds of the stages that need footers, and what they read."""
+    from lakeindex.conductor.stage_runs import look_up, run_stage_input
+    from lakeindex.conductor.upsert import open_for_run
     from lakeindex.model import Operation
     from lakeindex.runners.local import LocalRunner
     from lakeindex.stages.context import RunSpec
-    from lakeindex.stages.driving import drive_stage_input, look_up
-    from lakeindex.stages.upserting import open_for_run
 
     run = f"r-{uuid.uuid4().hex[:8]}"
     asked = (("lakeindex.footer.cache", str(cache).lower()),)
     spec = RunSpec(uri, folder, run, run, Operation.UPSERT, (batch,), asked)
     opened, runner = open_for_run(spec), LocalRunner()
-    staged = drive_stage_input(spec, opened.facts, runner)
+    staged = run_stage_input(spec, opened.facts, runner)
     done = look_up(spec, opened.facts, opened.snapshot, staged, runner)
     mine = [one for one in done.summaries if one.name in {"index_lookup", "bloom_check"}]
     return {

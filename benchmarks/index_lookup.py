@@ -121,11 +121,11 @@ class Ours:
 
     def look_up(self, kind: str, keys: Path) -> tuple[float, int]:
         """Stages 2 to 4 of a staged batch: seconds, and keys found."""
+        from lakeindex.conductor.stage_runs import look_up, run_stage_input
+        from lakeindex.conductor.upsert import open_for_run
         from lakeindex.config import WriteConfig, index_spec
         from lakeindex.model import IndexType, Operation
         from lakeindex.stages.context import RunSpec
-        from lakeindex.stages.driving import drive_stage_input, look_up
-        from lakeindex.stages.upserting import open_for_run
 
         table = self.buckets if kind == "BUCKET" else self.table
         run = f"r-{uuid.uuid4().hex[:8]}"
@@ -133,7 +133,7 @@ class Ours:
         opened = open_for_run(spec)
         index = opened.facts.index if kind == "BUCKET" else index_spec(IndexType(kind), WriteConfig())
         facts = replace(opened.facts, index=index)
-        staged = drive_stage_input(spec, facts, self._local)
+        staged = run_stage_input(spec, facts, self._local)
         started = time.perf_counter()
         done = look_up(spec, facts, opened.table.snapshot(), staged, self._runner)
         seconds = time.perf_counter() - started

@@ -377,10 +377,10 @@ def run(
 
 def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportFormat) -> RunSummary:
     """The run, and what is told and kept of it."""
+    from lakeindex.conductor.upsert import run_batch
     from lakeindex.report.keeping import keep_report
     from lakeindex.stages.retention import end_run
     from lakeindex.stages.run_folders import begin_run
-    from lakeindex.stages.upserting import run_batch
     from lakeindex.telemetry.observing import RunObserver
 
     begin_run(spec)

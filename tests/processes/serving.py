@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lakeindex.cli import main
 
-for _name in ("api", "cli.rendering", "stages.upserting", "runners.local", "report.keeping", "services.maintaining"):
+for _name in ("api", "cli.rendering", "conductor.upsert", "runners.local", "report.keeping", "services.maintaining"):
     import_module(f"lakeindex.{_name}")
 
 

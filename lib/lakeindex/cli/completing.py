@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from lakeindex.config import CREATE_OPTIONS, OPTIONS, Option
 
 _MOST: Final = 50
-_SUMMARY: Final = "summary.json"  # as lakeindex.stages.upserting has it, which loads data libraries
+_SUMMARY: Final = "summary.json"  # as lakeindex.conductor.upsert has it, which loads data libraries
 _WRITES: Final = (".commit", ".replacecommit")
 
 

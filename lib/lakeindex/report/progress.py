@@ -17,7 +17,7 @@ from lakeindex.report.finding import find_report
 from lakeindex.report.page import render_page, template
 from lakeindex.stages.checkpoints import RunFolder
 from lakeindex.stages.context import storage_at
-from lakeindex.stages.driving import finished_stages
+from lakeindex.stages.stage_run import finished_stages
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.storage.protocol import Storage
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import click
 
+from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
 from lakeindex.pipeline import Stage
@@ -20,7 +21,6 @@ from lakeindex.stages.context import RunSpec, storage_at
 from lakeindex.stages.retention import end_run
 from lakeindex.stages.run_folders import begin_run
 from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.stages.upserting import run_batch, run_stage
 from lakeindex.telemetry.observing import RunObserver
 
 _TRANSIENT = (ConflictError, StorageError, MachineError)

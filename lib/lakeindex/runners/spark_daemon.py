@@ -19,7 +19,7 @@ LOADED: Final = (
     "lakeindex.index.search_kernels",
     "lakeindex.parquet.footer_walk",
     "lakeindex.runners.spark",
-    "lakeindex.stages.upserting",
+    "lakeindex.conductor.upsert",
 )
 """What tasks need; with them come the modules they import. Nothing of it opens a connection or starts threads of ours."""
 

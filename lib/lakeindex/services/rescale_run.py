@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, PendingInstantError, TableCorruptError, WriteConflictError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
@@ -19,7 +20,6 @@ from lakeindex.services.rescale_tasks import BuildTask, BuiltFile, SplitFile, Sp
 from lakeindex.services.results import JsonResult
 from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.context import TableFacts
-from lakeindex.stages.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.stages.table_facts import table_schema
 from lakeindex.stages.written import new_file_stat

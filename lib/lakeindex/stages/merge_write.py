@@ -1,7 +1,6 @@
 """Stage 5: tag, plan, write, publish. The only stage that changes the table; everything before can be thrown away.
 
-Locations that are no longer true are never used: if the table moved since the look-up, the keys are looked up again; if it
-moves while files are written, publishing finds out under the lock, the plan is abandoned and made anew.
+One attempt, against the snapshot of the look-up. If the table moves while files are written, publishing finds out under the lock.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import replace
 
 from lakeindex.backends.change_log import CoveredFile
 from lakeindex.backends.registry import index_for
-from lakeindex.errors import FencedError, InputError, WriteConflictError
+from lakeindex.errors import WriteConflictError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.protocol import HomeIndex, StoredIndex
@@ -21,34 +20,27 @@ from lakeindex.pipeline import Stage
 from lakeindex.stages.checkpoints import digest_of_text
 from lakeindex.stages.chunks import chunks_of
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.stages.driving import Driven, LookedUp, drive_stage_input, look_up
 from lakeindex.stages.estimating import estimate_of
 from lakeindex.stages.file_writing import WriteTask, WrittenFile, write_files
-from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.index_store import IndexSession
 from lakeindex.stages.insert_check import find_committed_homes, find_committed_inserts
 from lakeindex.stages.lookup_files import read_files
 from lakeindex.stages.memory import current_bound, write_bytes
 from lakeindex.stages.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
 from lakeindex.stages.metering import StageCost
-from lakeindex.stages.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.stages.scheduling import Runner, do_task, for_work, pack, run_tasks
-from lakeindex.stages.stage_input import SCHEMA_FACT, identity_of, schema_digest
+from lakeindex.stages.stage_run import LookedUp
 from lakeindex.stages.summary import RunSummary, StageSummary, costs_of, stage_summary
-from lakeindex.stages.table_facts import table_schema
 from lakeindex.stages.tagging import FoundLine, Tags, found_lines, tag_batch
 from lakeindex.stages.written import check_counts, keep_written, write_stat
 from lakeindex.table.commit import (
-    AlreadyDone,
     ExpectedFile,
     PlannedFile,
     PublishGuards,
     WriteSession,
-    begin_write,
 )
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.footer_cache import FooterCache
-from lakeindex.table.handle import Table
 from lakeindex.table.turns import Scope
 from lakeindex.write.avro_schema import schema_to_avro
 from lakeindex.write.rewriting import ALL_IN_MEMORY
@@ -61,117 +53,6 @@ _OPEN_COST = 1_000_000
 _DECODED_FACTOR = 4
 """Rows of the batch cost about as much as a file that they would make: a quarter of what they take decoded."""
 _PACKS_A_SLOT = 5
-
-
-def merge_write(
-    spec: RunSpec, table: Table, facts: TableFacts, staged: Driven, looked_up: LookedUp | None, runner: Runner
-) -> RunSummary:
-    """Run the stage.
-
-    Args:
-        spec: the run.
-        table: the table.
-        facts: what tasks know of it.
-        staged: stage 1.
-        looked_up: stages 2 to 4, if they ran; what is missing or no longer true is looked up here.
-        runner: schedules the tasks.
-
-    Returns:
-        The summary of the whole run; of the earlier run, with ``noop``, if the batch is committed already.
-
-    Raises:
-        ConflictError: another writer's work stands in the way for good; nothing was published.
-        InvariantError: an identity is broken; nothing was published.
-    """
-    config = spec.config
-    identity = identity_of(spec, staged.manifest, runner)
-    session = begin_write(table, identity, spec.operation, config, force=spec.force)
-    if isinstance(session, AlreadyDone):
-        return _done_before(spec, session)
-    try:
-        return _attempts(spec, table, facts, session, runner, staged=staged, looked_up=looked_up)
-    finally:
-        session.close()
-
-
-def _done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
-    if done.summary is not None:
-        earlier = RunSummary.from_json(done.summary)
-        return replace(earlier, noop=True, notes=earlier.notes + done.notes)
-    return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True, notes=done.notes)
-
-
-def _attempts(
-    spec: RunSpec,
-    table: Table,
-    facts: TableFacts,
-    session: WriteSession,
-    runner: Runner,
-    *,
-    staged: Driven,
-    looked_up: LookedUp | None,
-) -> RunSummary:
-    """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
-    deadline = time.monotonic() + spec.config.lock_wait_seconds
-    lost = 0
-    while True:
-        snapshot = table.snapshot()
-        merge = None
-        try:
-            known, facts = facts, _facts_now(table, snapshot, facts)
-            staged = _staged_as_now(spec, facts, staged, runner)
-            if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-                before = looked_up if known == facts else None
-                looked_up = look_up(spec, facts, snapshot, staged, runner, before)
-            merge = _Merge(spec, facts, session, runner, looked_up, snapshot, lost=lost)
-            return merge.run()
-        except _OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt
-            if time.monotonic() > deadline:
-                raise error.conflict from None
-        except MOVED_ERRORS as error:
-            if not has_moved(table, snapshot, error):
-                raise
-            session.abandon()
-            if merge is not None:
-                merge.given_up()
-            lost += 1
-            if lost > spec.config.conflict_retries:
-                raise moved_error(table, error) from error
-
-
-def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: Driven, runner: Runner) -> Driven:
-    """The batch staged with the columns that the table has now: another writer may have changed them.
-
-    Raises:
-        InputError: it does not fit them, or is no longer the batch that it was.
-    """
-    if staged.manifest.facts.get(SCHEMA_FACT) == schema_digest(facts):
-        return staged
-    again = drive_stage_input(spec, facts, runner)
-    before, now = staged.manifest.facts["input_digest"], again.manifest.facts["input_digest"]
-    if before != now:
-        raise InputError(
-            f"the input of batch {spec.batch_id!r} is not what it was when the run began",
-            culprit=", ".join(spec.inputs),
-            hint="leave the input alone until the run has ended; run the batch again",
-        )
-    return again
-
-
-def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
-    """The facts with the index in force and the columns that the table has now: both may have changed since the run began.
-
-    Raises:
-        FencedError: keys are unique in another scope now, by which the batch was not staged.
-    """
-    index = table.index(snapshot.timeline) or facts.index
-    if index.is_global is not facts.is_global:
-        raise FencedError(
-            f"the index of table {facts.name} was changed from {facts.index_type} to {index.index_type} during the run",
-            culprit=index.index_type,
-            hint="run the batch again; nothing was published",
-        )
-    return replace(facts, index=index, schema=table_schema(table, snapshot))
 
 
 def _notes(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
@@ -188,7 +69,7 @@ def _write_cost(file_bytes: int, staged_bytes: int) -> float:
     return _OPEN_COST + file_bytes + staged_bytes / _DECODED_FACTOR
 
 
-class _OutOfDateError(Exception):
+class OutOfDateError(Exception):
     """The table moved before anything was planned on it.
 
     Attributes:
@@ -200,8 +81,18 @@ class _OutOfDateError(Exception):
         self.conflict = conflict
 
 
-class _Merge:
-    """One attempt at the merge, against one snapshot; ``lost`` attempts were made before."""
+class MergeAttempt:
+    """One attempt at the merge, against one snapshot.
+
+    Args:
+        spec: the run.
+        facts: what tasks know of the table.
+        session: the run's place in the commit protocol.
+        runner: schedules the tasks.
+        looked_up: stages 1 to 4, against the snapshot.
+        snapshot: the table's state.
+        lost: attempts that were made before, in vain.
+    """
 
     def __init__(
         self,
@@ -308,7 +199,7 @@ class _Merge:
         """Let those go first who came first; then make sure that the plan is not in vain.
 
         Raises:
-            _OutOfDateError: it is.
+            OutOfDateError: it is.
         """
         at_home = isinstance(self._index, HomeIndex)
         changed = [
@@ -321,7 +212,7 @@ class _Merge:
         try:
             self._session.check_planned(planned, self._snapshot.instant_time, self._guards(tags))
         except WriteConflictError as conflict:
-            raise _OutOfDateError(conflict) from None
+            raise OutOfDateError(conflict) from None
 
     def _guards(self, tags: Tags) -> PublishGuards:
         def recheck(files: Sequence[BaseFile]) -> None:

@@ -11,7 +11,7 @@ from lakeindex.aftermath import noted
 from lakeindex.errors import LakeIndexError
 from lakeindex.pipeline import Stage
 from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.driving import finished_stages
+from lakeindex.stages.stage_run import finished_stages
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.telemetry.ending import RunEnding, ended_badly, ended_well
 from lakeindex.telemetry.metrics import MetricsFile, metrics_file

@@ -7,12 +7,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.conductor.stage_runs import look_up, run_stage_input
+from lakeindex.conductor.upsert import open_for_run
 from lakeindex.model import Operation
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.driving import LookedUp, drive_stage_input, look_up
 from lakeindex.stages.lookup_files import read_files
-from lakeindex.stages.upserting import open_for_run
+from lakeindex.stages.stage_run import LookedUp
 from tests.builders import Row, batch_of, make_table
 
 DAYS = ("d0", "d1", "d2")
@@ -55,13 +56,13 @@ def test_files_that_are_as_they_were_are_not_read_again(tmp_path: Path, index: s
     table.upsert(batch_of(rows(1, DAYS, range(20))))
     spec, runner = spec_of(tmp_path, "again"), LocalRunner(2)
     opened = open_for_run(spec)
-    staged = drive_stage_input(spec, opened.facts, runner)
+    staged = run_stage_input(spec, opened.facts, runner)
     before = look_up(spec, opened.facts, opened.snapshot, staged, runner)
     table.upsert(batch_of(rows(2, ("d1",), range(22))))
 
     moved = open_for_run(spec)
     whole = spec_of(tmp_path, "whole")
-    expected = look_up(whole, moved.facts, moved.snapshot, drive_stage_input(whole, moved.facts, runner), runner)
+    expected = look_up(whole, moved.facts, moved.snapshot, run_stage_input(whole, moved.facts, runner), runner)
     kept = [f for f in moved.snapshot.base_files_all() if f.partition_path != "d1"]
     for file in kept:
         (tmp_path / "t" / file.path).unlink()  # whoever reads it again fails

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InvariantError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.context import RunSpec, storage_at
-from lakeindex.stages.upserting import run_stage
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of

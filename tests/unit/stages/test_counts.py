@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InvariantError
 from lakeindex.pipeline import Stage
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.upserting import run_stage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of, make_table
 

@@ -18,13 +18,13 @@ from lakeindex.airflow.plan import make_plan
 from lakeindex.airflow.tables import TableConf
 from lakeindex.api import LakeTable
 from lakeindex.backends.caching import BoundedCache
+from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, run_id_of, stages_for
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages import checkpoints, chunks, stage_input
 from lakeindex.stages.context import RunSpec
-from lakeindex.stages.upserting import run_stage
 from lakeindex.storage import open_storage
 from lakeindex.table import writer_record
 from lakeindex.table.attempts import RunIdentity

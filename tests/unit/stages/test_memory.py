@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api import LakeTable
+from lakeindex.conductor.upsert import open_for_run
 from lakeindex.config import parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
@@ -31,7 +32,6 @@ from lakeindex.stages.chunks import chunk_columns, chunks_of
 from lakeindex.stages.context import RunSpec, run_folder
 from lakeindex.stages.memory import MIB, MemoryGate, default_memory, held_by, memory_bound
 from lakeindex.stages.stage_input import stage_input
-from lakeindex.stages.upserting import open_for_run
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write
 

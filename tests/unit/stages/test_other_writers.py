@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api import LakeTable
+from lakeindex.conductor.upsert import run_stage
 from lakeindex.config import parse_options
 from lakeindex.errors import SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
@@ -21,7 +22,6 @@ from lakeindex.pipeline import Stage
 from lakeindex.runners.local import LocalRunner
 from lakeindex.services.rescaling import rescale_table, switch_index
 from lakeindex.stages.context import RunSpec
-from lakeindex.stages.upserting import run_stage
 from lakeindex.storage import open_storage
 from lakeindex.table.archiving import archive_table
 from lakeindex.table.cleaning import clean_table

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api import LakeTable
+from lakeindex.conductor.upsert import open_for_run
 from lakeindex.config import InputFormat
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
@@ -25,7 +26,6 @@ from lakeindex.stages.checkpoints import Manifest
 from lakeindex.stages.context import RunSpec, run_folder
 from lakeindex.stages.split_order import splits_apart
 from lakeindex.stages.stage_input import stage_input
-from lakeindex.stages.upserting import open_for_run
 from lakeindex.write.key_spec import KeySpec, PartitionKind
 from lakeindex.write.time_partitions import TimeOptions
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table

@@ -111,7 +111,7 @@ def test_what_is_written_under_a_name_depends_on_nothing_that_a_retry_may_change
         raise KeyboardInterrupt
 
     with memory_bound(20_000), monkeypatch.context() as patched:
-        patched.setattr(merge_write._Merge, "_publish", dies)
+        patched.setattr(merge_write.MergeAttempt, "_publish", dies)
         with pytest.raises(KeyboardInterrupt):
             upsert()
     _, left = base_files(tmp_path / "t")

@@ -14,12 +14,12 @@ from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, R
 from openlineage.client.facet_v2 import output_statistics_output_dataset, schema_dataset
 
 import lakeindex
+from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.context import RunSpec
-from lakeindex.stages.upserting import run_stage
 from lakeindex.telemetry.lineage import lineage_facets
 from lakeindex.telemetry.naming import dataset_name
 from lakeindex.telemetry.observing import RunObserver

@@ -27,7 +27,7 @@ from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.runners.local import LocalRunner
 from lakeindex.stages.context import RunSpec
-from lakeindex.stages.upserting import run_batch, run_stage
+from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.storage import open_storage
 from lakeindex.table import commit, host
 from lakeindex.table.create import CreateSpec, create_table

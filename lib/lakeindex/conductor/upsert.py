@@ -8,17 +8,18 @@ from functools import partial
 from typing import TypeVar
 
 from lakeindex.aftermath import noted
+from lakeindex.conductor.attempts import merge_until_published
+from lakeindex.conductor.moved import until_still
+from lakeindex.conductor.stage_runs import look_up, run_metered, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.checkpoints import CheckpointError, Manifest
 from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
-from lakeindex.stages.driving import Driven, LookedUp, drive, drive_stage_input, look_up, summary_of
 from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.memory import memory_bound
-from lakeindex.stages.merge_write import merge_write
-from lakeindex.stages.moved import until_still
 from lakeindex.stages.scheduling import Runner
+from lakeindex.stages.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.stages.summary import RunSummary, StageSummary
 from lakeindex.stages.table_facts import bind_for_write, facts_of
 from lakeindex.stages.verify_keys import verify_keys
@@ -75,8 +76,8 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
 
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
-    def stages_1_to_4(opened: Opened) -> tuple[Opened, Driven, LookedUp | None]:
-        staged = drive_stage_input(spec, opened.facts, runner)
+    def stages_1_to_4(opened: Opened) -> tuple[Opened, StageRun, LookedUp | None]:
+        staged = run_stage_input(spec, opened.facts, runner)
         if not staged.manifest.counters["rows_out"]:
             return opened, staged, None
         return opened, staged, look_up(spec, opened.facts, opened.snapshot, staged, runner)
@@ -84,7 +85,7 @@ def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
     opened, staged, looked_up = _while_still(spec, stages_1_to_4)
     if looked_up is None:
         return _keep(spec, _nothing_to_do(spec, staged))
-    return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, looked_up, runner))
+    return _keep(spec, merge_until_published(spec, opened.table, opened.facts, staged, looked_up, runner))
 
 
 def _forget_checkpoints(spec: RunSpec) -> None:
@@ -110,11 +111,11 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
     if stage is Stage.MERGE_WRITE:
         return _run_merge_write(spec, runner)
     if stage is Stage.STAGE_INPUT:
-        return _while_still(spec, lambda opened: drive_stage_input(spec, opened.facts, runner).summary)
+        return _while_still(spec, lambda opened: run_stage_input(spec, opened.facts, runner).summary)
 
     def look(opened: Opened) -> StageSummary:
         before = _checkpoints_before(stage, spec, opened, runner)
-        return drive(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
+        return run_metered(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
 
     return _while_still(spec, look)
 
@@ -122,10 +123,10 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
 def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
     opened = open_for_run(spec)
     done = _checkpoints_before(Stage.MERGE_WRITE, spec, opened, runner)[Stage.STAGE_INPUT]
-    staged = Driven(done, summary_of(done, reused=False))
+    staged = StageRun(done, summary_of(done, reused=False))
     if not done.counters["rows_out"]:
         return _keep(spec, _nothing_to_do(spec, staged))
-    return _keep(spec, merge_write(spec, opened.table, opened.facts, staged, None, runner))
+    return _keep(spec, merge_until_published(spec, opened.table, opened.facts, staged, None, runner))
 
 
 def _checkpoints_before(stage: Stage, spec: RunSpec, opened: Opened, runner: Runner) -> dict[Stage, Manifest]:
@@ -143,9 +144,11 @@ def _checkpoints_before(stage: Stage, spec: RunSpec, opened: Opened, runner: Run
         if not folder.has_other_version(earlier):
             before[earlier] = folder.require_manifest(earlier)
         elif earlier is Stage.STAGE_INPUT:
-            before[earlier] = drive_stage_input(spec, opened.facts, runner).manifest
+            before[earlier] = run_stage_input(spec, opened.facts, runner).manifest
         else:
-            before[earlier] = drive(spec, partial(_look_up_stage, earlier, spec, opened, dict(before), runner)).manifest
+            before[earlier] = run_metered(
+                spec, partial(_look_up_stage, earlier, spec, opened, dict(before), runner)
+            ).manifest
     return before
 
 
@@ -161,7 +164,7 @@ def _look_up_stage(
     return verify_keys(spec, opened.facts, staged, lookup, before.get(Stage.BLOOM_CHECK, lookup), runner)
 
 
-def _nothing_to_do(spec: RunSpec, staged: Driven) -> RunSummary:
+def _nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
     """An empty batch is done, with nothing committed."""
     counters = staged.manifest.counters
     return RunSummary(

@@ -1,0 +1,1 @@
+"""Conducts a run: begin, the five stages, publish, and again after a conflict. The stages do not know each other."""
