@@ -10,14 +10,14 @@ Source: Hudi 0.15 ``HoodieArchivedTimeline`` and ``HoodieTimelineArchiver``; com
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.instants import comparable
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage.protocol import ObjectMeta, Storage
 from lakeindex.table.log_files import read_avro_records
 from lakeindex.table.undone import NOTHING_UNDONE, Undone, undone_by_rollback
 
@@ -79,7 +79,7 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
         if not one.path.rpartition("/")[2].startswith(LOG_PREFIX):
             continue
         try:
-            logs.append(_read_log(_Log(storage, one.path, one.size_bytes)))
+            logs.append(_read_log(_Log(storage.uri, one, storage)))
         except ObjectNotFoundError:
             continue  # merged with others by Hudi meanwhile: what it said stands in a newer one
         except TableCorruptError:
@@ -91,23 +91,13 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class _Log:
-    """A log file, equal to itself under its name and size: logs are never changed."""
+    """A log file, known by all that the store says of it: stores of one URL may be different ones, and a table may be made anew."""
 
-    storage: Storage
-    path: str
-    size_bytes: int
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Log) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @property
-    def _key(self) -> tuple[str, str, int]:
-        return self.storage.uri, self.path, self.size_bytes
+    uri: str
+    found: ObjectMeta
+    storage: Storage = field(compare=False)
 
 
 def _read_log_uncached(log: _Log) -> ArchivedLog:
@@ -126,6 +116,6 @@ _read_log = lru_cache(maxsize=_LOGS_KEPT)(_read_log_uncached)
 
 
 def _completed(log: _Log) -> Iterator[Mapping[str, Any]]:
-    for entry in read_avro_records(log.storage.read(log.path), log.path):
+    for entry in read_avro_records(log.storage.read(log.found.path), log.found.path):
         if entry.get("actionState") == _COMPLETED and entry.get("actionType") and entry.get("commitTime"):
             yield entry

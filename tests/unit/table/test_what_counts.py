@@ -8,6 +8,7 @@ import pytest
 
 from lakeindex.errors import FencedError, TableUnsupportedError
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.archived_timeline import load_archived_timeline
 from lakeindex.table.archiving import archive_table
 from lakeindex.table.avro_schemas import ROLLBACK_METADATA
 from lakeindex.table.handle import Table
@@ -16,7 +17,7 @@ from lakeindex.table.ledger import find_batch
 from lakeindex.table.rollback import rollback_instant
 from lakeindex.table.sweep import find_strays, sweep_strays
 from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows
-from tests.unit.table.archives import put_log
+from tests.unit.table.archives import ARCHIVE, put_log
 from tests.unit.table.protocol_support import FIRST, GROUPS, World
 from tests.unit.table.savepoints import savepoint_bytes
 from tests.unit.table.test_index_changes import BOUND, buckets
@@ -235,3 +236,11 @@ def test_what_a_zombie_writes_of_an_instant_that_was_rolled_back_is_never_seen(w
     world.upsert(Batch("third", {"k": "3"}))
     assert live_rows(world.store) == {"k": ["3"]}
     assert zombie not in world.store.snapshot(), "and the next write into its partition takes it away"
+
+
+def test_the_archive_of_another_table_at_the_same_url_is_not_taken_for_this_one() -> None:
+    """Made anew within one process, or at another endpoint: the logs have one name, and often one size."""
+    for at_ms, time in ((1, FIRST), (2, "20250101000000000")):
+        store = MemoryStorage("same", now_ms=lambda at_ms=at_ms: at_ms)
+        put_log(store, [time])
+        assert load_archived_timeline(store, ARCHIVE).writes == {time}
