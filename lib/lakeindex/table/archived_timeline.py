@@ -9,7 +9,7 @@ Source: Hudi 0.15 ``HoodieArchivedTimeline`` and ``HoodieTimelineArchiver``; com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -18,7 +18,7 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.instants import comparable
 from lakeindex.storage.protocol import ObjectMeta, Storage
-from lakeindex.table.log_files import read_avro_records
+from lakeindex.table.log_files import parse_avro_records
 from lakeindex.table.undone import NOTHING_UNDONE, Undone, undone_by_rollback
 
 LOG_PREFIX: Final = ".commits_.archive."
@@ -101,21 +101,21 @@ class _Log:
 
 
 def _read_log_uncached(log: _Log) -> ArchivedLog:
-    writes: set[str] = set()
-    undone: list[Undone] = []
-    for entry in _completed(log):
-        action = names.completed_action(entry["actionType"])
-        if action in names.WRITE_ACTIONS:
-            writes.add(entry["commitTime"])
-        elif action == names.ROLLBACK and entry.get("hoodieRollbackMetadata"):
-            undone.append(undone_by_rollback(entry["hoodieRollbackMetadata"]))
-    return ArchivedLog(frozenset(writes), Undone.joined(undone))
+    path = log.found.path
+    said = parse_avro_records(log.storage.read(path), path, _said_by)
+    return ArchivedLog(frozenset().union(*(one.writes for one in said)), Undone.joined(one.undone for one in said))
 
 
 _read_log = lru_cache(maxsize=_LOGS_KEPT)(_read_log_uncached)
 
 
-def _completed(log: _Log) -> Iterator[Mapping[str, Any]]:
-    for entry in read_avro_records(log.storage.read(log.found.path), log.found.path):
-        if entry.get("actionState") == _COMPLETED and entry.get("actionType") and entry.get("commitTime"):
-            yield entry
+def _said_by(entry: Mapping[str, Any]) -> ArchivedLog:
+    """What one entry of a log says."""
+    if entry.get("actionState") != _COMPLETED or not entry.get("actionType") or not entry.get("commitTime"):
+        return ArchivedLog()
+    action = names.completed_action(entry["actionType"])
+    if action in names.WRITE_ACTIONS:
+        return ArchivedLog(frozenset({entry["commitTime"]}))
+    if action == names.ROLLBACK and entry.get("hoodieRollbackMetadata"):
+        return ArchivedLog(undone=undone_by_rollback(entry["hoodieRollbackMetadata"]))
+    return ArchivedLog()

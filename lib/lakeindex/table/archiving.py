@@ -38,7 +38,7 @@ from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.lock import TableLock
-from lakeindex.table.log_files import format_avro_block, read_avro_records
+from lakeindex.table.log_files import format_avro_block, parse_avro_records
 from lakeindex.table.maintaining import maintaining
 from lakeindex.table.sweep import Stray, find_unexplained, sweep_all
 from lakeindex.table.write_context import WriteContext
@@ -185,7 +185,7 @@ def _in_log(table: Table, number: int) -> frozenset[tuple[str, str]]:
         return frozenset()
     path = _log_path(table, number)
     try:
-        found = [entry_key(one) for one in read_avro_records(table.storage.read(path), path)]
+        found = parse_avro_records(table.storage.read(path), path, entry_key)
     except (TableCorruptError, ObjectNotFoundError):
         return frozenset()
     return frozenset(key for key in found if key is not None)

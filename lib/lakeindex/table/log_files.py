@@ -16,14 +16,16 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import fastavro
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.table.avro_bounds import check_bounded
 from lakeindex.table.avro_instants import DECODE_ERRORS
+
+_T = TypeVar("_T")
 
 MAGIC: Final = b"#HUDI#"
 
@@ -71,11 +73,27 @@ def read_avro_records(data: bytes, source: str) -> Iterator[dict[str, Any]]:
         try:
             at = yield from _block(data, at)
         except DECODE_ERRORS as error:
-            raise TableCorruptError(
-                f"{source} is damaged at byte {at}: {type(error).__name__}: {error}",
-                culprit=source,
-                hint="an archived timeline is only history: the table's rows do not depend on it",
-            ) from None
+            raise _damaged(f"{source} is damaged at byte {at}", source, error) from None
+
+
+def parse_avro_records(data: bytes, source: str, build: Callable[[dict[str, Any]], _T]) -> list[_T]:
+    """What is made of each record; as the schema is the file's own, a record may lack what is asked of it.
+
+    Raises:
+        TableCorruptError: a block is torn or no block, or a record is another one.
+    """
+    try:
+        return [build(record) for record in read_avro_records(data, source)]
+    except DECODE_ERRORS as error:
+        raise _damaged(f"{source} has a damaged record", source, error) from None
+
+
+def _damaged(what: str, source: str, error: Exception) -> TableCorruptError:
+    return TableCorruptError(
+        f"{what}: {type(error).__name__}: {error}",
+        culprit=source,
+        hint="an archived timeline is only history: the table's rows do not depend on it",
+    )
 
 
 def _block(data: bytes, start: int) -> Generator[dict[str, Any], None, int]:

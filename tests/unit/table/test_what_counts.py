@@ -9,7 +9,7 @@ import pytest
 from lakeindex.errors import FencedError, TableUnsupportedError
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.archived_timeline import load_archived_timeline
-from lakeindex.table.archiving import archive_table
+from lakeindex.table.archiving import archive_table, in_newest_log
 from lakeindex.table.avro_schemas import ROLLBACK_METADATA
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force, index_record, store_index_change
@@ -244,3 +244,14 @@ def test_the_archive_of_another_table_at_the_same_url_is_not_taken_for_this_one(
         store = MemoryStorage("same", now_ms=lambda at_ms=at_ms: at_ms)
         put_log(store, [time])
         assert load_archived_timeline(store, ARCHIVE).writes == {time}
+
+
+def test_an_archived_log_with_other_fields_is_damaged(world: World) -> None:
+    """A bit of the schema in it has flipped: it was a KeyError for whoever asked for the archive."""
+    put_log(world.store, [FIRST], rolled_back=[("20250102000000000", "20250101000000000")])
+    (log,) = world.store.list(ARCHIVE)
+    whole = world.store.read(log.path)
+    world.store.write(log.path, whole.replace(b'"partitionMetadata"', b'"partitionMetadatb"'))
+    assert load_archived_timeline(world.store, ARCHIVE).damaged == (log.path,)
+    world.store.write(log.path, whole.replace(b'"actionState"', b'"actionStatf"'))
+    assert in_newest_log(Table.open(world.store)) == frozenset()
