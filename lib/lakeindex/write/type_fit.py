@@ -80,7 +80,7 @@ def null_problem(column: pa.ChunkedArray) -> str | None:
 def _null_inside(array: pa.Array) -> str | None:
     kind = array.type
     if pa.types.is_map(kind):
-        entries = pa.concat_arrays([array])  # offsets that begin at 0
+        entries = pa.concat_arrays([array.drop_null()])  # a null may hide entries; offsets that begin at 0
         parts = [("a map's value", kind.item_field, entries.items.slice(0, entries.offsets[-1].as_py()))]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         parts = [("a list's element", kind.value_field, array.flatten())]

@@ -334,6 +334,15 @@ def test_a_null_inside_where_the_table_has_none_is_named(kind: pa.DataType, valu
     assert fit_batch(good, schema).columns["v"].to_pylist() == values[:-1]
 
 
+def test_what_lies_under_a_null_map_is_no_value() -> None:
+    """Entries of a map that is null may be left in the buffers: nobody reads them."""
+    kind = pa.map_(pa.string(), NOT_NULL)
+    keys, items, nulls = pa.array(["a", "b"]), pa.array([1, None], pa.int32()), pa.array([False, True])
+    hidden = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), keys, items, type=kind, mask=nulls)
+    found = fit_batch(pa.table({"v": hidden}), pa.schema([("v", kind)])).columns["v"]
+    assert found.to_pylist() == [[("a", 1)], None]
+
+
 def _loose(kind: pa.DataType) -> pa.DataType:
     """The same with nulls everywhere."""
     if pa.types.is_map(kind):
