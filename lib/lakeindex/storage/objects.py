@@ -49,8 +49,8 @@ _ENDPOINT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "aws_": ("aws_endpoint_url_s3", "aws_endpoint_url", "aws_endpoint"),
     "azure_": ("azure_storage_endpoint", "azure_endpoint"),
 }
-_S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-_AZURE_ENDPOINTS: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
+"""What the endpoint may be called, as an option or, in capitals, in the environment; first the name that counts for most."""
+_TOKEN_NAMES: Final = frozenset({"aws_session_token", "aws_token"})
 
 
 class ObjectStorage:
@@ -223,10 +223,9 @@ def _config(scheme: str, options: StoreOptions) -> dict[str, str]:
 
 def _own_credentials(scheme: str, config: Mapping[str, str]) -> dict[str, Any]:
     """A key that was given goes without the session token that the environment may have for another one."""
-    token = "aws_session_token"  # noqa: S105 - an option's name
-    if scheme not in _S3_SCHEMES or "aws_access_key_id" not in config or token in config:
+    if scheme not in _S3_SCHEMES or "aws_access_key_id" not in config or not _TOKEN_NAMES.isdisjoint(config):
         return {}
-    if not os.environ.get("AWS_SESSION_TOKEN"):
+    if not any(os.environ.get(name.upper()) for name in _TOKEN_NAMES):
         return {}
     key = {"access_key_id": config["aws_access_key_id"], "secret_access_key": config.get("aws_secret_access_key", "")}
     return {"credential_provider": lambda: {**key, "token": None, "expires_at": None}}
@@ -234,13 +233,14 @@ def _own_credentials(scheme: str, config: Mapping[str, str]) -> dict[str, Any]:
 
 def _allow_http(scheme: str, options: StoreOptions = NO_OPTIONS) -> bool:
     """Whether plain HTTP was asked for, or the endpoint is on this machine."""
-    if scheme not in _S3_SCHEMES | _AZURE_SCHEMES:
+    own = _PREFIXES[scheme]
+    names = _ENDPOINT_NAMES.get(own)
+    if names is None:
         return False
-    cloud, names = ("AZURE", _AZURE_ENDPOINTS) if scheme in _AZURE_SCHEMES else ("AWS", _S3_ENDPOINTS)
-    given = next((value for name, value in _config(scheme, options).items() if "endpoint" in name), "")
-    endpoint = given or next((os.environ[name] for name in names if os.environ.get(name)), "")
-    said = next((options[name] for name in (f"{cloud.lower()}_allow_http", "allow_http") if name in options), None)
-    asked = (os.environ.get(f"{cloud}_ALLOW_HTTP", "") if said is None else said).lower() == "true"
+    inherited = (os.environ[name.upper()] for name in names if os.environ.get(name.upper()))
+    endpoint = _config(scheme, options).get(names[0]) or next(inherited, "")
+    said = next((options[name] for name in (f"{own}allow_http", "allow_http") if name in options), None)
+    asked = (os.environ.get(f"{own}allow_http".upper(), "") if said is None else said).lower() == "true"
     return asked or urlsplit(endpoint).hostname in _LOOPBACK
 
 

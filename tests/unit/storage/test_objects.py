@@ -91,14 +91,19 @@ def test_azure_takes_the_account_from_the_url_or_the_environment(monkeypatch: py
 
 @pytest.mark.parametrize(
     ("scheme", "variable"),
-    [("s3", "AWS_ENDPOINT_URL_S3"), ("az", "AZURE_STORAGE_ENDPOINT"), ("abfss", "AZURE_ENDPOINT")],
+    [
+        ("s3", "AWS_ENDPOINT_URL_S3"),
+        ("s3", "AWS_ENDPOINT"),
+        ("az", "AZURE_STORAGE_ENDPOINT"),
+        ("abfss", "AZURE_ENDPOINT"),
+    ],
 )
 def test_plain_http_is_allowed_by_the_endpoint_of_the_store_at_hand(
     scheme: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lakeindex.storage.objects import _allow_http
 
-    for name in ("AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP"):
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "http://127.0.0.1:1/x")
     assert _allow_http(scheme)

@@ -244,6 +244,32 @@ def test_options_of_other_kinds_of_stores_are_left_out():
     assert isinstance(open_storage("s3://b/t", given), ObjectStorage)
 
 
+@pytest.mark.parametrize("inherited", ["AWS_SESSION_TOKEN", "AWS_TOKEN"])
+@pytest.mark.parametrize("name", ["aws_session_token", "AWS_TOKEN", "session_token", "token"])
+def test_a_token_that_is_given_goes_with_its_key_by_any_of_its_names(
+    name: str, inherited: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Under other names than the first it was dropped where the environment has one, too: the store refused the key."""
+    from lakeindex.storage.objects import _config, _own_credentials
+
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    monkeypatch.setenv(inherited, "of-another-key")
+    key = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
+    assert _own_credentials("s3", _config("s3", StoreOptions.of(key)))["credential_provider"]()["token"] is None
+    given = StoreOptions.of({**key, name: "mine"})
+    assert _own_credentials("s3", _config("s3", given)) == {}
+    assert isinstance(open_storage("s3://b/t", given), ObjectStorage)
+
+
+def test_an_endpoint_of_something_else_does_not_decide_about_plain_http():
+    from lakeindex.storage.objects import _allow_http
+
+    here, elsewhere = "http://127.0.0.1:1", "http://storage.invalid"
+    for name in ("aws_endpoint_url", "endpoint"):
+        assert _allow_http("s3", StoreOptions.of({"aws_metadata_endpoint": elsewhere, name: here}))
+        assert not _allow_http("s3", StoreOptions.of({"aws_metadata_endpoint": here, name: elsewhere}))
+
+
 def test_options_end_with_the_call_and_reach_its_tasks_alone():
     given = StoreOptions.of({"aws_region": "x"})
     other: list[StoreOptions] = []
