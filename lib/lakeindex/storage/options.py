@@ -41,9 +41,13 @@ class StoreOptions(Mapping[str, str]):
             return given
         found: dict[str, str] = {}
         for name, value in (given or {}).items():
-            if not isinstance(name, str) or not name or isinstance(value, bytes) or value is None:
+            if not isinstance(name, str) or not name:
+                raise OptionError(f"{name!r} is no name of a storage option", culprit=str(name), hint="give a text")
+            if not isinstance(value, str | int | float):
                 raise OptionError(
-                    f"storage option {name!r} is none", culprit=str(name), hint="give texts: name and value"
+                    f"storage option {name!r} cannot be a {type(value).__name__}",
+                    culprit=name,
+                    hint="give a text, number or bool",
                 )
             key = name.lower()
             if key in found:
