@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+
+_MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
+"""Arrow's readers refuse longer ones, too."""
 
 
 class DamagedPagesError(OSError):
@@ -84,7 +88,7 @@ class ChunkWalk:
         numbers, found = self._kernel, self._found
         numbers.page_header(np.frombuffer(data, np.uint8), at, found)
         end, body, crc, has_crc = found.tolist()
-        if end == numbers.CUT_SHORT:
+        if end == numbers.CUT_SHORT and len(data) - at <= _MOST_HEADER_BYTES:
             self._rest = bytes(data[at:])
             return len(data)
         if end < 0 or body < 0:

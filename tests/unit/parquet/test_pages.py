@@ -103,6 +103,15 @@ def test_hostile_headers_end() -> None:
         walk.end()
 
 
+def test_a_header_that_claims_more_than_a_header_has_is_not_waited_for() -> None:
+    """A damaged length made it hold the rest of the chunk, and read it again with every piece."""
+    walk, piece = ChunkWalk(), bytes(4 << 20)
+    walk.feed(b"\x88\xff\xff\xff\xff\x07" + piece)
+    for _ in range(4):
+        walk.feed(piece)
+    assert walk.end().problem == "the header of page 0 cannot be read"
+
+
 def test_every_flip_in_a_file_of_ours_is_seen_when_it_is_copied() -> None:
     data = stamped(encoded())
     footer = len(data) - 8 - struct.unpack("<I", data[-8:-4])[0]
