@@ -37,6 +37,12 @@ class WalkedChunk:
     without_crc: int
     problem: str | None = None
 
+    def against(self, headers_crc: int | None) -> str | None:
+        """What is wrong with the chunk; ``headers_crc``: what its file says of the page headers, None if it does not."""
+        if self.problem is None and headers_crc not in (None, self.headers_crc):
+            return "its page headers are damaged: their checksum does not agree"
+        return self.problem
+
 
 class ChunkWalk:
     """Walks a chunk whose bytes come in pieces.

@@ -122,22 +122,30 @@ def parts_of(
     """
     footer = footer_bytes(data)
     end = len(data) - _END_BYTES - len(footer)
-    groups, width = metadata.num_row_groups, metadata.num_columns
-    text = footer_text(footer, metadata.num_columns, groups)
+    text = footer_text(footer, metadata.num_columns, metadata.num_row_groups)
     if text is None:
         return None
     for chunk in (c for group in text.chunks for c in group):
         if chunk.has_more or chunk.start < len(_MAGIC) or chunk.size < 1 or chunk.start + chunk.size > end:
             return None
-    rows = tuple(metadata.row_group(g).num_rows for g in range(groups))
+    rows = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
     columns = tuple(metadata.schema.column(c).path for c in range(metadata.num_columns))
-    known = ((metadata.metadata or {}).get(stamps.HEADERS.encode()) or b"").decode("ascii", "replace")
+    return ParquetParts(data, footer, text, rows, columns, known_headers(metadata), is_stored, nan)
+
+
+def known_headers(metadata: pq.FileMetaData) -> tuple[tuple[int | None, ...], ...]:
+    """CRC-32 of the page headers of each chunk, ``[row group][column]``; None where the file does not say.
+
+    Raises:
+        DamagedPagesError: what it says does not fit the file.
+    """
+    groups, width = metadata.num_row_groups, metadata.num_columns
+    entry = (metadata.metadata or {}).get(stamps.HEADERS.encode()) or b""
     try:
-        crcs = stamps.parse_headers(known or None, groups * width)
+        crcs = stamps.parse_headers(entry.decode("ascii", "replace") or None, groups * width)
     except ValueError as error:
         raise DamagedPagesError(str(error)) from error
-    headers = tuple(tuple(crcs[g * width : (g + 1) * width]) for g in range(groups))
-    return ParquetParts(data, footer, text, rows, columns, headers, is_stored, nan)
+    return tuple(tuple(crcs[g * width : (g + 1) * width]) for g in range(groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +256,7 @@ def _headers_crc(chunk: ChunkOf, walk: ChunkWalk) -> int | None:
     """
     walked, source = walk.end(), chunk.source
     known = source.headers[chunk.row_group][chunk.column] if source.is_stored else walked.headers_crc
-    problem = walked.problem
-    if problem is None and known is not None and known != walked.headers_crc:
-        problem = "its page headers are damaged: their checksum does not agree"
+    problem = walked.against(known)
     if problem is not None:
         raise DamagedPagesError(f"row group {chunk.row_group}, column {source.columns[chunk.column]!r}: {problem}")
     return known

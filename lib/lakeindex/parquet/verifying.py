@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from lakeindex.parquet import stamps
 from lakeindex.parquet.footer_text import ChunkText, footer_text
 from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError
-from lakeindex.parquet.splicing import Content, footer_bytes
+from lakeindex.parquet.splicing import Content, footer_bytes, known_headers
 
 _MAGIC: Final = b"PAR1"
 _PIECE_BYTES: Final = 8 * 1024 * 1024
@@ -47,11 +47,10 @@ def verify_pages(data: Content, metadata: pq.FileMetaData) -> VerifiedPages:
     text = footer_text(footer, width, groups)
     if text is None:
         raise DamagedPagesError("its row groups cannot be read")
-    entries = metadata.metadata or {}
-    known = stamps.parse_headers((entries.get(stamps.HEADERS.encode()) or b"").decode() or None, groups * width)
+    known = known_headers(metadata)
     walks = _Walks([(chunk, g, c) for g, group in enumerate(text.chunks) for c, chunk in enumerate(group)])
     end = len(data) - len(footer) - 8
-    problems = list(walks.misplaced(end, is_ours=stamps.HEADERS.encode() in entries))
+    problems = list(walks.misplaced(end, is_ours=stamps.HEADERS.encode() in (metadata.metadata or {})))
     if problems:
         raise DamagedPagesError(problems[0])
     if bytes(data[: len(_MAGIC)]) != _MAGIC:
@@ -64,9 +63,7 @@ def verify_pages(data: Content, metadata: pq.FileMetaData) -> VerifiedPages:
         found = walk.end()
         pages += found.pages
         without += found.without_crc
-        problem, crc = found.problem, known[group * width + column]
-        if problem is None and crc is not None and crc != found.headers_crc:
-            problem = "its page headers are damaged: their checksum does not agree"
+        problem = found.against(known[group][column])
         if problem is not None:
             problems.append(f"row group {group}, column {names[column]!r}: {problem}")
     return VerifiedPages(pages, without, tuple(problems))
