@@ -198,12 +198,14 @@ def _roll_back_pending(
     if verdict is None:
         verdict = decide(context.storage, Verdict(target.time, Outcome.ROLLED_BACK, context.host.new_token()))
     if verdict.is_committed:
-        recover(context, lock, own=decision)  # its commit was decided, and is made visible
-        raise UsageError(
-            f"instant {target.time} was committed: its writer was killed before it could say so",
-            culprit=target.time,
-            hint="roll it back again, now that it is completed",
-        )
+        recover(context, lock, own=decision)  # its commit was decided: it is made visible, or withdrawn
+        if context.table.load_timeline().find(target.time):
+            raise UsageError(
+                f"instant {target.time} was committed: its writer was killed before it could say so",
+                culprit=target.time,
+                hint="roll it back again, now that it is completed",
+            )
+        claim = None
     lock.settled(target.time)
     if claim is None:
         return roll_back_unclaimed(context, target.time)

@@ -6,7 +6,8 @@ from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metad
 from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
-from tests.model.world import PARTITION, encode_rows, live_rows, read_rows, stat_of
+from lakeindex.table.rollback import rollback_instant
+from tests.model.world import CONFIG, PARTITION, encode_rows, live_rows, read_rows, stat_of
 from tests.unit.table.protocol_support import BATCH, World
 
 
@@ -43,3 +44,32 @@ def test_a_foreign_commit_beside_ours_is_noticed(world: World, later: int, momen
     assert done != [instant], "the plan that did not know of the other commit stands"
     assert live_rows(world.store) == {"a1": ["one"], "a2": ["theirs"], "b1": ["0"], "x": ["one"]}
     assert not Table.open(world.store).load_timeline().pending
+
+
+class KilledError(BaseException):
+    """The process is gone."""
+
+
+def test_who_rolls_such_a_commit_back_is_not_told_that_it_was_committed(world: World) -> None:
+    """Its verdict says so, but the recovery that comes first withdraws it: what was asked for is done."""
+    killed: list[str] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.name == "create" and call.path.endswith(".commit") and not killed:
+            killed.append(call.path.rpartition("/")[2].partition(".")[0])
+            commit_theirs(world, str(int(killed[0]) + 1))
+            raise KilledError
+        return None
+
+    world.store.hook = hook
+    with pytest.raises(KilledError):
+        world.upsert(BATCH)
+    world.store.hook = None
+    world.gone.add("writer")
+    done = rollback_instant(Table.open(world.store), killed[0], CONFIG, host=world.host("operator"))
+    assert done.instant == killed[0]
+    assert live_rows(world.store)["a2"] == ["theirs"]
+    timeline = Table.open(world.store).load_timeline()
+    assert not timeline.pending
+    assert not timeline.find(killed[0])
+    assert world.names(".hoodie/.lakeindex/instants") == []
