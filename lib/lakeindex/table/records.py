@@ -122,11 +122,19 @@ def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = T
 
 def settle_bytes(storage: Storage, path: str, data: bytes) -> bytes:
     """As :func:`settle`, for a file that everybody who may write it writes alike: a part of it that stands there is made whole."""
-    standing = settle(storage, path, data)
-    if standing != data and is_part(standing, data):
-        put(storage, path, data)
-        return data
-    return standing
+    return _made_whole(storage, path, settle(storage, path, data), data)
+
+
+def mend_bytes(storage: Storage, path: str, data: bytes) -> bytes:
+    """As :func:`settle_bytes`, but what is gone stays gone. Raises: ObjectNotFoundError."""
+    return _made_whole(storage, path, storage.read(path), data)
+
+
+def _made_whole(storage: Storage, path: str, standing: bytes, data: bytes) -> bytes:
+    if standing == data or not is_part(standing, data):
+        return standing
+    put(storage, path, data)
+    return data
 
 
 def is_part(standing: bytes, data: bytes) -> bool:

@@ -282,7 +282,7 @@ def _stands(context: WriteContext, timeline: Timeline, verdict: Verdict) -> bool
     path = timeline.path(Instant(verdict.instant, verdict.action, InstantState.COMPLETED))
     try:
         if verdict.commit is not None:
-            records.settle_bytes(context.storage, path, verdict.commit.encode("utf-8", "surrogatepass"))
+            records.mend_bytes(context.storage, path, verdict.commit.encode("utf-8", "surrogatepass"))
         context.storage.sync([path])
     except ObjectNotFoundError:
         return False  # another writer rolled it back, or archived it

@@ -8,7 +8,7 @@ from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from lakeindex.table.rollback import rollback_instant
 from tests.model.world import CONFIG, PARTITION, encode_rows, live_rows, read_rows, stat_of
-from tests.unit.table.protocol_support import BATCH, World
+from tests.unit.table.protocol_support import BATCH, OTHER, World
 
 
 def commit_theirs(world: World, time: str) -> None:
@@ -73,3 +73,32 @@ def test_who_rolls_such_a_commit_back_is_not_told_that_it_was_committed(world: W
     assert not timeline.pending
     assert not timeline.find(killed[0])
     assert world.names(".hoodie/.lakeindex/instants") == []
+
+
+def test_a_commit_that_hudi_rolls_back_while_it_is_tidied_up_does_not_come_back(world: World) -> None:
+    """It was created again, from the verdict: a commit without files."""
+    killed: list[str] = []
+
+    def kill(call: Call) -> Fault | None:
+        if call.name == "delete" and "/.temp/" in call.path and not killed:
+            killed.append(call.path.split("/.temp/")[1].partition("/")[0])
+            raise KilledError
+        return None
+
+    def roll_back(call: Call) -> Fault | None:
+        if call.name in {"create", "read"} and call.path == f".hoodie/{killed[0]}.commit":
+            world.store.hook = None
+            for one in world.store.list():
+                if killed[0] in one.path.rpartition("/")[2] and ".lakeindex/" not in one.path:
+                    world.store.delete(one.path)
+        return None
+
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        world.upsert(BATCH)
+    world.gone.add("writer")
+    world.store.hook = roll_back
+    world.upsert(OTHER, "next")
+    assert world.store.hook is None
+    assert not Table.open(world.store).load_timeline().find(killed[0])
+    assert live_rows(world.store) == {"a1": ["0"], "a2": ["0"], "b1": ["two"]}
