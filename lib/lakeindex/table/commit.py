@@ -280,8 +280,7 @@ class WriteSession:
         context, plan = self._context, self._required_plan()
         self._attempt.check()
         check_files_match(plan, commit, expected)
-        self._verify_files(plan, expected)
-        context.storage.sync([file.path for file in plan.files])
+        self._secure_files(plan, expected)
         with context.locked(f"publishing {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
             instant = self._publish_locked(lock, plan, commit, guards or PublishGuards(), summary)
         self.note("the turn was not ended", self._turn.end)
@@ -329,11 +328,13 @@ class WriteSession:
             raise InvariantError("there is no plan", culprit=self._run.run_id, hint="call plan() first")
         return self._plan
 
-    def _verify_files(self, plan: RunPlan, expected: Sequence[ExpectedFile]) -> None:
+    def _secure_files(self, plan: RunPlan, expected: Sequence[ExpectedFile]) -> None:
+        """The data files are there as they were written, and stay. Raises: WriteConflictError: their instant was rolled back."""
         files = {file.path: file for file in plan.files}
         storage = self._context.storage
         try:
             in_parallel(storage.uri, lambda one: self._verify(storage, files[one.path], one), expected)
+            storage.sync([file.path for file in plan.files])
         except StorageError:
             self._check_not_rolled_back(plan)
             raise

@@ -23,6 +23,7 @@ from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metada
 from lakeindex.format.partition_metadata import parse_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.storage import open_storage
+from lakeindex.storage.memory import Call, Fault
 from lakeindex.table import lock, records
 from lakeindex.table.claims import Claim, claim_path
 from lakeindex.table.commit import (
@@ -317,11 +318,20 @@ def test_a_scheduled_clustering_stands_in_nobodys_way(world: World) -> None:
     assert "20251231000000500.replacecommit.requested" in world.names()
 
 
-def test_a_rolled_back_plan_is_a_conflict_not_a_storage_error(world: World) -> None:
+@pytest.mark.parametrize("moment", ["read", "sync"])
+def test_a_rolled_back_plan_is_a_conflict_not_a_storage_error(world: World, moment: str) -> None:
     mine = Written(world, begin(world))
-    for path in [*(one.path for one in mine.expected), f".hoodie/{mine.plan.instant}.inflight"]:
-        world.store.delete(path)
-    world.store.delete(f".hoodie/{mine.plan.instant}.commit.requested")
+    gone = [*(one.path for one in mine.expected), f".hoodie/{mine.plan.instant}.inflight"]
+    gone.append(f".hoodie/{mine.plan.instant}.commit.requested")
+
+    def roll_back(call: Call) -> Fault | None:
+        if call.name == moment and call.path in {one.path for one in mine.expected}:
+            world.store.hook = None
+            for path in gone:
+                world.store.delete(path)
+        return None
+
+    world.store.hook = roll_back
     with pytest.raises(WriteConflictError, match="rolled back by another writer"):
         mine.publish()
     mine.session.abandon()
