@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from lakeindex.errors import InvariantError
+from lakeindex.errors import InvariantError, TimelineChangedError
 from lakeindex.format.instants import comparable
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.storage.protocol import Storage
@@ -37,6 +37,7 @@ def index_in_force(storage: Storage, timeline: Timeline, bound: IndexSpec) -> In
 
     Raises:
         TableCorruptError: the change that is in force cannot be read.
+        TimelineChangedError: it was rolled back while it was read.
     """
     time = newest_in_force(timeline, index_change_times(storage))
     return bound if time is None else _load(storage, time)
@@ -47,6 +48,7 @@ def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> In
 
     Raises:
         TableCorruptError: the change that is in force cannot be read.
+        TimelineChangedError: it was rolled back while it was read.
     """
     times = index_change_times(storage)
     time = newest_in_force(load_timeline(), times) if times else None
@@ -57,7 +59,9 @@ def _load(storage: Storage, time: str) -> IndexSpec:
     path = index_change_path(time)
     found = records.load(storage, path)
     if found is None:
-        raise records.damaged(path, "it is gone")
+        raise TimelineChangedError(
+            f"{path} is gone: its instant was rolled back meanwhile", culprit=path, hint="run again"
+        )
     try:
         options = {str(key): str(text) for key, text in found["options"].items()}
         return IndexSpec(IndexType(found["index_type"]), tuple(sorted(options.items())))

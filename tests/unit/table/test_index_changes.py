@@ -2,10 +2,10 @@
 
 import pytest
 
-from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.errors import InvariantError, TableCorruptError, TimelineChangedError
 from lakeindex.format.instants import completed_name, requested_name
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import (
@@ -54,6 +54,22 @@ def test_the_newest_completed_change_counts() -> None:
     store.write(f".hoodie/{completed_name(NEWEST, 'replacecommit')}", b'{"partitionToWriteStats": {}}')
     assert in_force(store) == buckets(16)
     assert changed_index(store, Table.open(store).load_timeline) == buckets(16)
+
+
+def test_a_change_that_is_rolled_back_while_it_is_read_is_no_damage() -> None:
+    store = World().store
+    put(store, LATER, 8)
+    timeline = Table.open(store).load_timeline()
+
+    def roll_back(call: Call) -> Fault | None:
+        if call.name == "read" and call.path == index_change_path(LATER):
+            store.hook = None
+            store.delete(call.path)
+        return None
+
+    store.hook = roll_back
+    with pytest.raises(TimelineChangedError, match=LATER):
+        index_in_force(store, timeline, BOUND)
 
 
 def test_a_change_of_an_archived_instant_counts() -> None:
