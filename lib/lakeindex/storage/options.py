@@ -22,7 +22,9 @@ _SHOWN: Final = ("endpoint", "region", "allow_http", "account_name")
 
 @dataclass(frozen=True, repr=False, slots=True)
 class StoreOptions(Mapping[str, str]):
-    """Names, in small letters, and values; a mapping that does not show its secrets.
+    """Names and values; a mapping that does not show its secrets.
+
+    Names are in small letters, but Hadoop's, those with a ``.``, as they were given: names of services in them have a case.
 
     Attributes:
         pairs: names and values, sorted.
@@ -49,7 +51,7 @@ class StoreOptions(Mapping[str, str]):
                     culprit=name,
                     hint="give a text, number or bool",
                 )
-            key = name.lower()
+            key = _key(name)
             if key in found:
                 raise OptionError(
                     f"storage option {name!r} is given twice", culprit=name, hint="names go in either case"
@@ -58,7 +60,7 @@ class StoreOptions(Mapping[str, str]):
         return cls(tuple(sorted(found.items())))
 
     def __getitem__(self, name: str) -> str:
-        return dict(self.pairs)[name.lower()]
+        return dict(self.pairs)[_key(name)]
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name, _ in self.pairs])
@@ -69,6 +71,10 @@ class StoreOptions(Mapping[str, str]):
     def __repr__(self) -> str:
         shown = ", ".join(f"{name!r}: {_shown(name, value)}" for name, value in self.pairs)
         return f"{{{shown}}}"
+
+
+def _key(name: str) -> str:
+    return name if "." in name else name.lower()
 
 
 def _shown(name: str, value: str) -> str:

@@ -235,6 +235,14 @@ def test_an_option_that_the_store_does_not_know_is_refused_without_its_value():
     assert "s3cr3t" not in str(refused.value)
 
 
+def test_hadoops_settings_keep_their_capitals():
+    """Names of services are parts of them, and Hadoop takes notice of the case."""
+    given = StoreOptions.of({"dfs.ha.namenodes.ClusterA": "nn1", "AWS_REGION": "eu"})
+    assert dict(given) == {"dfs.ha.namenodes.ClusterA": "nn1", "aws_region": "eu"}
+    assert given["dfs.ha.namenodes.ClusterA"] == "nn1"
+    assert "dfs.ha.namenodes.clustera" not in given
+
+
 def test_options_of_other_kinds_of_stores_are_left_out():
     given = StoreOptions.of(
         {
