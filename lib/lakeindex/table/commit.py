@@ -26,6 +26,7 @@ from lakeindex.table.attempts import Attempt, RunIdentity, start_attempt
 from lakeindex.table.clock import Clock
 from lakeindex.table.clock_checks import check_clock
 from lakeindex.table.file_system_view import snapshot
+from lakeindex.table.foreign import rolled_back_error
 from lakeindex.table.guards import (
     ExpectedFile,
     PublishGuards,
@@ -341,11 +342,7 @@ class WriteSession:
 
     def _check_not_rolled_back(self, plan: RunPlan) -> None:
         if is_rolled_back(self._context, plan.instant):
-            raise WriteConflictError(
-                f"instant {plan.instant} was rolled back by another writer",
-                culprit=plan.instant,
-                hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
-            )
+            raise rolled_back_error(plan.instant)
 
     def _publish_locked(
         self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards, summary: str | None
@@ -438,11 +435,7 @@ class WriteSession:
         stands = roll_forward(self._context, standing, self._run.key, note=self.note)
         lock.settled(plan.instant)
         if not stands:
-            raise WriteConflictError(
-                f"instant {plan.instant} was rolled back by another writer while it was committed",
-                culprit=plan.instant,
-                hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
-            )
+            raise rolled_back_error(plan.instant, "while it was committed")
         self._plan = None
         return plan.instant
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorruptError
+from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorruptError, WriteConflictError
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file
 from lakeindex.model import Instant, InstantState
@@ -71,6 +71,15 @@ def pending_error(instant: Instant) -> PendingInstantError:
         f"instant {instant.time} ({instant.action}, {instant.state}) of another writer is in flight",
         culprit=instant.time,
         hint="wait for it; if its writer is dead, roll it back with `lakeindex rollback` or run with --force",
+    )
+
+
+def rolled_back_error(time: str, when: str = "") -> WriteConflictError:
+    """The error for an instant of ours that another writer took for dead; ``when``: while what."""
+    return WriteConflictError(
+        f"instant {time} was rolled back by another writer{when and ' '}{when}",
+        culprit=time,
+        hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
     )
 
 

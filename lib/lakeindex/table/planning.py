@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from lakeindex.errors import FencedError, ObjectNotFoundError, WriteConflictError
+from lakeindex.errors import FencedError, ObjectNotFoundError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, format_commit_metadata, inflight_plan
 from lakeindex.format.file_names import MarkerKind, marker_path
@@ -24,6 +24,7 @@ from lakeindex.table import records
 from lakeindex.table.attempts import Attempt, RunIdentity
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.claims import claim_new_instant, drop_claim
+from lakeindex.table.foreign import rolled_back_error
 from lakeindex.table.index_changes import store_index_change
 from lakeindex.table.markers import write_markers
 from lakeindex.table.recovery import abandon_instant, is_requested, recover
@@ -113,11 +114,7 @@ def make_ready(
         # One marker a folder: its entry and those of its neighbours, by which Hudi rolls back, are durable then.
         storage.sync([requested, path, *made, *marked.values()])
     except ObjectNotFoundError as error:
-        raise WriteConflictError(
-            f"instant {plan.instant} was rolled back by another writer while it was planned",
-            culprit=error.culprit,
-            hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
-        ) from error
+        raise rolled_back_error(plan.instant, "while it was planned") from error
     return True
 
 
