@@ -103,6 +103,7 @@ def parts_of(
     data: Content,
     metadata: pq.FileMetaData,
     *,
+    footer: bytes | None = None,
     is_stored: bool = True,
     nan: frozenset[tuple[int, int]] = frozenset(),
 ) -> ParquetParts | None:
@@ -111,6 +112,7 @@ def parts_of(
     Args:
         data: the whole file.
         metadata: its parsed footer.
+        footer: what :func:`footer_bytes` gave, if it was asked before.
         is_stored: see :class:`ParquetParts`.
         nan: see :class:`ParquetParts`.
 
@@ -120,7 +122,8 @@ def parts_of(
     Raises:
         DamagedPagesError: the footer is not what was written.
     """
-    footer = footer_bytes(data)
+    if footer is None:
+        footer = footer_bytes(data)
     end = len(data) - _END_BYTES - len(footer)
     text = footer_text(footer, metadata.num_columns, metadata.num_row_groups)
     if text is None:

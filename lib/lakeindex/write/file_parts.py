@@ -56,10 +56,10 @@ def open_slice(file: StoredFile, schema: pa.Schema, config: WriteConfig) -> OldS
     Raises:
         ArrowException, OSError: its footer cannot be read, or is not what was written.
     """
-    footer_bytes(file)
+    footer = footer_bytes(file)
     metadata = open_pages(file.reader()).metadata
     is_ours = marks.MARK.encode() in (metadata.metadata or {}) and str(metadata.created_by).startswith(_OUR_WRITER)
-    parts = parts_of(file, metadata) if is_ours else None
+    parts = parts_of(file, metadata, footer=footer) if is_ours else None
     if parts is None or parts.schema != _schema_bytes(schema, config):
         return ForeignSlice(file, metadata, schema)
     return OldSlice(file, metadata, parts, schema)

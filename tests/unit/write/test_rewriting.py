@@ -347,3 +347,15 @@ def test_dictionaries_hold_what_the_rows_hold_however_often_a_file_is_rewritten(
         assert sorted(times.dictionary.to_pylist()) == [OLD, new.instant]
         assert times.to_pylist() == [new.instant if row in (1, 4) else OLD for row in range(GROUP)]
         old = check(old, updated, dataclasses.replace(REWRITE, new=new))
+
+
+def test_the_footer_of_a_file_that_is_not_in_memory_is_read_once_before_it_is_parsed() -> None:
+    class Counted(WholeFile):
+        def __getitem__(self, span: slice) -> memoryview:
+            spans.append(span.indices(len(self))[:2])
+            return super().__getitem__(span)
+
+    spans: list[tuple[int, int]] = []
+    data = encode_base_file(old_rows(["a", "b"]), "orders", SCHEMA, CONFIG)
+    assert isinstance(open_slice(Counted(data), SCHEMA, CONFIG), OldSlice)
+    assert len(spans) == len({*spans}) == 2  # its length, and the footer
