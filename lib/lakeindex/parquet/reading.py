@@ -7,12 +7,15 @@ end a column early without a word, so the rows of what it gives are counted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.parquet.pages import DamagedPagesError
+
+_DECODING: Final = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
+"""What decoding damaged pages ends with: they may claim any size."""
 
 
 def open_pages(source: pa.NativeFile | BinaryIO, **how: Any) -> pq.ParquetFile:
@@ -41,16 +44,20 @@ def read_groups(
 
     Raises:
         DamagedPagesError: they cannot be decoded; it says which row group and column.
+        MemoryError: they do not fit into memory at once, though each column of each row group does.
         ArrowException, OSError: the file cannot be read.
     """
     names = None if columns is None else list(columns)
     try:
         rows = file.read_row_groups(list(groups), columns=names, use_threads=use_threads)
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise _blamed(file, groups, names, error) from error
+    except _DECODING as error:
+        blamed = _blamed(file, groups, names)
+        if blamed is None and isinstance(error, MemoryError):
+            raise MemoryError(_said(error)) from error  # not Arrow's: that counts as a file that cannot be read
+        raise blamed or DamagedPagesError(_said(error)) from error
     expected = sum(file.metadata.row_group(group).num_rows for group in groups)
     if rows.num_rows != expected and (names is None or names):
-        raise _blamed(file, groups, names, DamagedPagesError(f"{rows.num_rows} rows came of {expected}"))
+        raise _blamed(file, groups, names) or DamagedPagesError(f"{rows.num_rows} rows came of {expected}")
     return rows
 
 
@@ -69,19 +76,20 @@ def read_batches(file: pq.ParquetFile, rows: int) -> Iterator[pa.RecordBatch]:
         raise DamagedPagesError(f"{seen} rows came of {file.metadata.num_rows}")
 
 
-def _blamed(
-    file: pq.ParquetFile, groups: Sequence[int], names: list[str] | None, error: Exception
-) -> DamagedPagesError:
-    """The error, with the first row group and column that cannot be read on their own."""
-    what = (str(error).splitlines() or [type(error).__name__])[0]
+def _blamed(file: pq.ParquetFile, groups: Sequence[int], names: list[str] | None) -> DamagedPagesError | None:
+    """The first row group and column that cannot be read on their own; None if all can."""
     for group in groups:
         for name in names or file.schema_arrow.names:
+            where = f"row group {group}, column {name!r}"
             try:
                 found = file.read_row_groups([group], columns=[name], use_threads=False).num_rows
-            except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as one:
-                first = (str(one).splitlines() or [what])[0]
-                return DamagedPagesError(f"row group {group}, column {name!r}: {first}")
-            if found != file.metadata.row_group(group).num_rows:
-                rows = file.metadata.row_group(group).num_rows
-                return DamagedPagesError(f"row group {group}, column {name!r}: {found} rows came of {rows}")
-    return DamagedPagesError(what)
+            except _DECODING as error:
+                return DamagedPagesError(f"{where}: {_said(error)}")
+            rows = file.metadata.row_group(group).num_rows
+            if found != rows:
+                return DamagedPagesError(f"{where}: {found} rows came of {rows}")
+    return None
+
+
+def _said(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

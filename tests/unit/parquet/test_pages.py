@@ -181,3 +181,21 @@ def test_a_column_that_ends_early_is_damaged() -> None:
         read_groups(file, [0], ["n"])
     with pytest.raises(DamagedPagesError):
         list(read_batches(file, 100))
+
+
+def test_what_does_not_fit_into_memory_is_not_called_damaged() -> None:
+    """Each column can be read, but not all at once: a person was told to restore the file."""
+
+    class Narrow:
+        def __init__(self, file: pq.ParquetFile) -> None:
+            self.metadata, self.schema_arrow, self._file = file.metadata, file.schema_arrow, file
+
+        def read_row_groups(self, groups: list[int], columns: list[str], **how: Any) -> pa.Table:
+            if len(columns) > 1:
+                raise pa.ArrowMemoryError("malloc of size 1 failed")
+            return self._file.read_row_groups(groups, columns=columns, **how)
+
+    narrow: Any = Narrow(open_pages(pa.BufferReader(encoded())))
+    with pytest.raises(MemoryError, match="malloc") as caught:
+        read_groups(narrow, [0, 1], ["n", "s"])
+    assert not isinstance(caught.value, pa.ArrowException | OSError)
