@@ -172,6 +172,8 @@ def _show_built(console: Console, done: IndexBuilt) -> None:
 
 
 def _show_migrated(console: Console, done: IndexMigrated) -> None:
+    for note in done.notes:
+        console.print(f"note: {note}", markup=False)
     if done.noop:
         console.print(f"the index of {done.table} is {done.index_type} already", markup=False)
         return

@@ -69,6 +69,8 @@ def _show(console: Console, done: RescaleSummary) -> None:
     """What was rewritten, and what Hudi writers have to say from now on."""
     from rich.markup import escape
 
+    for note in done.notes:
+        console.print(f"note: {note}", markup=False)
     if done.noop:
         console.print(f"nothing to do: the table has these buckets already{_by(done)}")
         return

@@ -49,6 +49,7 @@ class IndexMigrated(JsonResult):
         rows_rewritten: rows in them, proven equal to those before.
         keys_checked: keys that were proven to be unique in the whole table.
         seconds: wall time.
+        notes: what was done to other writers' instants.
     """
 
     table: str
@@ -64,6 +65,7 @@ class IndexMigrated(JsonResult):
     rows_rewritten: int
     keys_checked: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +113,17 @@ def migrate_index(
     table = bind_for_write(opened, opened.snapshot(), plain)
     before = _index_of(table, table.snapshot())
     target = new_index(index_type, parse_options(pairs), table.properties.key_fields)
-    done = _Done()
+    done, notes = _Done(), list[str]()
     if target != before and index_type is IndexType.BUCKET and before.index_type is not IndexType.BUCKET:
         rewritten = migrate_to_buckets(uri, layout_of(target), runner, config=plain, dry_run=dry_run, force=force)
         done = _Done(rewritten.instant, 0, rewritten.files_replaced, rewritten.rows)
+        notes += rewritten.notes
     elif target != before:
         for left in range(plain.conflict_retries, -1, -1):
             try:
-                done = _switch(table, before, target, runner, checkpoints, pairs=pairs, dry_run=dry_run, force=force)
+                done = _switch(
+                    table, before, target, runner, checkpoints, pairs=pairs, dry_run=dry_run, force=force, notes=notes
+                )
                 break
             except WriteConflictError:
                 if not left:
@@ -132,6 +137,7 @@ def migrate_index(
         noop=target == before,
         dry_run=dry_run,
         seconds=round(time.perf_counter() - started, 4),
+        notes=tuple(notes),
         **asdict(done),
     )
 
@@ -158,6 +164,7 @@ def _switch(
     pairs: Mapping[str, str],
     dry_run: bool,
     force: bool,
+    notes: list[str],
 ) -> _Done:
     """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row."""
     snapshot = table.snapshot()
@@ -168,7 +175,7 @@ def _switch(
     if target.index_type.is_stored and target.index_type is not IndexType.INMEMORY:
         with opened_index(table.uri, runner, checkpoints, target.index_type.value, pairs) as index:
             rows = index.session.build(snapshot).rows
-    instant = switch_index(table, snapshot, target, _plain(pairs), force=force)
+    instant = switch_index(table, snapshot, target, _plain(pairs), force=force, notes=notes)
     return _Done(instant=instant, rows_built=rows, keys_checked=checked)
 
 

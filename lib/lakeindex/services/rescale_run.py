@@ -81,6 +81,7 @@ class RescaleSummary(JsonResult):
         bytes_written: size of the latter.
         hudi_options: what Hudi writers have to say from now on.
         seconds: how long it took.
+        notes: what was done to other writers' instants.
     """
 
     table: str
@@ -95,6 +96,7 @@ class RescaleSummary(JsonResult):
     bytes_written: int
     hudi_options: Mapping[str, str]
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class Rescale:
                 built = self._write(session, identity, snapshot)
                 report = self.summary(snapshot, session.instant, built, started)
                 instant = self._publish(session, snapshot, built, report)
-                return replace(report, instant=instant, seconds=round(time.perf_counter() - started, 4))
+                seconds = round(time.perf_counter() - started, 4)
+                return replace(report, instant=instant, seconds=seconds, notes=session.notes)
             except (*MOVED_ERRORS, InvariantError) as error:
                 session.abandon()  # whether or not there is another try: nothing is left pending
                 if isinstance(error, InvariantError) or not has_moved(self._table, snapshot, error):

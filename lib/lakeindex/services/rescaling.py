@@ -125,7 +125,13 @@ def migrate_to_buckets(
 
 
 def switch_index(
-    table: Table, snapshot: Snapshot, spec: IndexSpec, config: WriteConfig | None = None, *, force: bool = False
+    table: Table,
+    snapshot: Snapshot,
+    spec: IndexSpec,
+    config: WriteConfig | None = None,
+    *,
+    force: bool = False,
+    notes: list[str] | None = None,
 ) -> str:
     """Put another index in force without rewriting anything: for types that need nothing of the files.
 
@@ -137,6 +143,7 @@ def switch_index(
         spec: the index from now on.
         config: lease, waiting times, metadata table policy.
         force: take any pending instant of another writer for dead.
+        notes: what was done to other writers' instants, for the summary; grows, also if this raises.
 
     Returns:
         The instant.
@@ -152,7 +159,9 @@ def switch_index(
     asked = digest_of_text(str(table.index(snapshot.timeline)), str(spec), changed or "")
     identity = RunIdentity(f"switch {asked}", f"switch {asked}", asked)
     session = begin_write(table, identity, OPERATION, settings, force=force)
+    noted = [] if notes is None else notes
     if isinstance(session, AlreadyDone):
+        noted += session.notes
         return session.instant
     try:
         digest = digest_of_text(asked, snapshot.instant_time or "")
@@ -164,6 +173,7 @@ def switch_index(
         session.abandon()
         raise
     finally:
+        noted += session.notes
         session.close()
 
 
@@ -193,7 +203,7 @@ def _rewrite(
     identity = work.identity()
     session = begin_write(opened.table, identity, OPERATION, config, force=force)
     if isinstance(session, AlreadyDone):
-        return replace(work.summary(opened.snapshot, session.instant, (), started), noop=True)
+        return replace(work.summary(opened.snapshot, session.instant, (), started), noop=True, notes=session.notes)
     try:
         return work.run(session, identity, started)
     finally:

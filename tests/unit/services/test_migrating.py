@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api import LakeTable
-from lakeindex.errors import OptionError, TableCorruptError
+from lakeindex.errors import OptionError, TableCorruptError, WriteConflictError
+from lakeindex.model import IndexSpec, IndexType
+from lakeindex.services.rescaling import switch_index
 from lakeindex.services.rolling_back import rollback_table
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+from tests.unit.services.test_rescaling import put_pending
 
 KINDS = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET", "INMEMORY")
 GLOBAL = {"GLOBAL_BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX"}
@@ -81,6 +84,26 @@ def test_a_dry_run_changes_nothing(tmp_path: Path):
         done = table.index_migrate(kind, dry_run=True)
         assert (done.dry_run, done.instant) == (True, None)
     assert (index_of(table), len(table.history())) == ("BLOOM", before)
+
+
+@pytest.mark.parametrize("kind", ["BUCKET", "SIMPLE", "RECORD_INDEX"])
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, kind: str):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    theirs = put_pending(table)
+    (note,) = table.index_migrate(kind, options=FEW if kind == "BUCKET" else {}, force=True).notes
+    assert note.startswith(f"instant {theirs} (commit) of another writer was rolled back")
+
+
+def test_what_a_try_in_vain_rolled_back_is_noted(tmp_path: Path):
+    table, _ = made(tmp_path / "t", "BLOOM")
+    opened = Table.open(open_storage(table.uri))
+    before = opened.snapshot()
+    table.upsert(batch_of([Row("k1", "x", 2, "2")]))
+    theirs, notes = put_pending(table), list[str]()
+    with pytest.raises(WriteConflictError):
+        switch_index(opened, before, IndexSpec(IndexType.SIMPLE), force=True, notes=notes)
+    (note,) = notes
+    assert theirs in note
 
 
 def test_a_rollback_takes_the_index_back(tmp_path: Path):

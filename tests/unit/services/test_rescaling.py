@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lakeindex.api import LakeTable
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, TableCorruptError, UsageError, WriteConflictError
+from lakeindex.format.instants import next_instant_time
 from lakeindex.hashing.row_digest import RowDigest
 from lakeindex.index.bucket import bucket_of
 from lakeindex.index.bucket_layout import BucketLayout
@@ -60,6 +61,24 @@ def sorted_rows(table: LakeTable) -> pa.Table:
 def buckets_of(table: LakeTable) -> dict[str, set[int | None]]:
     snapshot = Table.open(open_storage(table.uri)).snapshot()
     return {path: {bucket_of(file.file_id) for file in snapshot.base_files(path)} for path in snapshot.partitions()}
+
+
+def put_pending(table: LakeTable) -> str:
+    """Another writer's instant that is not finished."""
+    store = open_storage(table.uri)
+    time = next_instant_time(Table.open(store).load_timeline().max_time, 0)
+    store.write(f".hoodie/{time}.commit.requested", b"")
+    store.write(f".hoodie/{time}.inflight", b"{}")
+    return time
+
+
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path) -> None:
+    table = bucket_table(tmp_path)
+    upsert(table, rows(0, 20), "first")
+    theirs = put_pending(table)
+    (note,) = rescale_table(table.uri, RUNNER, buckets=2, force=True).notes
+    assert note.startswith(f"instant {theirs} (commit) of another writer was rolled back")
+    assert rescale_table(table.uri, RUNNER, buckets=2, force=True).notes == ()
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 64])
