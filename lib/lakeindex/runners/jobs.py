@@ -29,7 +29,8 @@ _TRANSIENT = (ConflictError, StorageError, MachineError)
 def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     """Run a stage; print one JSON object as the last line of stdout.
 
-    On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job.
+    On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job; where run folders are
+    refused nothing is written.
 
     Args:
         stage: the stage, or None for all of them in one application.
@@ -96,6 +97,7 @@ def _say(described: dict[str, object], spec: RunSpec, stage: Stage | None) -> No
     sys.stdout.flush()
     name = f"{spec.run_id}/{stage or 'upsert'}.error.json"
     try:
+        begin_run(spec)  # it may be what failed: not into a table, nor into another table's run
         storage_at(spec.checkpoints_uri).write(name, text.encode())
     except (LakeIndexError, OSError) as error:
         click.echo(f"could not write {name}: {error}", err=True)

@@ -1,11 +1,17 @@
 """How tasks and jobs end, and who hears of it."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from lakeindex.errors import InvariantError, LakeIndexError, StorageError, TableNotFoundError, WriteConflictError
+from lakeindex.pipeline import Stage
 from lakeindex.runners.job_arguments import run_spec
-from lakeindex.runners.jobs import _described
+from lakeindex.runners.jobs import _described, run_stage_job
 from lakeindex.runners.local import LocalRunner
+from lakeindex.stages.context import RunSpec
+from tests.builders import Row, batch_of, make_table
 
 
 def odd_ones_fail(number: int) -> int:
@@ -50,3 +56,47 @@ def test_an_option_may_hold_an_equals_sign():
         batch_id="b",
     )
     assert spec.options == (("a", "1"), ("b", "x=y"))
+
+
+def job_of(table: str, root: Path, run: str = "r") -> RunSpec:
+    return run_spec(
+        inputs=("nowhere.parquet",),
+        operation="UPSERT",
+        options=(),
+        table_uri=table,
+        checkpoints_uri=str(root),
+        run_id=run,
+        batch_id="b",
+    )
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("stage", [None, Stage.STAGE_INPUT, Stage.VERIFY_KEYS, Stage.MERGE_WRITE])
+def test_nothing_is_written_into_a_refused_root(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage | None
+):
+    table, other = make_table(tmp_path / "t"), make_table(tmp_path / "lake" / "zone" / "other")
+    for root in (Path(other.uri), tmp_path / "lake"):
+        before = files_in(root)
+        assert run_stage_job(stage, job_of(table.uri, root)) != 0
+        assert files_in(root) == before
+        assert json.loads(capsys.readouterr().out.splitlines()[-1])["message"]
+
+
+def test_a_job_leaves_nothing_in_another_tables_run(tmp_path: Path):
+    table, other = make_table(tmp_path / "t"), make_table(tmp_path / "other")
+    root = tmp_path / "runs"
+    other.upsert(batch_of([Row("k", "d", 1, "v")]), checkpoints=str(root), run_id="r")
+    before = files_in(root)
+    assert run_stage_job(Stage.STAGE_INPUT, job_of(table.uri, root)) == 2
+    assert files_in(root) == before
+
+
+def test_what_failed_is_left_where_runs_may_be(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    assert run_stage_job(Stage.STAGE_INPUT, job_of(table.uri, tmp_path / "runs")) == 3
+    left = json.loads((tmp_path / "runs" / "r" / "stage_input.error.json").read_text())
+    assert (left["error"], left["exit_code"]) == ("InputError", 3)
