@@ -77,9 +77,9 @@ def _attempts(
     deadline = time.monotonic() + spec.config.lock_wait_seconds
     lost = 0
     while True:
-        snapshot = table.snapshot()
-        merge = None
+        snapshot = merge = None
         try:
+            snapshot = table.snapshot()
             known, facts = facts, _facts_now(table, snapshot, facts)
             staged = _staged_as_now(spec, facts, staged, runner)
             if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):

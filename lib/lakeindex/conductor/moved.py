@@ -46,7 +46,7 @@ def moved_error(table: Table, error: LakeIndexError) -> LakeIndexError:
     return WriteConflictError(
         f"table {table.name} was changed by other writers in every try: {error.message}",
         culprit=error.culprit or table.uri,
-        hint="run the batch again when they are done, or raise lakeindex.conflict.retries",
+        hint="run it again when they are done, or raise lakeindex.conflict.retries",
     )
 
 

@@ -155,9 +155,10 @@ class Rescale:
         """
         session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make all of this in vain
         for left in range(self._config.conflict_retries, -1, -1):
-            snapshot = self._table.snapshot()
-            self._check_index(snapshot)
+            snapshot = None
             try:
+                snapshot = self._table.snapshot()
+                self._check_index(snapshot)
                 self._facts = replace(self._facts, schema=table_schema(self._table, snapshot))
                 built = self._write(session, identity, snapshot)
                 report = self.summary(snapshot, session.instant, built, started)

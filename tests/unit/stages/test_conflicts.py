@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,14 +13,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.conductor.upsert import run_stage
-from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.config import parse_options
+from lakeindex.errors import ConflictError, InvariantError, UsageError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.runners.local import LocalRunner
+from lakeindex.services.rescaling import rescale_table
 from lakeindex.stages.context import RunSpec, storage_at
+from lakeindex.storage.memory import Call
 from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.handle import Table
+from lakeindex.table.rollback import rollback_instant
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of
 from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
 from tests.stored_indexes import bound_to
@@ -161,3 +167,27 @@ def test_new_rows_do_not_go_into_a_file_group_that_is_being_clustered():
     assert world.upsert(new).files_created == 1
     oracle.apply(new)
     assert content_of(world.table) == oracle.content()
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_a_rewrite_may_be_taken_back_whenever_the_run_reads_it(number: int):
+    """While it takes a snapshot, too: the replacecommit that the timeline listed is gone when it is read."""
+    world, oracle = MemoryTable("BUCKET", hoodie__bucket__index__num__buckets="2"), Oracle()
+    world.upsert(FIRST)
+    oracle.apply(FIRST)
+    rescaled = rescale_table(world.table.uri, LocalRunner(1), buckets=3).instant
+    assert rescaled is not None
+    reads = itertools.count(1)
+
+    def is_read(call: Call) -> bool:
+        return call.name == "read" and call.path.endswith(f"{rescaled}.replacecommit") and next(reads) == number
+
+    def take_back() -> None:
+        with contextlib.suppress(ConflictError, UsageError):  # the run has the lock, or has committed
+            rollback_instant(Table.open(world.store), rescaled, parse_options({"lakeindex.lock.wait": "0"}))
+
+    done = world.once(is_read, take_back)
+    assert counts_of(world.upsert(OURS)) == oracle.apply(OURS)
+    assert done
+    assert content_of(world.table) == oracle.content()
+    assert not world.timeline().pending
