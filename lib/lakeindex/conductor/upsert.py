@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from lakeindex.aftermath import noted
 from lakeindex.conductor.attempts import merge_until_published
-from lakeindex.conductor.moved import until_still
+from lakeindex.conductor.opened import Opened, while_still
 from lakeindex.conductor.stage_runs import look_up, run_metered, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.checkpoints import CheckpointError, Manifest
-from lakeindex.stages.context import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.context import RunSpec, run_folder
 from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.memory import memory_bound
 from lakeindex.stages.scheduling import Runner
 from lakeindex.stages.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.stages.table_facts import bind_for_write, facts_of
 from lakeindex.stages.verify_keys import verify_keys
-from lakeindex.table.file_system_view import Snapshot
-from lakeindex.table.handle import Table
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """The table as the run found it."""
-
-    table: Table
-    snapshot: Snapshot
-    facts: TableFacts
-
-
 def open_for_run(spec: RunSpec) -> Opened:
-    """Open, check and bind the table.
+    """Open, check and bind the table for a run.
 
     Raises:
         TableError: it is not there, or refused.
@@ -49,16 +37,7 @@ def open_for_run(spec: RunSpec) -> Opened:
 
 
 def _while_still(spec: RunSpec, work: Callable[[Opened], _T]) -> _T:
-    """Open, check and bind the table, and do work that does not change it; anew if others change it meanwhile."""
-    config = spec.config
-    table = Table.open(storage_at(spec.table_uri))
-    table.check_writable(config.metadata_table)
-
-    def on(snapshot: Snapshot) -> _T:
-        bound = bind_for_write(table, snapshot, config)
-        return work(Opened(bound, snapshot, facts_of(bound, snapshot, config)))
-
-    return until_still(table, config.conflict_retries, on)
+    return while_still(spec.table_uri, spec.config, work)
 
 
 def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lakeindex.conductor.opened import while_still
 from lakeindex.config import BY_KEY, WriteConfig, parse_options
-from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.errors import TableCorruptError, WriteConflictError
 from lakeindex.index.bucket_layout import layout_of
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.services.check_unique import UniqueTask, check_unique
@@ -22,10 +23,8 @@ from lakeindex.services.indexing import opened_index
 from lakeindex.services.opening import absolute
 from lakeindex.services.rescaling import migrate_to_buckets, switch_index
 from lakeindex.services.results import JsonResult
-from lakeindex.stages.context import storage_at
 from lakeindex.stages.key_columns import read_record_keys
 from lakeindex.stages.scheduling import Runner
-from lakeindex.stages.table_facts import bind_for_write
 from lakeindex.table.binding import new_index
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
@@ -108,10 +107,7 @@ def migrate_index(
     started = time.perf_counter()
     pairs = {key: text for key, text in (options or {}).items() if key != "hoodie.index.type"}
     plain = _plain(pairs)
-    opened = Table.open(storage_at(absolute(uri)))
-    opened.check_writable(plain.metadata_table)
-    table = bind_for_write(opened, opened.snapshot(), plain)
-    before = _index_of(table, table.snapshot())
+    table, before = while_still(absolute(uri), plain, lambda opened: (opened.table, opened.index))
     target = new_index(index_type, parse_options(pairs), table.properties.key_fields)
     done, notes = _Done(), list[str]()
     if target != before and index_type is IndexType.BUCKET and before.index_type is not IndexType.BUCKET:
@@ -145,13 +141,6 @@ def migrate_index(
 def _plain(pairs: Mapping[str, str]) -> WriteConfig:
     """The options that are not bound with an index: those are the new one's, the table still has the old one."""
     return parse_options({key: text for key, text in pairs.items() if key not in BY_KEY or not BY_KEY[key].bound_with})
-
-
-def _index_of(table: Table, snapshot: Snapshot) -> IndexSpec:
-    index = table.index(snapshot.timeline)
-    if index is None:
-        raise InvariantError(f"table {table.name} was bound, but has no index", culprit=table.uri)
-    return index
 
 
 def _switch(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
+from lakeindex.conductor.opened import Opened
 from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError, PendingInstantError, TableCorruptError, WriteConflictError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
@@ -15,11 +16,10 @@ from lakeindex.format.file_names import write_token
 from lakeindex.hashing.row_digest import sum_of
 from lakeindex.index.bucket import bucket_of, file_id_of, groups_by_bucket
 from lakeindex.index.bucket_layout import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
-from lakeindex.model import BaseFile, IndexSpec
+from lakeindex.model import BaseFile
 from lakeindex.services.rescale_tasks import BuildTask, BuiltFile, SplitFile, SplitTask, build_files, split_files
 from lakeindex.services.results import JsonResult
 from lakeindex.stages.checkpoints import digest_of_text
-from lakeindex.stages.context import TableFacts
 from lakeindex.stages.scheduling import Runner, pack, run_tasks
 from lakeindex.stages.table_facts import table_schema
 from lakeindex.stages.written import new_file_stat
@@ -33,7 +33,6 @@ from lakeindex.table.commit import (
     WriteSession,
 )
 from lakeindex.table.file_system_view import Snapshot
-from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.table.records import key_of
 from lakeindex.table.turns import EVERYTHING
@@ -99,26 +98,12 @@ class RescaleSummary(JsonResult):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTable:
-    """The table as it was found, bound to an index."""
-
-    table: Table
-    snapshot: Snapshot
-    facts: TableFacts
-
-    @property
-    def index(self) -> IndexSpec:
-        """The index in force."""
-        return self.facts.index
-
-
 class Rescale:
     """One rewrite, attempt by attempt."""
 
     def __init__(
         self,
-        opened: OpenedTable,
+        opened: Opened,
         layout: BucketLayout | None,
         target: BucketLayout,
         runner: Runner,

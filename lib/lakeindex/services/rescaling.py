@@ -14,17 +14,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from lakeindex.conductor.opened import Opened, while_still
 from lakeindex.config import WriteConfig
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.index.bucket_layout import BucketLayout, layout_of
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.services.opening import absolute
-from lakeindex.services.rescale_run import OPERATION, OpenedTable, Rescale, RescaledPartition, RescaleSummary
+from lakeindex.services.rescale_run import OPERATION, Rescale, RescaledPartition, RescaleSummary
 from lakeindex.stages.checkpoints import digest_of_text
-from lakeindex.stages.context import storage_at
 from lakeindex.stages.scheduling import Runner
-from lakeindex.stages.table_facts import bind_for_write, facts_of
+from lakeindex.stages.table_facts import facts_of
 from lakeindex.table.commit import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
@@ -69,7 +69,7 @@ def rescale_table(
             "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
         )
     settings = config or WriteConfig()
-    opened = _open(uri, settings)
+    opened = while_still(absolute(uri), settings, lambda found: found)
     if opened.index.index_type is not IndexType.BUCKET:
         raise UsageError(
             f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
@@ -113,7 +113,7 @@ def migrate_to_buckets(
         TableCorruptError, ConflictError, InvariantError: as :func:`rescale_table`.
     """
     settings = config or WriteConfig()
-    opened = _open(uri, settings)
+    opened = while_still(absolute(uri), settings, lambda found: found)
     if opened.index.index_type is IndexType.BUCKET:
         raise UsageError(
             f"table {opened.table.name} has buckets already",
@@ -177,16 +177,8 @@ def switch_index(
         session.close()
 
 
-def _open(uri: str, config: WriteConfig) -> OpenedTable:
-    table = Table.open(storage_at(absolute(uri)))
-    table.check_writable(config.metadata_table)
-    snapshot = table.snapshot()
-    bound = bind_for_write(table, snapshot, config)
-    return OpenedTable(bound, snapshot, facts_of(bound, snapshot, config))
-
-
 def _rewrite(
-    opened: OpenedTable,
+    opened: Opened,
     layout: BucketLayout | None,
     target: BucketLayout,
     runner: Runner,

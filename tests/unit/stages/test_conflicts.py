@@ -169,12 +169,10 @@ def test_new_rows_do_not_go_into_a_file_group_that_is_being_clustered():
     assert content_of(world.table) == oracle.content()
 
 
-@pytest.mark.parametrize("number", range(1, 7))
-def test_a_rewrite_may_be_taken_back_whenever_the_run_reads_it(number: int):
-    """While it takes a snapshot, too: the replacecommit that the timeline listed is gone when it is read."""
-    world, oracle = MemoryTable("BUCKET", hoodie__bucket__index__num__buckets="2"), Oracle()
+def rescaled_world(number: int) -> tuple[MemoryTable, list[Call]]:
+    """A rescaled table; the rescaling is taken back just before its replacecommit is read for the n-th time from now on."""
+    world = MemoryTable("BUCKET", hoodie__bucket__index__num__buckets="2")
     world.upsert(FIRST)
-    oracle.apply(FIRST)
     rescaled = rescale_table(world.table.uri, LocalRunner(1), buckets=3).instant
     assert rescaled is not None
     reads = itertools.count(1)
@@ -186,8 +184,27 @@ def test_a_rewrite_may_be_taken_back_whenever_the_run_reads_it(number: int):
         with contextlib.suppress(ConflictError, UsageError):  # the run has the lock, or has committed
             rollback_instant(Table.open(world.store), rescaled, parse_options({"lakeindex.lock.wait": "0"}))
 
-    done = world.once(is_read, take_back)
+    return world, world.once(is_read, take_back)
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_a_rewrite_may_be_taken_back_whenever_the_run_reads_it(number: int):
+    """While it takes a snapshot, too: the replacecommit that the timeline listed is gone when it is read."""
+    world, done = rescaled_world(number)
+    oracle = Oracle()
+    oracle.apply(FIRST)
     assert counts_of(world.upsert(OURS)) == oracle.apply(OURS)
     assert done
     assert content_of(world.table) == oracle.content()
     assert not world.timeline().pending
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_rewrite_may_be_taken_back_while_a_rescaling_opens_the_table(number: int):
+    world, done = rescaled_world(number)
+    oracle = Oracle()
+    oracle.apply(FIRST)
+    rescaled = rescale_table(world.table.uri, LocalRunner(1), buckets=5)
+    assert done
+    assert {one.buckets_before for one in rescaled.partitions} == {2}
+    assert content_of(world.table) == oracle.content()

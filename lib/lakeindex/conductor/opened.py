@@ -1,0 +1,49 @@
+"""The table as a run finds it: checked, bound, with its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakeindex.conductor.moved import until_still
+from lakeindex.config import WriteConfig
+from lakeindex.model import IndexSpec
+from lakeindex.stages.context import TableFacts, storage_at
+from lakeindex.stages.table_facts import bind_for_write, facts_of
+from lakeindex.table.file_system_view import Snapshot
+from lakeindex.table.handle import Table
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a run works on; the table is bound."""
+
+    table: Table
+    snapshot: Snapshot
+    facts: TableFacts
+
+    @property
+    def index(self) -> IndexSpec:
+        """The index in force."""
+        return self.facts.index
+
+
+def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> _T:
+    """Open, check and bind a table for writing, and do work that does not change it; anew if others change it meanwhile.
+
+    Raises:
+        TableError: it is not there, or refused.
+        OptionError: an option differs from what is bound.
+        WriteConflictError: other writers changed the table in every try.
+    """
+    table = Table.open(storage_at(uri))
+    table.check_writable(config.metadata_table)
+
+    def on(snapshot: Snapshot) -> _T:
+        bound = bind_for_write(table, snapshot, config)
+        return work(Opened(bound, snapshot, facts_of(bound, snapshot, config)))
+
+    return until_still(table, config.conflict_retries, on)
