@@ -10,7 +10,6 @@ the key is found there, the table is a mix of both, and is refused (:meth:`Bucke
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -140,8 +139,8 @@ def key_rule_of(keys: StringArray, bucket: int, count: int, layout: BucketLayout
     return KeyRule.HUDI_0_15 if len(only_old) else None
 
 
-def count_divisor(samples: Iterable[tuple[int, StringArray]], layout: BucketLayout) -> int:
-    """What every count divides with which all sampled keys are in their buckets: 0 if any count does.
+def hash_distances(samples: Iterable[tuple[int, StringArray]], layout: BucketLayout) -> npt.NDArray[np.int64]:
+    """How far hashes of sampled keys are above their buckets: ascending, each distance once.
 
     A key of hash ``h`` is in bucket ``b`` of ``n`` only if ``n`` divides ``h - b``.
 
@@ -149,11 +148,8 @@ def count_divisor(samples: Iterable[tuple[int, StringArray]], layout: BucketLayo
         samples: bucket and stored keys of some file groups.
         layout: fields and key rule.
     """
-    shared = 0
-    for bucket, keys in samples:
-        apart = _hashes(keys, layout).astype(np.int64) - bucket
-        shared = math.gcd(shared, int(np.gcd.reduce(apart))) if len(apart) else shared
-    return shared
+    distances = [_hashes(keys, layout).astype(np.int64) - bucket for bucket, keys in samples]
+    return np.unique(np.concatenate([np.array([], np.int64), *distances]))
 
 
 @dataclass(frozen=True, slots=True)

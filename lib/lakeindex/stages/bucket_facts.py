@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from lakeindex.config import WriteConfig
 from lakeindex.errors import OptionError, TableCorruptError
-from lakeindex.index.bucket import bucket_ids, bucket_of, count_divisor, groups_by_bucket, key_rule_of
+from lakeindex.index.bucket import bucket_ids, bucket_of, groups_by_bucket, hash_distances, key_rule_of
 from lakeindex.index.bucket_layout import (
     COUNT_OPTION,
     FIELDS_OPTION,
@@ -37,8 +38,12 @@ from lakeindex.table.handle import Table
 
 _SAMPLED_FILES: Final = 12
 _MOST_FILES: Final = 200
-_TELLING_KEYS: Final = 32
-"""So many keys are all in place for a multiple of the real count with a chance of 2 ** -32 at most."""
+_TELLING: Final = 32
+"""So many distances (h - b), if they are independent, are multiples of more than the real count with a chance of 2 ** -32 at most.
+
+Keys do not count: the same few in every partition, a hashed field of few values, or numbers in sequence, whose hashes lie in one
+row, have few distances however many rows there are.
+"""
 _NAMED: Final = 6
 _MOST_FIELDS: Final = 6
 
@@ -54,10 +59,16 @@ class _Sampled:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Hash fields that agree with every sampled key, the counts that do, ascending, and the greatest of them."""
+    """Hash fields that agree with every sampled key, the counts that do, ascending, and whether the greatest is the real one."""
 
     fields: tuple[str, ...]
     counts: tuple[int, ...]
+    is_sure: bool
+
+    @property
+    def likely(self) -> tuple[int, ...]:
+        """The counts that may be the real one."""
+        return self.counts[-1:] if self.is_sure else self.counts
 
 
 def buckets_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> IndexSpec:
@@ -98,7 +109,7 @@ def _sample(table: Table, files: Sequence[BaseFile]) -> Iterator[_Sampled]:
     spread = [*files[::step], *(file for number, file in enumerate(files) if number % step)]
     seen = 0
     for number, file in enumerate(spread[:_MOST_FILES]):
-        if number >= _SAMPLED_FILES and seen >= _TELLING_KEYS:
+        if number >= _SAMPLED_FILES and seen >= _TELLING:
             return
         keys = read_record_keys(table.storage, file)
         seen += len(keys)
@@ -146,12 +157,12 @@ def _inferred(
 ) -> BucketLayout:
     """The layout with the count, and the hash fields where they are not given, that the stored keys show."""
     least = 1 + max((bucket_of(file.file_id) or 0 for file in snapshot.base_files_all()), default=0)
-    keys = sum(len(one.keys) for one in samples)
-    fits = _best([fit for fields in choices for fit in _fits(samples, replace(told, fields=fields), least)], keys)
+    fits = _best([fit for fields in choices for fit in _fits(samples, replace(told, fields=fields), least)])
     if not fits:
         raise _no_count(table, samples, told, least)
-    counts = sorted({count for fit in fits for count in fit.counts})
+    counts = sorted({count for fit in fits for count in fit.likely})
     if len(counts) > 1:
+        keys = sum(len(one.keys) for one in samples)
         raise OptionError(
             f"table {table.name} is a bucket table, and its {keys} stored keys do not tell with how many buckets",
             culprit=COUNT_OPTION,
@@ -174,18 +185,17 @@ def _field_choices(key_fields: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def _fits(samples: Sequence[_Sampled], layout: BucketLayout, least: int) -> Iterator[_Fit]:
     """The counts from ``least`` on with which every sampled key lies in its bucket, by either key rule."""
     for rule in KeyRule:
-        shared = count_divisor(((one.bucket, one.keys) for one in samples), replace(layout, key_rule=rule))
+        distances = hash_distances(((one.bucket, one.keys) for one in samples), replace(layout, key_rule=rule))
+        shared = int(np.gcd.reduce(distances))
         counts = tuple(count for count in _divisors(shared) if least <= count <= MAX_BUCKETS)
         if counts or shared == 0:
-            yield _Fit(layout.fields, counts or (least, least + 1))
+            yield _Fit(layout.fields, counts or (least, least + 1), is_sure=len(distances) >= _TELLING)
 
 
-def _best(fits: Sequence[_Fit], keys: int) -> list[_Fit]:
-    """With many keys the greatest count is the real one; that it is a multiple of it would be a coincidence."""
-    if keys < _TELLING_KEYS or not fits:
-        return list(fits)
-    greatest = max(fit.counts[-1] for fit in fits)
-    return [_Fit(fit.fields, (greatest,)) for fit in fits if fit.counts[-1] == greatest]
+def _best(fits: Sequence[_Fit]) -> list[_Fit]:
+    """Of those that are sure, the ones with the greatest count: a smaller one fits whatever the keys are."""
+    greatest = max((fit.counts[-1] for fit in fits if fit.is_sure), default=0)
+    return [fit for fit in fits if not fit.is_sure or fit.counts[-1] == greatest]
 
 
 def _divisors(number: int) -> list[int]:
@@ -246,7 +256,7 @@ def _explained(
     """The same error, with the count that would fit, if there is one."""
     least = 1 + max((one.bucket for one in samples), default=0)
     for fit in _fits(samples, layout, least):
-        if fit.counts[-1] != count:
-            hint = f"{COUNT_OPTION}={fit.counts[-1]} would fit: say with how many buckets the table was written"
+        if count not in fit.likely:
+            hint = f"{COUNT_OPTION}={_listed(fit.likely)} would fit: say with how many buckets the table was written"
             return TableCorruptError(error.message, culprit=error.culprit, hint=hint)
     return error

@@ -15,9 +15,9 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.index.bucket import (
     bucket_ids,
     bucket_of,
-    count_divisor,
     file_id_of,
     groups_by_bucket,
+    hash_distances,
     key_rule_of,
     make_index,
     misplaced_key,
@@ -202,6 +202,7 @@ def test_the_count_a_table_was_written_with_is_found() -> None:
     keys = pa.array([f"k{i}" for i in range(400)])
     homes = bucket_ids(keys, 12, LAYOUT)
     samples = [(b, keys.filter(pa.array(homes == b))) for b in (1, 11)]
-    assert count_divisor(samples, LAYOUT) == 12
-    assert count_divisor([(0, keys)], LAYOUT) == 1, "any keys lie in the one bucket there is"
-    assert count_divisor([], LAYOUT) == 0
+    assert np.gcd.reduce(hash_distances(samples, LAYOUT)) == 12
+    assert np.gcd.reduce(hash_distances([(0, keys)], LAYOUT)) == 1, "any keys lie in the one bucket there is"
+    assert len(hash_distances([(0, keys), (0, keys)], LAYOUT)) == len(hash_distances([(0, keys)], LAYOUT))
+    assert not len(hash_distances([], LAYOUT))

@@ -143,6 +143,45 @@ def test_many_keys_tell_the_count_from_one_bucket(tmp_path: Path) -> None:
     assert spec.option(COUNT) == "12"
 
 
+DEVICES = [Row(f"dev{n}", f"d{day}", 1, "v") for n in (2, 3, 4) for day in range(20)]
+IN_SEQUENCE = [Row(f"k1{n:02}", "x", 1, "v") for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("count", "batch"),
+    [(4, DEVICES), (4096, IN_SEQUENCE)],
+    ids=["the same few keys in every partition", "keys in sequence"],
+)
+def test_many_rows_of_few_hashes_leave_the_count_open(tmp_path: Path, count: int, batch: list[Row]) -> None:
+    """Multiples of the count fit them by chance: none of them may be bound for it."""
+    table = bucket_table(tmp_path, count)
+    upsert(table, batch, "first")
+    folder = as_hudis(table)
+    with pytest.raises(OptionError, match="do not tell with how many buckets") as caught:
+        shown(folder)
+    assert caught.value.culprit == COUNT
+    spec = shown(folder, **{COUNT: str(count)})
+    assert spec is not None
+    assert spec.option(COUNT) == str(count)
+
+
+def test_a_field_of_one_value_does_not_tell_the_count_of_one_bucket(tmp_path: Path) -> None:
+    table = make_table(
+        tmp_path / "t",
+        keys=("id", "day"),
+        hoodie__index__type="BUCKET",
+        hoodie__bucket__index__num__buckets="1",
+    )
+    upsert(table, [Row(f"k{n}", "x", 1, "v") for n in range(60)], "first")
+    folder = as_hudis(table)
+    with pytest.raises(OptionError, match="do not tell with how many buckets") as caught:
+        shown(folder)
+    assert "; 1, " in (caught.value.hint or "")
+    spec = shown(folder, **{FIELDS: "id,day"})
+    assert spec is not None
+    assert spec.option(COUNT) == "1"
+
+
 def test_partitions_with_counts_of_their_own_are_asked_for(tmp_path: Path) -> None:
     table = bucket_table(tmp_path, 4, hoodie__bucket__index__partition__expressions="^y$,7")
     upsert(table, [Row(f"k{n}", "xy"[n % 2], 1, "v") for n in range(200)], "first")
