@@ -9,7 +9,7 @@ from lakeindex.model import BaseFile
 from lakeindex.parquet.stamps import footer_digest
 from lakeindex.parquet.verifying import verify_pages
 from lakeindex.services.aligning import damaged
-from lakeindex.services.check_report import Broken, Checked, Findings, Violation
+from lakeindex.services.check_report import Broken, Checked, Findings, Violation, is_damage
 from lakeindex.stages.context import storage_at
 from lakeindex.storage.reading import StoredBytes
 from lakeindex.table.footers import parse_layout, read_footer_bytes
@@ -37,6 +37,8 @@ def check_pages(task: PagesTask) -> Findings:
         layout = parse_layout(raw, file)
         found = verify_pages(StoredBytes(store, file.path, file.size_bytes), layout.metadata)
     except LakeIndexError as error:
+        if not is_damage(error):
+            raise
         return Findings((Violation.of(Broken.FILE, error, file.path),))
     except (OSError, ValueError) as error:
         return Findings((Violation.of(Broken.FILE, damaged(file, str(error)), file.path),))

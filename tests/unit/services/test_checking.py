@@ -11,10 +11,12 @@ import pytest
 
 from lakeindex.bloom import build_filter
 from lakeindex.config import WriteConfig
-from lakeindex.errors import TableNotFoundError, TableUnsupportedError
+from lakeindex.errors import StorageError, TableNotFoundError, TableUnsupportedError
 from lakeindex.services.check_report import Broken, CheckReport
 from lakeindex.services.checking import check_table
+from lakeindex.storage.memory import Call
 from tests.builders import Row, batch_of, make_table
+from tests.meanwhile import MemoryTable
 from tests.unit.services.tables import (
     edit_commit,
     flip,
@@ -393,3 +395,25 @@ def test_bare_keys_of_a_complex_generator_are_recognised(table: Path):
     file = live_files(table)[0]
     rewrite(file, with_value("_hoodie_record_key", 1, "id:x"))
     assert Broken.RECORD_KEY in _kinds(check_table(str(table)))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("superseded", [False, True])
+def test_what_could_not_be_read_is_not_called_damaged(deep: bool, superseded: bool):
+    """Live files are read by every check, superseded ones by a deep one only."""
+    world = MemoryTable()
+    world.upsert([Row("k", "x", 1, "1")])
+    world.upsert([Row("k", "x", 2, "2")])
+    old, new = sorted(one.path for one in world.store.list("x") if one.path.endswith(".parquet"))
+    wanted = old if superseded else new
+
+    def refuse(call: Call) -> None:
+        if call.name.startswith("read") and call.path == wanted:
+            raise StorageError("the store does not answer", culprit=call.path)
+
+    world.store.hook = refuse
+    if superseded and not deep:
+        assert world.table.check().ok
+    else:
+        with pytest.raises(StorageError, match="does not answer"):
+            world.table.check(deep=deep)
