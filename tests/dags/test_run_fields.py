@@ -106,6 +106,8 @@ def test_fields_of_the_run_are_offered(template: str, text: str) -> None:
         "{{ ds",
         "{{ ds | nofilter }}",
         "{{ 1 / 0 }}",
+        "{{ '{}'.format() }}",
+        "{{ '{day}'.format() }}",
         "x" * 20_000,
     ],
 )

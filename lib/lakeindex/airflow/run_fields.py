@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, TemplateError, meta, nodes
+from jinja2 import StrictUndefined, meta, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -69,30 +69,28 @@ def _rendered(text: str, fields: Mapping[str, Any]) -> str:
     if len(text) > _LONGEST:
         raise _refused(text[:100], f"has {len(text):,} characters")
     try:
-        parsed = _SANDBOX.parse(text)
-        for statement in parsed.find_all(nodes.Stmt):
-            if not isinstance(statement, _STATEMENTS):
-                raise _refused(text, f"has a {type(statement).__name__.lower()} in it")
-        for name in sorted(meta.find_undeclared_variables(parsed)):
-            if name not in FIELDS:
-                raise _refused(text, f"names {name!r}")
-            if fields.get(name) is None:
-                raise UsageError(
-                    f"the input {text!r} needs {_what(name)}, and this run has none",
-                    culprit="input",
-                    hint="trigger the run with a logical date, or name the input in the form",
-                )
-        return _SANDBOX.from_string(text).render(dict(fields))
-    except (
-        TemplateError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:
-        raise _refused(text, f"cannot be worked out: {error}") from error
+        return _worked_out(text, fields)
+    except UsageError:
+        raise
+    except Exception as error:  # a template is code of whoever may trigger the run, and raises what it likes
+        raise _refused(text, f"cannot be worked out: {type(error).__name__}: {error}") from error
+
+
+def _worked_out(text: str, fields: Mapping[str, Any]) -> str:
+    parsed = _SANDBOX.parse(text)
+    for statement in parsed.find_all(nodes.Stmt):
+        if not isinstance(statement, _STATEMENTS):
+            raise _refused(text, f"has a {type(statement).__name__.lower()} in it")
+    for name in sorted(meta.find_undeclared_variables(parsed)):
+        if name not in FIELDS:
+            raise _refused(text, f"names {name!r}")
+        if fields.get(name) is None:
+            raise UsageError(
+                f"the input {text!r} needs {_what(name)}, and this run has none",
+                culprit="input",
+                hint="trigger the run with a logical date, or name the input in the form",
+            )
+    return _SANDBOX.from_string(text).render(dict(fields))
 
 
 def _what(name: str) -> str:
