@@ -80,11 +80,12 @@ def _attempts(
         snapshot = merge = None
         try:
             snapshot = table.snapshot()
-            known, facts = facts, _facts_now(table, snapshot, facts)
+            now = _facts_now(table, snapshot, facts)
+            if now != facts:
+                facts, looked_up = now, None  # nothing of that look-up is taken over, in no later try either
             staged = _staged_as_now(spec, facts, staged, runner)
             if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-                before = looked_up if known == facts else None
-                looked_up = look_up(spec, facts, snapshot, staged, runner, before)
+                looked_up = look_up(spec, facts, snapshot, staged, runner, before=looked_up)
             merge = MergeAttempt(spec, facts, session, runner, looked_up, snapshot, lost=lost)
             return merge.run()
         except OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt
