@@ -36,7 +36,7 @@ def in_our_words(error: BaseException) -> LakeIndexError | None:
     if isinstance(error, MemoryError):
         return MachineError(
             f"there is no memory left ({error})" if str(error) else "there is no memory left",
-            hint="lower -o lakeindex.memory or -o lakeindex.parallelism, or give the process more; nothing was published",
+            hint="lower -o lakeindex.memory or -o lakeindex.parallelism, or give the process more; then run it again",
         )
     if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
         return MachineError(

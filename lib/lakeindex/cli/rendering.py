@@ -112,7 +112,7 @@ def _columns(columns: tuple[Column, ...]) -> str:
 
 def show_inspection(console: Console, found: TableInspection) -> None:
     """What a table is."""
-    index = found.index_type or "not bound yet (BLOOM, unless the first write says otherwise)"
+    index = found.index_type or "not bound yet (the first write binds it: as it says, else as the files show)"
     pending = ", ".join(f"{one.action} {one.instant} ({one.state})" for one in found.pending)
     instants = ", ".join(f"{count} {action}" for action, count in found.instants.items())
     size = (
