@@ -10,6 +10,7 @@ from dataclasses import asdict
 import click
 
 from lakeindex.conductor.upsert import run_batch, run_stage
+from lakeindex.aftermath import noted
 from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
 from lakeindex.pipeline import Stage
@@ -52,7 +53,8 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
         _say(_described(error), spec, stage)
         return 1
     finally:
-        session.stop()
+        for note in noted("the Spark session was not stopped", session.stop):
+            click.echo(note, err=True)
     click.echo(json.dumps(asdict(result)))
     return 0
 

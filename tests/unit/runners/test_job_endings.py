@@ -1,15 +1,19 @@
 """How tasks and jobs end, and who hears of it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.errors import InvariantError, LakeIndexError, StorageError, TableNotFoundError, WriteConflictError
 from lakeindex.pipeline import Stage
+from lakeindex.runners import jobs
 from lakeindex.runners.job_arguments import run_spec
 from lakeindex.runners.jobs import _described, run_stage_job
 from lakeindex.runners.local import LocalRunner
+from lakeindex.runners.spark_session import JobSession
 from lakeindex.stages.context import RunSpec
 from tests.builders import Row, batch_of, make_table
 
@@ -100,3 +104,20 @@ def test_what_failed_is_left_where_runs_may_be(tmp_path: Path):
     assert run_stage_job(Stage.STAGE_INPUT, job_of(table.uri, tmp_path / "runs")) == 3
     left = json.loads((tmp_path / "runs" / "r" / "stage_input.error.json").read_text())
     assert (left["error"], left["exit_code"]) == ("InputError", 3)
+
+
+def test_a_session_that_does_not_stop_fails_no_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    class Stuck(JobSession):
+        def stop(self) -> None:
+            raise ConnectionError("the JVM is gone")
+
+    monkeypatch.setattr(jobs, "JobSession", Stuck)
+    table = make_table(tmp_path / "t")
+    pq.write_table(batch_of([Row("k", "d", 1, "v")]), tmp_path / "in.parquet")
+    spec = replace(job_of(table.uri, tmp_path / "runs"), inputs=(str(tmp_path / "in.parquet"),))
+    assert run_stage_job(None, spec) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[-1])["inserts"] == 1
+    assert "the JVM is gone" in said.err
