@@ -111,8 +111,8 @@ def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: R
     if staged.manifest.facts.get(SCHEMA_FACT) == schema_digest(facts):
         return staged
     again = run_stage_input(spec, facts, runner)
-    before, now = staged.manifest.facts["input_digest"], again.manifest.facts["input_digest"]
-    if before != now:
+    before, now = staged.manifest.facts["input_digest"], again.manifest.facts
+    if before not in (now["input_digest"], now.get("older_digest")):
         raise InputError(
             f"the input of batch {spec.batch_id!r} is not what it was when the run began",
             culprit=", ".join(spec.inputs),
