@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
@@ -51,9 +52,16 @@ class Finished:
 
 
 def table_name_for_runs(uri: str) -> str:
-    """One text for the ways to write a table's URL."""
+    """One text for the ways to write a table's URL: doors make paths absolute in their own ways, some follow links."""
     plain = uri.rstrip("/").removeprefix("file://")
+    if "://" not in plain:
+        return str(Path(plain).resolve())
     return f"s3://{plain.removeprefix('s3a://')}" if plain.startswith("s3a://") else plain
+
+
+def _is_same(said: object, table_uri: str) -> bool:
+    """Whether a file that names a table names this one."""
+    return isinstance(said, str) and table_name_for_runs(said) == table_name_for_runs(table_uri)
 
 
 def begin_run(spec: RunSpec) -> None:
@@ -69,7 +77,7 @@ def begin_run(spec: RunSpec) -> None:
         check_root(store)
         store.write(_ROOT_FILE, json.dumps({"format": _FORMAT, "what": "run folders of lakeindex"}).encode())
     found = _json(store, f"{spec.run_id}/{RUN_FILE}").get("table")
-    if isinstance(found, str) and found != table_name_for_runs(spec.table_uri):
+    if isinstance(found, str) and not _is_same(found, spec.table_uri):
         raise UsageError(
             f"run {spec.run_id!r} in {spec.checkpoints_uri} is one of table {found}",
             culprit=spec.run_id,
@@ -150,7 +158,7 @@ def is_run_of(store: Storage, name: str, table_uri: str) -> bool:
     files = {_last(one.path) for one in listing.objects}
     if RUN_FILE in files:
         marker = _json(store, f"{name}/{RUN_FILE}")
-        return marker.get("run_id") == name and marker.get("table") == table_name_for_runs(table_uri)
+        return marker.get("run_id") == name and _is_same(marker.get("table"), table_uri)
     if not any(_is_manifest(store, name, stage) for stage in Stage if f"{stage}.json" in files):
         return False
     return _named_by(store, name, table_uri, files)
@@ -169,8 +177,7 @@ def _named_by(store: Storage, name: str, table_uri: str, files: set[str]) -> boo
         else:
             return True
     if _REPORT in files:
-        said = _json(store, f"{name}/{_REPORT}").get("table")
-        return isinstance(said, str) and table_name_for_runs(said) == table_name_for_runs(table_uri)
+        return _is_same(_json(store, f"{name}/{_REPORT}").get("table"), table_uri)
     if table.list_folder(f"{attempts_folder(records.key_of(name))}/attempts").objects:
         return True
     return table_name_for_runs(store.uri) == table_name_for_runs(default_checkpoints(table_uri))

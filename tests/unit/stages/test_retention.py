@@ -12,7 +12,10 @@ import pytest
 
 from lakeindex.api import LakeTable
 from lakeindex.errors import UsageError
+from lakeindex.model import Operation
 from lakeindex.stages import context
+from lakeindex.stages.context import RunSpec
+from lakeindex.stages.run_folders import begin_run
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.protocol import Listing, ObjectMeta
 from tests.builders import Row, batch_of, content_of, make_table
@@ -125,6 +128,23 @@ def test_the_newest_runs_of_each_table_count(tmp_path: Path):
     assert {path.name for path in root.iterdir()} - {"_runs"} == {first, *theirs[-2:]}
     two.maintain(["runs"], checkpoints=str(root), options=ONE)
     assert {path.name for path in root.iterdir()} - {"_runs"} == {first, theirs[-1]}
+
+
+@pytest.mark.parametrize("way", ["link", "dots"])
+def test_a_table_by_another_path_is_the_same_table(tmp_path: Path, way: str):
+    """A job is given the path as it is, Python's door resolves it, maintenance makes it absolute."""
+    table = make_table(tmp_path / "real" / "t")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    other = str(tmp_path / "link" / "t") if way == "link" else str(tmp_path / "real" / ".." / "real" / "t")
+    root = tmp_path / "runs"
+    spec = RunSpec(other, str(root), "shared", "shared", Operation.UPSERT, (), ())
+    begin_run(spec)
+    ids = [upsert(table, number, root) for number in range(3)]
+    table.upsert(batch_of([Row("k", "d", 9, "v")]), checkpoints=str(root), run_id="shared")
+    step = LakeTable(other).maintain(["runs"], checkpoints=str(root), options=ONE).steps[0]
+    assert step.note is None
+    assert {path.name for path in root.iterdir()} - {"_runs"} == {"shared"}
+    assert len(ids) == 3
 
 
 def test_two_tables_do_not_share_a_run(tmp_path: Path):
