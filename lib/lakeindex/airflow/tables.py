@@ -37,6 +37,7 @@ import yaml
 
 from lakeindex.config import parse_options
 from lakeindex.errors import OptionError, UsageError
+from lakeindex.pipeline import default_checkpoints
 
 STAGED: Final = "staged"
 SINGLE: Final = "single"
@@ -243,7 +244,7 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
         name=file.stem,
         title=fields.text("title") or file.stem,
         uri=uri,
-        checkpoints=place("checkpoints", checkpoints) if checkpoints else f"{uri}.lakeindex",
+        checkpoints=place("checkpoints", checkpoints) if checkpoints else default_checkpoints(uri),
         create=_create(fields),
         options=_options(fields, environ),
         max_quarantined=fields.whole("max_quarantined"),

@@ -17,7 +17,7 @@ from lakeindex.config import parse_options
 from lakeindex.doors import jobs_folder
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.pipeline import run_id_of
+from lakeindex.pipeline import default_checkpoints, run_id_of
 
 #: The job, of the checkout or the installed package: a file to submit, not a module to import.
 APPLICATION: Final = jobs_folder() / "upsert.py"
@@ -127,7 +127,7 @@ class LakeIndexUpsertOperator(JobOperator):
         return RunPlan(
             table=self.table_name or uri.rpartition("/")[2],
             uri=uri,
-            checkpoints=(self.checkpoints or f"{uri}.lakeindex").rstrip("/"),
+            checkpoints=(self.checkpoints or default_checkpoints(uri)).rstrip("/"),
             run_id=run_id_of(self.batch_id),
             batch_id=self.batch_id,
             inputs=tuple(inputs),

@@ -17,7 +17,7 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.index.cost import CostConstants, cost_of, requests_of
 from lakeindex.index.cost_constants import CONSTANTS, MEAN_ERROR, MEASURED_ON
 from lakeindex.model import IndexType
-from lakeindex.pipeline import SUMMARY_FILE
+from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
 from lakeindex.services.advising_loads import Scope, bucket_count, expected_load
 from lakeindex.services.advising_sample import (
     pairs_of,
@@ -200,7 +200,7 @@ def advise(
         recommended=recommended,
         reason=reason,
         warnings=tuple(_warnings(home, current, config, is_global=is_global)),
-        model=model_error(checkpoints or f"{absolute(uri).rstrip('/')}.lakeindex"),
+        model=model_error(checkpoints or default_checkpoints(absolute(uri))),
     )
 
 
