@@ -207,7 +207,13 @@ class RunFolder:
         return True
 
     def write_table(self, path: str, table: pa.Table, *, row_group_rows: int | None = None) -> Part:
-        """Write a checkpoint file, whole, named by ``path`` and the try of the task; the part says how. ``row_group_rows``: all rows of ``table`` are one row group if None."""
+        """Write a checkpoint file, whole, under a name that no other try of the task has.
+
+        Args:
+            path: what the name begins with; the part that is returned has the whole.
+            table: the rows.
+            row_group_rows: of each row group; None: all rows are one.
+        """
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd", row_group_size=row_group_rows or max(1, table.num_rows))
         return self.write_bytes(path, sink.getvalue(), table.num_rows)

@@ -35,7 +35,8 @@ _REPORT: Final = "report.json"
 _HOODIE: Final = ".hoodie"
 _DEPTH: Final = 3
 _LISTINGS: Final = 500
-_MOST_PARTS: Final = frozenset({*(str(stage) for stage in Stage), "input", "index"})
+_PARTS: Final = frozenset({*(str(stage) for stage in Stage), "input", "index"})
+"""Folders that a run's folder has in it."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -201,7 +202,7 @@ def is_empty_run(store: Storage, name: str) -> bool:
     """Whether a folder is what is left of a run whose files were deleted: folders of stages, and nothing in them."""
     listing = store.list_folder(name)
     parts = {_last(one) for one in listing.folders}
-    return not listing.objects and bool(parts) and parts <= _MOST_PARTS and not store.list(name)
+    return not listing.objects and bool(parts) and parts <= _PARTS and not store.list(name)
 
 
 def roster_of(store: Storage, table_uri: str) -> list[Finished]:
