@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 import click
 
-from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.aftermath import noted
+from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
 from lakeindex.pipeline import Stage
