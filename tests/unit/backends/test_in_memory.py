@@ -30,6 +30,7 @@ def test_an_entry_that_names_the_wrong_place_is_no_false_insert(tmp_path: Path, 
     (held,) = [one for key, one in in_memory._held.items() if f"{tmp_path.name}/t" in str(key)]
     held.groups["x", "d"] = groups["a"] if wrong == "another live group" else "nowhere-0"
     batch = [Row("d", "x", 2, "2"), Row("a", "x", 2, "2"), Row("new", "x", 2, "2")]
+    batch.append(Row("c", "y", 2, "2"))  # of a file about which the index is right
     assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
     assert content_of(table) == oracle.content()
 

@@ -92,8 +92,9 @@ def test_a_pending_one_only_if_it_is_dead_or_forced(world: World) -> None:
 
 def test_a_missing_marker_of_a_deleted_file_is_no_error(world: World) -> None:
     world.put_pending(PENDING)
-    world.store.write(f".hoodie/.temp/{PENDING}/p/{file_id(5)}_0-0-0_{PENDING}.parquet.marker.CREATE", b"")
-    roll_back(world, PENDING, force=True)
+    name = f"{file_id(5)}_0-0-0_{PENDING}.parquet"
+    world.store.write(f".hoodie/.temp/{PENDING}/p/{name}.marker.CREATE", b"")
+    assert roll_back(world, PENDING, force=True).files == (f"p/{name}",), "a listing may be older than the marker"
 
 
 def test_our_own_run_that_lives_is_protected(world: World) -> None:

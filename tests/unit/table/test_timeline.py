@@ -126,6 +126,7 @@ def test_pending_clustering(name: str, tmp_path: Path) -> None:
     replaced = frozenset(timeline.replaced_at(storage))
     (completed,) = [path for path in storage.root.glob(".hoodie/**/*.replacecommit") if path.is_file()]
     completed.unlink()
+    (completed.parent / "20200101000000000.commit.requested").write_bytes(b"")  # pending too, and older
     timeline = Table.open(storage).load_timeline()
     assert timeline.pending_clustering(storage) == replaced
     assert len(replaced) == 3
