@@ -1,10 +1,12 @@
 """The STATE index on a real state store: it follows the timeline, whoever dies when."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import GroupedData, SparkSession
 
@@ -17,6 +19,7 @@ from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.spark import SparkRunner
 from lakeindex.runners.spark_session import spark_session
 from lakeindex.services.rolling_back import rollback_table
+from lakeindex.storage import StoreOptions, using
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]  # the contract plays STATE on Spark's own tester
@@ -59,6 +62,29 @@ def listed(session: SparkSession, folder: Path) -> dict[str, tuple[str, str | No
     entries = sorted(state.select("list_element.*").collect(), key=lambda e: e.seq)
     newest = {e.key: (e.partition, e.file_id) for e in entries}
     return {key: at for key, at in newest.items() if at[1] is not None}
+
+
+def entries_of(item: bytes) -> pa.Table:
+    return pa.table(
+        {
+            "bucket": pa.array([0], pa.int32()),
+            "key": [f"{len(item)}"],
+            "partition": ["x"],
+            "file_id": ["f"],
+            "seq": pa.array([1], pa.int64()),
+        }
+    )
+
+
+def test_no_secret_is_in_a_file_of_sparks_however_many_tasks_there_are(session: SparkSession, tmp_path: Path):
+    state = SparkRunner(session).keyed_state(str(tmp_path / "state"), StateSettings(2))
+    with using(StoreOptions.of({"aws_secret_access_key": "a-secret-of-ours"})):
+        state.feed(1, entries_of, [os.urandom(700_000), os.urandom(700_001)])
+    fed = session.read.option("recursiveFileLookup", "true").parquet(str(tmp_path / "state/in")).collect()
+    assert {row.key for row in fed} == {"700000", "700001"}
+    files = [path for path in Path(session.sparkContext._temp_dir).rglob("*") if path.is_file()]
+    assert files, "what is too large for a function is broadcast, by way of a file"
+    assert not [path for path in files if b"a-secret-of-ours" in path.read_bytes()]
 
 
 def test_state_follows_the_timeline_through_deaths_and_rollbacks(session: SparkSession, tmp_path: Path):

@@ -17,7 +17,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -27,6 +27,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.keyed import ENTRIES, StateSettings
 from lakeindex.storage import StoreOptions, current_options, using
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -82,10 +85,7 @@ class KeyedState:
             read: module-level function that reads one task's entries (:data:`ENTRIES`).
             tasks: what to read.
         """
-        payloads = [pickle.dumps((read, task)) for task in tasks]
-        self._write(
-            number, self._numbers(payloads).mapInArrow(partial(_read_numbered, current_options(), payloads), ENTRIES)
-        )
+        self._write(number, self._read(read, tasks, ENTRIES))
 
     def feed_tables(self, number: int, tables: Iterable[pa.Table]) -> None:
         """Hand over entries that the driver streams."""
@@ -174,8 +174,7 @@ class KeyedState:
         Returns:
             What ``write`` returned for each piece.
         """
-        payloads = [pickle.dumps((read, item)) for item in asked]
-        keys = self._numbers(payloads).mapInArrow(partial(_read_numbered, current_options(), payloads), _ASKED)
+        keys = self._read(read, asked, _ASKED)
         keys = fn.broadcast(keys) if rows <= _BROADCAST_ROWS else keys
         on = ["key", "partition"] if by_partition else ["key"]
         found = _newest(self._listed().join(keys if by_partition else keys.drop("partition"), on), ["chunk", "row"])
@@ -206,8 +205,15 @@ class KeyedState:
     def _files(self, path: Any) -> Any:
         return path.getFileSystem(self._session._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
 
-    def _numbers(self, payloads: Sequence[bytes]) -> DataFrame:
-        return self._session.range(0, len(payloads), 1, max(1, len(payloads)))
+    def _read(self, read: Callable[[_T], pa.Table], items: Sequence[_T], schema: str) -> DataFrame:
+        """What is read of some items, one a Spark task.
+
+        The items are broadcast by themselves: Spark writes a function of more than 1 MiB to a file, and this one knows the stores'
+        options.
+        """
+        payloads = self._session.sparkContext.broadcast([pickle.dumps((read, item)) for item in items])
+        numbers = self._session.range(0, len(items), 1, max(1, len(items)))
+        return numbers.mapInArrow(partial(_read_numbered, current_options(), payloads), schema)
 
     def _write(self, number: int, entries: DataFrame, mode: str = "overwrite") -> None:
         entries.write.mode(mode).parquet(f"{self._folder}/in/{number:08d}")
@@ -246,11 +252,11 @@ def _kept(frame: DataFrame, write: Callable[[int, pa.Table], _R]) -> list[_R]:
 
 
 def _read_numbered(
-    options: StoreOptions, payloads: list[bytes], batches: Iterator[pa.RecordBatch]
+    options: StoreOptions, payloads: Broadcast[list[bytes]], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            read, item = pickle.loads(payloads[number])  # noqa: S301 - made by our own driver
+            read, item = pickle.loads(payloads.value[number])  # noqa: S301 - made by our own driver
             with using(options):
                 found = read(item)
             yield from found.to_batches()
