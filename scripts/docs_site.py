@@ -1,10 +1,9 @@
-"""What MkDocs does not do by itself for this site: files outside ``docs/`` and tables made from code (a hook of mkdocs.yml).
+"""What MkDocs does not do by itself for this site: pages of files outside ``docs/`` (a hook of mkdocs.yml).
 
 * A page may link to any file of the checkout, as it does on a code host. Markdown files named in ``PAGES`` become pages of
   their own; another text file becomes a page that shows it; a link to what is not there stays as it is, so that the
   strict build names it.
-* Markers in pages are replaced by tables made from the library: the options by ``scripts/readme_options.py``, which
-  makes those of the README too, the options of Hudi that are not ours from ``lakeindex.foreign_options``.
+* The option tables, which ``scripts/options_page.py`` writes into pages, are made anew, so that the site is never stale.
 * After the build every page is searched for what it would load from another place: there must be nothing.
 """
 
@@ -24,9 +23,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "lib"), str(ROOT / "scripts")]
 
-from readme_options import START, with_tables  # noqa: E402 - beside this file
-
-from lakeindex.foreign_options import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS  # noqa: E402 - the checkout's library
+from options_page import with_tables  # noqa: E402 - beside this file
 
 DOCS: Final = "docs"
 PAGES: Final = {
@@ -40,10 +37,8 @@ PAGES: Final = {
 SHOWN: Final = "source"
 """Folder of the pages that show a file of the checkout."""
 
+OPTIONS_PAGE: Final = "options.md"
 LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json", ".sh": "bash"}
-
-NOTED_MARK: Final = "<!-- options of Hudi that change nothing -->"
-REFUSED_MARK: Final = "<!-- options of Hudi that are refused -->"
 
 _LINK = re.compile(r"(?P<before>\]\()(?P<target>[^)\s#]+)(?P<after>(?:#[^)\s]*)?(?:\s+\"[^\"]*\")?\))")
 _OPTION: Final = re.compile(r"<td><code>(?:hoodie|lakeindex|index)\.[^<]*</code>")
@@ -77,10 +72,9 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
 
     if not uri.startswith(f"{SHOWN}/"):
         markdown = _LINK.sub(pointed, markdown)
-    if START in markdown:
-        markdown = with_tables(markdown)
+    if uri == OPTIONS_PAGE:
         page.meta["hide"] = ["toc"]  # wide tables: they get its room
-    return markdown.replace(NOTED_MARK, noted_table()).replace(REFUSED_MARK, refused_table())
+    return with_tables(markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -105,18 +99,6 @@ def loaded_from_elsewhere(html: str) -> list[str]:
     finder = _Loads()
     finder.feed(html)
     return finder.found
-
-
-def noted_table() -> str:
-    """Options of Hudi that are accepted and change nothing, as a Markdown table."""
-    rows = [f"| `{key}` | {NOTED_VALUES.get(key, '')} | {why} |" for key, why in sorted(NOTED_OPTIONS.items())]
-    return "\n".join(["| option of Hudi | only value | why it changes nothing |", "|---|---|---|", *rows])
-
-
-def refused_table() -> str:
-    """Options of Hudi that are refused, as a Markdown table."""
-    rows = [f"| `{key}` | {instead} |" for key, instead in sorted(REFUSED_OPTIONS.items())]
-    return "\n".join(["| option of Hudi | why, and what to do instead |", "|---|---|", *rows])
 
 
 class _Loads(HTMLParser):

@@ -27,7 +27,7 @@ _OPTIONS = (
         "--max-quarantined", type=click.IntRange(min=0), default=0, show_default=True, help="Bad rows allowed."
     ),
     click.option("--force", is_flag=True, help="Commit a used batch id again; roll back foreign pending instants."),
-    click.option("-o", "options", multiple=True, metavar="KEY=VALUE", help="An option of the README's table."),
+    click.option("-o", "options", multiple=True, metavar="KEY=VALUE", help="An option; docs/options.md lists them."),
 )
 
 

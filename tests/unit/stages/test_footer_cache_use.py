@@ -153,7 +153,7 @@ def test_cache_off_reads_footers_and_keeps_nothing(tmp_path: Path):
 
 
 def test_cache_alone_without_a_cache_is_refused():
-    with pytest.raises(OptionError, match="puts it off"):
+    with pytest.raises(OptionError, match="turns it off"):
         parse_options({ALONE: "true", "lakeindex.footer.cache": "false"})
 
 

@@ -412,5 +412,5 @@ def test_options_of_a_table_are_none_of_a_write() -> None:
 def test_the_table_of_options_names_each_once() -> None:
     text = options_table(CREATE_OPTIONS)
     for option in CREATE_OPTIONS:
-        assert text.count(f"`{option.key}`") == 1
+        assert text.count(f"| `{option.key}` |") == 1
     assert "hoodie.parquet.max.file.size" in options_table()
