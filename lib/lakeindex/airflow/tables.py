@@ -281,7 +281,9 @@ def _options(fields: _Fields, environ: Mapping[str, str]) -> dict[str, str]:
     try:
         parse_options(options)
     except OptionError as error:
-        raise fields.wrong("options", f"are not valid: {error.message}", error.hint or "see `lakeindex options`") from error
+        raise fields.wrong(
+            "options", f"are not valid: {error.message}", error.hint or "see `lakeindex options`"
+        ) from error
     return options
 
 

@@ -178,7 +178,10 @@ DELTA_SCHEMA: Final = pa.schema(
         pa.field("change", pa.int8(), nullable=False),
     ]
 )
-"""A delta's rows: key, the partition and file group it lives in now (of a deleted key: lived in; no file id), what happened."""
+"""Rows of a delta: the key, its partition and file group after the commit, and the change.
+
+For a deleted key, the partition is the one that it was deleted from, and ``file_id`` is null.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
