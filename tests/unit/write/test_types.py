@@ -48,7 +48,7 @@ LINES = (
         values=(0, 127, None),
     ),
     lines(pa.int64(), pa.uint32(), stored=pa.int64(), said="wider", values=(0, 2**32 - 1, None)),
-    lines(pa.uint64(), stored=None, said="has no room in a long"),
+    lines(pa.uint64(), stored=None, said="does not fit into a long"),
     lines(pa.float16(), stored=None, said="cast it to float32"),
     lines(pa.float32(), stored=pa.float32(), said="the same", values=(0.5, float("inf"), -0.0, None)),
     lines(pa.float64(), stored=pa.float64(), said="the same", values=(0.1, float("-inf"), -0.0, None)),
@@ -95,7 +95,7 @@ LINES = (
         stored=None,
         said="cast it to a number or text",
     ),
-    lines(pa.null(), stored=None, said="a table's column needs a type; a batch's may be all null"),
+    lines(pa.null(), stored=None, said="a column of a table needs a type; in a batch, a column may be all null"),
     lines(
         *(pa.list_(pa.int32()), pa.large_list(pa.int32())),
         stored=pa.list_(pa.int32()),
