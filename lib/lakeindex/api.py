@@ -110,7 +110,7 @@ class LakeTable(Upkeep):
 
     @in_its_stores
     def delete(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
-        """Delete the keys of ``data`` (key and partition columns); keys that are not there are counted as ignored.
+        """Delete the keys of ``data`` (key and partition columns); keys that are not stored are counted as ignored.
 
         >>> import pyarrow as pa
         >>> orders.delete(pa.table({"id": ["b", "x"], "region": ["us", "us"]})).fates
@@ -146,7 +146,7 @@ class LakeTable(Upkeep):
         master: str | None = None,
         progress: Progress | None = None,
     ) -> GetResult:
-        """The rows of some record keys: the index says which files to look into, and only what is needed of them is read.
+        """The rows of some record keys: the index names the files, and only the needed parts of them are read.
 
         >>> found = orders.get(["a", "x"], columns=["amount"])
         >>> found.rows.to_pylist(), found.missing
@@ -160,8 +160,8 @@ class LakeTable(Upkeep):
             as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
             options: ``hoodie.*`` and ``lakeindex.*`` options, such as the address of a store.
             runner: ``local``, ``spark``, or a runner; the rows come to this process.
-            master: Spark master, if a session has to be made.
-            progress: told about the steps.
+            master: Spark master, if a session has to be created.
+            progress: receives the progress of the steps.
 
         Returns:
             ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
@@ -177,11 +177,11 @@ class LakeTable(Upkeep):
 
     @in_its_stores
     def advise(self, data: BatchData, *, options: Options | None = None, checkpoints: str | None = None) -> Advice:
-        """What each index type would cost on this table for batches like this one, and which to take. Changes nothing.
+        """Estimate what each index type would cost on this table for batches like this one, and recommend one. Changes nothing.
 
         Args:
             data: a typical batch: an Arrow table, a pandas or Polars frame, or paths of files; a sample of it is read.
-            options: ``hoodie.*`` and ``lakeindex.*`` options of the writes to come.
+            options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
             checkpoints: root of the run folders, for the error of the last runs' estimates.
         """
         from lakeindex.services.advising import advise
@@ -207,7 +207,7 @@ class LakeTable(Upkeep):
 
     @in_its_stores
     def index_build(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexBuilt:
-        """Build a stored index anew from the key columns of all live files.
+        """Build a stored index again from the key columns of all live files.
 
         Args:
             index_type: which index; by default the one that the table is bound to.
@@ -233,7 +233,7 @@ class LakeTable(Upkeep):
 
     @in_its_stores
     def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
-        """What there is of a stored index; arguments as of :meth:`index_build`."""
+        """The state of a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.services.indexing import index_status
 
         return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
@@ -242,20 +242,20 @@ class LakeTable(Upkeep):
     def index_migrate(
         self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]
     ) -> IndexMigrated:
-        """Give the table another index.
+        """Change the table's index type.
 
         Args:
             to: the index type.
             dry_run: check what can be checked, and change nothing.
-            force: take any pending instant of another writer for dead.
-            **arguments: as of :meth:`index_build`; options that are bound with the index are bound anew.
+            force: consider every pending instant of another writer dead.
+            **arguments: as of :meth:`index_build`; options that are bound with the index are bound again.
         """
         from lakeindex.config import parse_options
         from lakeindex.services.migrating import migrate_index
 
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
-            raise OptionError("say which index the table shall have", culprit="to", hint="for example RECORD_INDEX")
+            raise OptionError("name the new index type of the table", culprit="to", hint="for example RECORD_INDEX")
         return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **self._index_arguments(**arguments))
 
     def _index_arguments(
@@ -340,15 +340,15 @@ def run(
         data: the batch.
         operation: upsert or delete.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
-        batch_id: names the batch for good: the same id is committed once.
-        run_id: names the checkpoint folder; made from the batch id, or new.
+        batch_id: name of the batch: the same id is committed once.
+        run_id: name of the run folder; by default made from the batch id, or new.
         checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         max_quarantined: bad rows that are tolerated.
-        force: commit a used batch id again; roll back foreign pending instants whatever their age.
+        force: commit a used batch id again; roll back pending instants of other writers whatever their age.
         runner: ``local``, ``spark``, or a runner.
-        master: Spark master, if a session has to be made.
-        progress: told about the steps.
-        report: what is left of the run's report if ``lakeindex.report`` is not given.
+        master: Spark master, if a session has to be created.
+        progress: receives the progress of the steps.
+        report: format of the run's report if ``lakeindex.report`` is not given.
 
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.

@@ -371,7 +371,7 @@ def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[s
     texts: dict[str, str] = {}
     for key, value in dict(pairs).items():
         if not isinstance(key, str):
-            raise OptionError(f"an option cannot be named {key!r}", culprit=repr(key), hint="names are texts")
+            raise OptionError(f"an option cannot be named {key!r}", culprit=repr(key), hint="names must be texts")
         if isinstance(value, bool):
             texts[key] = str(value).lower()
         elif isinstance(value, (str, int, float)):

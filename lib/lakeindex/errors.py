@@ -17,8 +17,8 @@
     |   |-- TableCorruptError                    damaged timeline, file or footer
     |   |-- IndexNotBuiltError                   the index that the table is bound to has to be built first
     |   `-- IndexDamagedError                    a stored index does not agree with the table
-    |-- ConflictError                   exit 5   somebody else's work stands in the way
-    |   |-- WriteConflictError                   the table moved under our plan
+    |-- ConflictError                   exit 5   another writer's work prevents this one
+    |   |-- WriteConflictError                   another writer changed what this write planned to change
     |   |-- FencedError                          a newer attempt or lock epoch exists
     |   |-- LockTimeoutError
     |   |-- PendingInstantError                  a foreign writer's instant is in flight
@@ -30,7 +30,7 @@
     |   |-- HBaseTableError                      the table of an HBASE index is missing or unfit
     |   |-- HBaseUnavailableError                HBase does not answer
     |   `-- UnknownOutcomeError                  a write may or may not have happened
-    `-- MachineError                    exit 1   the machine has no more memory or threads to give
+    `-- MachineError                    exit 1   the machine has no more memory or threads
 
 Every message names the offending value, the file or instant, and the cure (``hint``).
 """
@@ -45,7 +45,7 @@ class LakeIndexError(Exception):
 
     Args:
         message: what is wrong, with the offending value in it.
-        culprit: the file, instant, option or row that is to blame, if there is one.
+        culprit: the file, instant, option or row that caused the error, if there is one.
         hint: what to do about it.
     """
 
@@ -123,7 +123,7 @@ class TableCorruptError(TableError):
 
 
 class IndexNotBuiltError(TableError):
-    """A stored index holds nothing, or not what it should: build it. No other index takes its place."""
+    """A stored index is empty or incomplete and must be built. No other index replaces it."""
 
 
 class IndexDamagedError(TableError):
@@ -131,13 +131,13 @@ class IndexDamagedError(TableError):
 
 
 class ConflictError(LakeIndexError):
-    """Somebody else's work stands in the way."""
+    """The work of another writer, or of another attempt, prevents this one."""
 
     exit_code = 5
 
 
 class WriteConflictError(ConflictError):
-    """The table moved under the file groups or keys of our plan."""
+    """Another writer changed the file groups or keys that this write planned to change."""
 
 
 class TimelineChangedError(ConflictError):
@@ -149,7 +149,7 @@ class FencedError(ConflictError):
 
 
 class LockTimeoutError(ConflictError):
-    """The table's lock could not be had in time."""
+    """The table's lock could not be acquired in time."""
 
 
 class PendingInstantError(ConflictError):
@@ -171,7 +171,7 @@ class StorageError(LakeIndexError):
 
 
 class MachineError(LakeIndexError):
-    """The machine has no more memory or threads to give."""
+    """The machine has no more memory or threads."""
 
 
 class ObjectNotFoundError(StorageError):

@@ -1,4 +1,4 @@
-"""What a table can be told to do beside reading and writing rows; methods of :class:`lakeindex.api.LakeTable`."""
+"""Maintenance of a table; methods of :class:`lakeindex.api.LakeTable`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Upkeep:
 
     @in_its_stores
     def rollback(self, instant: str, *, force: bool = False, options: Options | None = None) -> RollbackSummary:
-        """Take the newest commit back, or a pending instant whose writer is dead.
+        """Roll back the newest commit, or a pending instant whose writer is dead.
 
         Args:
-            instant: which.
-            force: take any pending instant of another writer for dead.
+            instant: the instant to roll back.
+            force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
         from lakeindex.services.rolling_back import rollback_table
@@ -68,8 +68,8 @@ class Upkeep:
 
         Args:
             keep_commits: commits whose files stay readable; default ``hoodie.cleaner.commits.retained`` (10).
-            dry_run: only say what would go.
-            force: take any pending instant of another writer for dead.
+            dry_run: only report what would be removed.
+            force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
         from lakeindex.services import cleaning
@@ -85,12 +85,12 @@ class Upkeep:
         force: bool = False,
         options: Options | None = None,
     ) -> ArchiveSummary:
-        """Take old instants off the timeline, into the archived timeline.
+        """Move old instants from the timeline to the archived timeline.
 
         Args:
             keep_commits: commits that stay; default ``hoodie.keep.min.commits`` (20).
-            dry_run: only say what would go.
-            force: take any pending instant of another writer for dead.
+            dry_run: only report what would be removed.
+            force: consider every pending instant of another writer dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
         """
         from lakeindex.services import cleaning
@@ -105,7 +105,7 @@ class Upkeep:
         options: Options | None = None,
         checkpoints: str | None = None,
     ) -> MaintenanceSummary:
-        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check if asked.
+        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check on request.
 
         >>> [step.step for step in orders.maintain().steps]
         ['settle', 'clean', 'archive', 'compact', 'cache', 'runs']

@@ -264,7 +264,7 @@ def _parsed(file: Path) -> tuple[Any, _Where]:
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}" if mark else str(file)
         problem = getattr(error, "problem", None) or error
-        raise UsageError(f"{place} is not YAML: {problem}", culprit=place, hint="mend the file") from error
+        raise UsageError(f"{place} is not YAML: {problem}", culprit=place, hint="correct the file") from error
 
 
 def _create(fields: _Fields) -> CreateConf | None:

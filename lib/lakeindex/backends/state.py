@@ -280,7 +280,7 @@ class StateStore:
         runner = self._context.runner
         if not isinstance(runner, StateRunner):
             raise UsageError(
-                "index type STATE lives on Spark's state store: the local runner has none",
+                "index type STATE needs Spark's state store, which the local runner does not have",
                 culprit="hoodie.index.type",
                 hint="use the Spark runner: --runner spark, or runner='spark'",
             )

@@ -19,7 +19,7 @@ from lakeindex.config import parse_options
 def advise(
     table: str, inputs: tuple[str, ...], *, checkpoints: str | None, options: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say what each index type would cost for batches like INPUT, and which one to take. Changes nothing.
+    """Estimate what each index type would cost for batches like INPUT, and recommend one. Changes nothing.
 
     A sample of the batch's keys and of the table's footers is read. INPUT: as for upsert.
     """

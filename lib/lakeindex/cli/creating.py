@@ -28,9 +28,9 @@ def create(
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make an empty table; the last element of its path is its name.
+    """Create an empty table. The last element of its path is its name.
 
-    Index type, merge mode and key encoding are bound for good.
+    Index type, merge mode and key encoding are bound: later options cannot change them.
     """
     config = parse_create_options(parse_pairs(options))
     from lakeindex.services.creating import create_like

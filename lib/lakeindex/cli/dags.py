@@ -14,7 +14,7 @@ from lakeindex.errors import UsageError
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER")
-@click.option("--force", is_flag=True, help="Replace a file that says something else.")
+@click.option("--force", is_flag=True, help="Replace a file that has other content.")
 @json_option
 def dags(folder: Path, force: bool, as_json: bool) -> None:
     """Write the DAG files for Airflow into FOLDER, its dags folder.
@@ -26,7 +26,7 @@ def dags(folder: Path, force: bool, as_json: bool) -> None:
     foreign = [file for file, text in texts.items() if there[file] not in (None, text)]
     if foreign and not force:
         raise UsageError(
-            f"{foreign[0]} is there and says something else",
+            f"{foreign[0]} exists and has other content",
             culprit=str(foreign[0]),
             hint="move it away, or give --force",
         )

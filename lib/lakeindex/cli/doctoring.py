@@ -19,12 +19,12 @@ from lakeindex.errors import UsageError
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, table: str | None, spark: bool, write: bool, as_json: bool) -> None:
-    """Look at Python, packages, Java, Airflow's connection, memory and a table's place, and say what to do.
+    """Check Python, packages, Java, Airflow's connection, memory and a table's storage, and say what to do.
 
-    TABLE: a table's folder; it need not be there yet. Nothing is written without --write.
+    TABLE: a table's folder; it need not exist yet. Nothing is written without --write.
     """
     if write and table is None:
-        raise UsageError("--write needs a place", culprit="--write", hint="name TABLE, below which a probe is written")
+        raise UsageError("--write needs a table", culprit="--write", hint="name TABLE, below which a probe is written")
     from lakeindex.cli.rendering_checks import show_diagnosis
     from lakeindex.doctor.examining import examine
 

@@ -34,7 +34,7 @@ _OPTIONS = (
     ),
     click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077."),
     click.option(
-        "--checkpoints", metavar="DIR", help="Where working data may go; default: TABLE.lakeindex beside the table."
+        "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
     ),
     pairs_option,
     json_option,
@@ -55,7 +55,7 @@ def index() -> None:
 @index.command()
 @_index_options
 def build(*, table: str, as_json: bool, **given: Any) -> None:
-    """Build a stored index anew from the key columns of all live files.
+    """Build a stored index again from the key columns of all live files.
 
     What was built before stays in force until the new one is whole. A key that must be unique and is not ends with exit code
     6, and nothing has changed.
@@ -97,7 +97,7 @@ def verify(ctx: click.Context, /, *, table: str, as_json: bool, **given: Any) ->
 @index.command()
 @_index_options
 def status(*, table: str, as_json: bool, **given: Any) -> None:
-    """Show what there is of a stored index: generation, the commit it covers, deltas, keys, size."""
+    """Show the state of a stored index: generation, the commit it covers, deltas, keys, size."""
     from lakeindex.api import LakeTable
 
     found = LakeTable(table).index_status(**_arguments(**given))
@@ -106,11 +106,11 @@ def status(*, table: str, as_json: bool, **given: Any) -> None:
 
 @index.command()
 @_index_options
-@click.option("--to", required=True, metavar="TYPE", help="The index that the table shall have.")
+@click.option("--to", required=True, metavar="TYPE", help="New index type of the table.")
 @click.option("--dry-run", is_flag=True, help="Check what can be checked, and change nothing.")
-@click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
 def migrate(*, table: str, as_json: bool, to: str, dry_run: bool, force: bool, **given: Any) -> None:
-    """Give a table another index: free where nothing is stored, a build where locations are, a rewrite for buckets.
+    """Change a table's index type. A type that stores nothing costs nothing, a stored index is built, BUCKET rewrites the table.
 
     Keys are proven to be unique in the whole table before it gets a global index.
     """
@@ -150,7 +150,7 @@ def _broken(found: IndexVerified) -> InvariantError:
     return InvariantError(
         f"index {found.index_type} of table {found.table} is wrong: {', '.join(counts)}",
         culprit=found.examples[0].key,
-        hint="lakeindex check TABLE shows doubled keys" if found.doubled else "lakeindex index build TABLE",
+        hint="lakeindex check TABLE shows duplicate keys" if found.doubled else "lakeindex index build TABLE",
     )
 
 

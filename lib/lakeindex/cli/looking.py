@@ -15,7 +15,7 @@ from lakeindex.errors import InvariantError
 @table_argument
 @json_option
 def inspect(table: str, as_json: bool) -> None:
-    """Show what a table is: keys, what is bound, size, pending instants, whether it can be written to."""
+    """Show a table's keys, bound options, size and pending instants, and whether lakeindex can write to it."""
     from lakeindex.cli.rendering import show_inspection
     from lakeindex.services.inspection import inspect_table
 

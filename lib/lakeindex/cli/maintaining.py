@@ -6,8 +6,8 @@ import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Only say what would go.")
-_force = click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+_force = click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
 
 
 @click.command()
@@ -41,7 +41,7 @@ def clean(
 def archive(
     table: str, keep_commits: int | None, dry_run: bool, force: bool, options: tuple[str, ...], as_json: bool
 ) -> None:
-    """Take old instants off the timeline, into the archived timeline.
+    """Move old instants from the timeline to the archived timeline.
 
     Strays are deleted first; a savepoint, a pending instant or files that were not cleaned yet hold it back.
     """
@@ -60,14 +60,14 @@ def archive(
     help="Only these: settle, clean, archive, compact, cache, runs, check.  [default: all but check]",
 )
 @click.option(
-    "--checkpoints", metavar="DIR", help="Where working data may go; default: TABLE.lakeindex beside the table."
+    "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
 )
 @pairs_option
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
-    """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache, drop dead runs.
+    """Do all maintenance: settle what dead writers left, clean, archive, compact a stored index, fill the footer cache, drop dead runs.
 
-    A step that fails ends the command; those before it stand.
+    A failed step ends the command; the steps before it remain done.
     """
     from lakeindex.api import LakeTable
     from lakeindex.cli.rendering import show_maintenance

@@ -16,11 +16,11 @@ from lakeindex.cli.shared import json_option, say
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the report as a page, too: one file, no network needed.",
+    help="Also write the report as an HTML page: one file that needs no network.",
 )
 @json_option
 def report(run: str, html: Path | None, as_json: bool) -> None:
-    """Show what each stage of a run let through and what it cost.
+    """Show what each stage of a run passed on and what it cost.
 
     RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE.lakeindex, for the newest run.
     """

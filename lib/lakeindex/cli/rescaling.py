@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @table_argument
-@click.option("--buckets", type=int, metavar="N", help="File groups of every partition, those to come included.")
+@click.option("--buckets", type=int, metavar="N", help="Buckets (file groups) of every partition, also of future ones.")
 @click.option(
-    "--partition", "partitions", multiple=True, metavar="P=N", help="File groups of one partition; may be repeated."
+    "--partition", "partitions", multiple=True, metavar="P=N", help="Buckets of one partition; may be repeated."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be rewritten, and do nothing.")
-@click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be rewritten.")
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
 @pairs_option
 @json_option
 def rescale(

@@ -12,7 +12,7 @@ from lakeindex.config import parse_options
 @click.command()
 @table_argument
 @click.argument("instant", metavar="INSTANT", shell_complete=complete_instant)
-@click.option("--force", is_flag=True, help="Take any pending instant of another writer for dead.")
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
 @pairs_option
 @json_option
 def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as_json: bool) -> None:

@@ -28,7 +28,7 @@ _WRITE_OPTIONS = (
         metavar="SIZE",
         help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
     ),
-    click.option("--batch-id", metavar="ID", help="Names the batch: the same id is committed once."),
+    click.option("--batch-id", metavar="ID", help="Name of the batch: the same id is committed once."),
     click.option(
         "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
     ),
@@ -38,12 +38,12 @@ _WRITE_OPTIONS = (
         default=0,
         show_default=True,
         metavar="N",
-        help="Bad rows that are tolerated.",
+        help="Number of bad rows that are tolerated.",
     ),
     click.option(
         "--force",
         is_flag=True,
-        help="Commit a used batch id again; roll back foreign pending instants whatever their age.",
+        help="Commit a used batch id again; roll back pending instants of other writers whatever their age.",
     ),
     pairs_option,
     json_option,

@@ -78,9 +78,9 @@ def _summary(store: Storage, run_id: str) -> RunSummary:
         return RunSummary.from_json(store.read(f"{run_id}/{SUMMARY_FILE}"))
     except ObjectNotFoundError:
         raise UsageError(
-            f"run {run_id!r} has left no summary",
+            f"run {run_id!r} has no summary",
             culprit=f"{store.uri}/{run_id}",
-            hint="it has not finished, or is gone; `ls` the checkpoints' root for those that are there",
+            hint="it has not finished, or its folder was deleted; list the checkpoints' root to see the existing runs",
         ) from None
 
 

@@ -37,7 +37,7 @@ def _newest(root: str) -> str:
     found = runs_with(storage_at(root), SUMMARY_FILE)
     if not found:
         raise UsageError(
-            f"{root!r} is no run that has finished, and holds none",
+            f"{root!r} is not the folder of a finished run, and contains none",
             culprit=root,
             hint="name a run's folder, as TABLE.lakeindex/RUN, or the root of run folders, TABLE.lakeindex",
         )

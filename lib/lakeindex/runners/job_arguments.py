@@ -19,14 +19,16 @@ StageRun: TypeAlias = Callable[[Stage | None, RunSpec], int]
 _OPTIONS = (
     click.option("--table", "table_uri", required=True, metavar="URI", help="The table's folder."),
     click.option("--checkpoints", "checkpoints_uri", required=True, metavar="URI", help="Root of the run folders."),
-    click.option("--run-id", required=True, metavar="ID", help="Names the run's folder; a retry gives the same."),
-    click.option("--batch-id", required=True, metavar="ID", help="Names the batch; it is committed once."),
+    click.option("--run-id", required=True, metavar="ID", help="Name of the run's folder; a retry gives the same."),
+    click.option("--batch-id", required=True, metavar="ID", help="Name of the batch; it is committed once."),
     click.option("--input", "inputs", required=True, multiple=True, metavar="URI", help="File, folder or * pattern."),
     click.option("--operation", type=click.Choice([str(o) for o in Operation]), default="UPSERT", show_default=True),
     click.option(
         "--max-quarantined", type=click.IntRange(min=0), default=0, show_default=True, help="Bad rows allowed."
     ),
-    click.option("--force", is_flag=True, help="Commit a used batch id again; roll back foreign pending instants."),
+    click.option(
+        "--force", is_flag=True, help="Commit a used batch id again; roll back pending instants of other writers."
+    ),
     click.option("-o", "options", multiple=True, metavar="KEY=VALUE", help="An option; docs/options.md lists them."),
 )
 

@@ -156,7 +156,7 @@ def advise(
     Args:
         uri: the table.
         batch: an Arrow table, or files, folders and patterns: a typical batch.
-        options: ``hoodie.*`` and ``lakeindex.*`` options of the writes to come.
+        options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
         checkpoints: where run folders are, for the error of the last runs.
 
     Raises:

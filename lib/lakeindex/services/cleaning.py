@@ -91,7 +91,7 @@ def clean(
         uri: the table.
         keep_commits: commits whose files stay readable, 1 or more; default ``hoodie.cleaner.commits.retained``.
         config: lease, waiting times, metadata table policy.
-        dry_run: only say what would go.
+        dry_run: only report what would be removed.
         force: take other writers' pending instants for dead.
 
     Raises:
@@ -126,13 +126,13 @@ def archive(
     dry_run: bool = False,
     force: bool = False,
 ) -> ArchiveSummary:
-    """Take old instants off the timeline, into the archived timeline. Repeating it does what is left to do.
+    """Move old instants from the timeline to the archived timeline. Repeating it does what is left to do.
 
     Args:
         uri: the table.
         keep_commits: commits that stay, 1 or more; default ``hoodie.keep.min.commits``.
         config: lease, waiting times, metadata table policy, and how many commits cleaning keeps.
-        dry_run: only say what would go.
+        dry_run: only report what would be removed.
         force: take other writers' pending instants for dead.
 
     Raises:

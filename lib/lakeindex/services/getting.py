@@ -218,7 +218,7 @@ def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     unknown = [name for name in columns if name not in schema.names]
     if unknown or not columns:
         raise UsageError(
-            f"the table has no column {unknown[0]!r}" if unknown else "no columns are asked for",
+            f"the table has no column {unknown[0]!r}" if unknown else "no columns are requested",
             culprit=unknown[0] if unknown else None,
             hint=f"its columns: {', '.join(schema.names)}",
         )

@@ -221,7 +221,7 @@ def build_index(
     index_type: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> IndexBuilt:
-    """Build a stored index anew from the key columns of all live files. What was built before stays in force until it is done.
+    """Build a stored index again from the key columns of all live files. What was built before stays in force until it is done.
 
     Args:
         uri: the table.

@@ -1,4 +1,4 @@
-"""Give a table another index: free where nothing is stored, a build where locations are, a rewrite for buckets.
+"""Change a table's index type. A type that stores nothing costs nothing, a stored index is built, BUCKET rewrites the table.
 
 Whatever it is, the change has an instant: it is in force with a replacecommit, is checked against other writers like any commit,
 and goes back with a rollback or restore of that instant. Before a global index, keys are proven to be unique in the whole table.
@@ -97,7 +97,7 @@ def migrate_index(
         checkpoints: where a folder for working data may be made.
         options: ``hoodie.*`` and ``lakeindex.*`` options; those that are bound with the index are bound anew.
         dry_run: check what can be checked, and change nothing.
-        force: take any pending instant of another writer for dead.
+        force: consider every pending instant of another writer dead.
 
     Raises:
         OptionError: an option that has no meaning with the index.

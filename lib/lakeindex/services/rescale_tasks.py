@@ -232,5 +232,5 @@ def _check_unique(keys: pa.ChunkedArray, file: BaseFile) -> None:
         raise TableCorruptError(
             f"key {key!r} is stored more than once in partition {file.partition_path!r}",
             culprit=key,
-            hint="`lakeindex check` lists the doubled keys; delete and insert them again, then rescale",
+            hint="`lakeindex check` lists the duplicate keys; delete and insert them again, then rescale",
         )

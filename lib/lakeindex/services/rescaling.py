@@ -53,7 +53,7 @@ def rescale_table(
         partitions: or counts of some partitions that are there.
         config: file encoding, lease, waiting times, metadata table policy; the options of the index if nothing is bound yet.
         dry_run: say what would be rewritten, and do nothing.
-        force: take any pending instant of another writer for dead.
+        force: consider every pending instant of another writer dead.
 
     Returns:
         What was done; ``noop`` if the table was so already.
@@ -106,7 +106,7 @@ def migrate_to_buckets(
         runner: schedules the tasks.
         config: as for :func:`rescale_table`.
         dry_run: say what would be rewritten, and do nothing.
-        force: take any pending instant of another writer for dead.
+        force: consider every pending instant of another writer dead.
 
     Raises:
         UsageError: it is a bucket table already.
@@ -142,7 +142,7 @@ def switch_index(
         snapshot: its state, on which the caller has made sure that the index fits (unique keys, a store that is built).
         spec: the index from now on.
         config: lease, waiting times, metadata table policy.
-        force: take any pending instant of another writer for dead.
+        force: consider every pending instant of another writer dead.
         notes: what was done to other writers' instants, for the summary; grows, also if this raises.
 
     Returns:

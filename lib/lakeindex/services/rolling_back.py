@@ -42,7 +42,7 @@ def rollback_table(
         uri: the table.
         instant: the newest completed write, or a pending one whose writer is dead.
         config: lease, waiting times, metadata table policy.
-        force: take any pending instant of another writer for dead.
+        force: consider every pending instant of another writer dead.
 
     Raises:
         UsageError: there is no such write, or it is completed and not the newest.

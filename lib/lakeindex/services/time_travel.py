@@ -80,7 +80,7 @@ def _point(table: Table, timeline: Timeline, text: str, option: str) -> str:
     now = instants.instant_time_of(timeline_ms(table.properties.timezone, time.time_ns() // 1_000_000))
     if is_instant or point > now:
         raise UsageError(
-            f"{option} cannot be {text!r}: the table has no instant so new",
+            f"{option} cannot be {text!r}: the table has no instant that new",
             culprit=text,
             hint=f"{history_range(timeline)}; `lakeindex history` lists them",
         )

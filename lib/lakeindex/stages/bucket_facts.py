@@ -219,8 +219,8 @@ def _no_count(table: Table, samples: Sequence[_Sampled], told: BucketLayout, lea
     }
     found = [f"{path or 'the table'}: {counts[-1]}" for path, counts in sorted(apart.items()) if counts]
     return OptionError(
-        f"table {table.name} is a bucket table (its buckets go up to {least - 1}), but with no one count do its stored "
-        "keys lie in their buckets",
+        f"table {table.name} is a bucket table (its buckets go up to {least - 1}), but no single bucket count "
+        "fits its stored keys",
         culprit=COUNT_OPTION,
         hint=f"say how it was written: -o {COUNT_OPTION}=N, -o {RULES_OPTION}=... for partitions with a count of their own, "
         f"-o {FIELDS_OPTION}=... for the hashed fields"

@@ -29,7 +29,7 @@ class RunSpec:
         table_uri: the table's folder.
         checkpoints_uri: root of the run folders.
         run_id: names this run's folder; a retry of the run uses the same.
-        batch_id: names the batch for good: the same id is committed once.
+        batch_id: name of the batch: the same id is committed once.
         operation: upsert or delete.
         inputs: files or folders of the batch.
         options: option names and texts, sorted.

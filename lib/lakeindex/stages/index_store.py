@@ -172,15 +172,15 @@ class IndexSession:
             raise InvariantError(
                 f"the table has {expected} rows, but {rows} distinct keys went into the index",
                 culprit=self._facts.name,
-                hint="lakeindex check TABLE lists doubled keys; the index that was there before stays in force",
+                hint="lakeindex check TABLE lists duplicate keys; the index that was there before stays in force",
             )
         folded = frozenset(d.name for d in state.in_force) | frozenset(state.unreadable)
         built = Built(state.next_number, generation, tuple(f for one in read for f in one.files), folded, rows)
         if not self._log.put_built(built):
             raise WriteConflictError(
-                f"index {self._facts.index_type} was built or compacted by somebody else at the same time",
+                f"index {self._facts.index_type} was built or compacted by another run at the same time",
                 culprit=self._facts.name,
-                hint="what they made is in force; build again if that is not what you want",
+                hint="its result is in force; build again if that is not what you want",
             )
         self._log.tidy()
         store.retire(generation)
@@ -237,7 +237,7 @@ class IndexSession:
     def _check_built(self, store: LocationStore, state: LogState) -> None:
         if state.built is None and state.numbers:
             raise IndexDamagedError(
-                f"what says what is in index {self._facts.index_type} of table {self._facts.name} is damaged",
+                f"the record of the contents of index {self._facts.index_type} of table {self._facts.name} is damaged",
                 culprit=self._log.folder,
                 hint="build it anew: lakeindex index build TABLE. No other index takes its place",
             )

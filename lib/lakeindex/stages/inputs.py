@@ -137,7 +137,7 @@ def format_of(file: InputFile, wanted: InputFormat) -> InputFormat | None:
         if file.path.lower().endswith(suffix):
             return kind
     raise InputError(
-        f"the name of {file.display!r} does not tell its format",
+        f"the name of {file.display!r} does not show its format",
         culprit=file.display,
         hint="name it .parquet, .csv, .json or .jsonl, or set lakeindex.input.format",
     )

@@ -138,7 +138,7 @@ def _is_table(store: Storage, folder: str) -> UsageError:
     return UsageError(
         f"the checkpoints' root {store.uri} {said}",
         culprit=where,
-        hint="run folders are deleted in time: give them a folder of their own, as TABLE.lakeindex is by default",
+        hint="finished run folders are deleted: give them a folder of their own, as TABLE.lakeindex is by default",
     )
 
 

@@ -77,7 +77,7 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
         raise TableCorruptError(
             f"table {table.name!r} is bound to {_ENCODINGS[agreed]} record keys, but stored keys are {_ENCODINGS[stored]}",
             culprit=table.properties.key_fields[0],
-            hint="another writer encodes one-field complex keys differently; an upsert would double every key. Roll its "
+            hint="another writer encodes one-field complex keys differently; an upsert would store every key twice. Roll its "
             "commits back, or rewrite its rows",
         )
     return bound

@@ -185,7 +185,7 @@ def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None
         raise InvariantError(
             f"key {key!r} is stored in more than one file ({len(twice)} such keys in this chunk)",
             culprit=key,
-            hint="lakeindex check lists the doubled keys; a global index needs keys that are unique in the whole table",
+            hint="lakeindex check lists the duplicate keys; a global index needs keys that are unique in the whole table",
         )
 
 

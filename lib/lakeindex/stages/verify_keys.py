@@ -323,7 +323,7 @@ def _verify_records(
         raise InvariantError(
             f"key {match.duplicates[0]!r} is stored more than once in {file.file.path!r}",
             culprit=file.file.path,
-            hint="lakeindex check lists the doubled keys; delete and insert them again before upserting",
+            hint="lakeindex check lists the duplicate keys; delete and insert them again before upserting",
         )
     chunk, row = chunk[match.candidate], row[match.candidate]
     fate = _fates(task, stored.columns, match, chunk, row)

@@ -109,7 +109,7 @@ class Attempt:
                 f"attempt {self.number} of run {self._run.run_id!r} was superseded"
                 + (f" by attempt {newest}" if newest else ": the run is over"),
                 culprit=self._run.run_id,
-                hint="the newest attempt of a run publishes it; nothing is to be done here",
+                hint="the newest attempt of a run publishes it; nothing has to be done here",
             )
         self.renew()
 

@@ -169,7 +169,7 @@ def torn_binding(storage: Storage) -> TableCorruptError | None:
     if data is None or not records.is_torn(data):
         return None
     return TableCorruptError(
-        f"{BINDING_PATH} is torn, and nothing else tells what it said",
+        f"{BINDING_PATH} is torn, and no copy of its content exists",
         culprit=BINDING_PATH,
         hint="the next write stores it anew: give it the index type and the merge mode that the table is written with",
     )
@@ -250,7 +250,7 @@ def open_encoding(what: str, field: str) -> OptionError:
         field: its name.
     """
     return OptionError(
-        f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: keys of both would double",
+        f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: a table with both would store keys twice",
         culprit=ENCODING_OPTION,
         hint=f"say which: -o {ENCODING_OPTION}=true stores `value`, as Hudi 0.15 writes it; false stores `{field}:value`, as "
         "other releases do. A Hudi 1.2 that writes to the table is given the same option",

@@ -155,7 +155,7 @@ def acquire(
             raise LockTimeoutError(
                 f"the table's lock is held by {holder.process} for {holder.purpose!r}",
                 culprit=_path(holder.epoch),
-                hint="wait for it, or raise lakeindex.lock.wait; a dead holder is passed when its lease has run out",
+                hint="wait for it, or raise lakeindex.lock.wait; the lock of a dead holder is taken over when its lease has expired",
             )
         host.clock.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

@@ -129,7 +129,7 @@ def _holds(context: WriteContext, plan: RunPlan, digest: str) -> bool:
         raise FencedError(
             f"an earlier attempt of this run has committed it as {plan.instant}",
             culprit=plan.instant,
-            hint="nothing is to be done; running it again says so with exit code 0",
+            hint="nothing has to be done; running it again ends with exit code 0",
         )
     if verdict is None and plan.digest == digest and is_requested(context, plan.instant):
         return True

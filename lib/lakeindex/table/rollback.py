@@ -46,7 +46,7 @@ def rollback_instant(
         table: the table.
         instant_time: the instant.
         config: lease, waiting times, metadata table policy.
-        force: take any pending instant of another writer for dead.
+        force: consider every pending instant of another writer dead.
         host: clock and process, for tests.
 
     Raises:

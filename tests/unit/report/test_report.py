@@ -109,7 +109,7 @@ def test_the_newest_run_of_a_root_and_no_run(tmp_path: Path):
     table = new_table(tmp_path)
     run, _ = upserted(table, rows(0, 5, 1))
     assert find_report(default_checkpoints(str(table)) + "/").run.run_id == run.run_id
-    with pytest.raises(UsageError, match="no run that has finished"):
+    with pytest.raises(UsageError, match="not the folder of a finished run"):
         find_report(str(tmp_path / "nothing"))
 
 
@@ -230,7 +230,7 @@ LOOKED_UP = stage("index_lookup", pairs_in=1000, pairs_out=970)
         (made(stages=(stage("bloom_check", counters={"filters_saturated": 4}),), false_positives=FalsePositives(9, 1.0, 0)), "4 filters are too full"),
         (made(stages=(stage("bloom_check", counters={"files_without_filter": 4}),), false_positives=FalsePositives(9, 1.0, 0)), "4 files have no filter"),
         (made(stages=(stage("bloom_check"),), false_positives=FalsePositives(9, 1.0, 21)), "21 false positives, 1.0 expected"),
-        (made({"rows_copied": 20_000, "files_rewritten": 7}), "Each changed row rewrote 200 others: the batch is spread thin over 7 files"),
+        (made({"rows_copied": 20_000, "files_rewritten": 7}), "Each changed row rewrote 200 others: the batch is spread over 7 files"),
         (made(sizes=(SizeBin(2**20, 9, 0), SizeBin(None, 5, 0))), "9 of 14 files are below 8 MiB"),
         (made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=5.0, median_task_seconds=1.0),)), "merge_write: one of 8 tasks took 5.0 s"),
         (made(stages=(stage("merge_write", seconds=2.0),), past=PAST), "3.0 s, 3.0 times the median of the last 3 runs; merge_write grew most, by 1.5 s."),

@@ -186,7 +186,7 @@ def test_partitions_with_counts_of_their_own_are_asked_for(tmp_path: Path) -> No
     table = bucket_table(tmp_path, 4, hoodie__bucket__index__partition__expressions="^y$,7")
     upsert(table, [Row(f"k{n}", "xy"[n % 2], 1, "v") for n in range(200)], "first")
     folder = as_hudis(table)
-    with pytest.raises(OptionError, match="with no one count") as caught:
+    with pytest.raises(OptionError, match="no single bucket count") as caught:
         shown(folder)
     assert "x: 4, y: 7" in (caught.value.hint or "")
     spec = shown(folder, **{COUNT: "4", RULES: "^y$,7"})
