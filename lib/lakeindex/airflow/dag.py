@@ -107,7 +107,7 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             type=["null", "string"],
             format="multiline",
             title="Input",
-            description_md="Files, folders or `*` patterns, one a line; may hold templates over the run's dates, such as "
+            description_md="Files, folders or `*` patterns, one on each line; may contain templates over the run's dates, such as "
             "`{{ data_interval_start | ds }}`. Empty: the input of the table's yaml.",
         ),
         "index_type": Param(
@@ -115,14 +115,14 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             type="string",
             enum=[AS_THE_TABLE_SAYS, *(str(kind) for kind in IndexType)],
             title="Index type",
-            description="Bound when a table is created; another one is refused",
+            description="Bound when a table is created; a different type is refused",
         ),
         "max_quarantined": Param(
             table.max_quarantined if table else None,
             type=["null", "integer"],
             minimum=0,
             title="Bad rows tolerated",
-            description="More than these fail the run; they are in the quarantine file either way",
+            description="A run with more bad rows fails; in both cases they are in the quarantine file",
         ),
         **advanced_params(),
         "execution": Param(
@@ -130,7 +130,7 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             type="string",
             enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
             title="Execution",
-            description="staged: a spark-submit a stage, each can be retried by itself; single: one for all, faster",
+            description="staged: one spark-submit for each stage, retried separately; single: one for all stages, faster",
             section="Advanced",
         ),
     }
@@ -144,7 +144,7 @@ def advanced_params() -> dict[str, Param]:
             type="string",
             enum=[str(operation) for operation in Operation],
             title="Operation",
-            description="DELETE: the input holds keys of rows to delete",
+            description="DELETE: the input has the keys of the rows to delete",
             section="Advanced",
         ),
         "lock_wait": Param(
@@ -152,7 +152,7 @@ def advanced_params() -> dict[str, Param]:
             type=["null", "integer"],
             minimum=0,
             title="Seconds to wait for another writer",
-            description="For the table's lock; then the task fails and is tried again. Empty: lakeindex.lock.wait, 300",
+            description="How long a task waits for the table's lock before it fails and is retried. Empty: lakeindex.lock.wait, 300",
             section="Advanced",
         ),
         "force": Param(
@@ -166,7 +166,7 @@ def advanced_params() -> dict[str, Param]:
             None,
             type=["null", "object"],
             title="Options",
-            description='hoodie.* and lakeindex.* options, over those of the yaml: {"hoodie.index.bloom.fpp": "1e-4"}',
+            description='hoodie.* and lakeindex.* options, which override those of the yaml: {"hoodie.index.bloom.fpp": "1e-4"}',
             section="Advanced",
         ),
     }

@@ -49,7 +49,7 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         params={
             "tables": tables_param("all"),
             "check": Param(
-                False, type="boolean", title="Check", description="Read every table whole and prove its invariants"
+                False, type="boolean", title="Check", description="Read every table completely and check its invariants"
             ),
         },
         max_active_runs=1,

@@ -88,7 +88,7 @@ def tables_param(otherwise: str) -> Param:
     Args:
         otherwise: which tables an empty field means.
     """
-    description = f"Names of conf/tables, one a line; empty: {otherwise}"
+    description = f"Names of conf/tables, one on each line; empty: {otherwise}"
     return Param(None, type=["null", "array"], items={"type": "string"}, title="Tables", description=description)
 
 

@@ -5,15 +5,15 @@
     title: Flights from New York, 2013        # shown in the trigger form; default: the name
     uri: ${LAKE:-.demo/lake}/flights          # path or URL; ${NAME} and ${NAME:-default} from the environment
     checkpoints: s3://bucket/runs             # default: <uri>.lakeindex, as on the command line
-    create:                                   # what `lakeindex create` is told; the DAGs do not need it
+    create:                                   # arguments of `lakeindex create`; the DAGs do not need them
       key: [time_hour, carrier, flight]
       partition: [month]
       ordering: event_ms
     options: {hoodie.index.bloom.fpp: 1e-4}   # as -o; ${NAME} and ${NAME:-default} here too
     max_quarantined: 0
     spark: {driver_memory: 1g, conf: {spark.executor.memory: 2g}}
-    execution: staged                         # a spark-submit a stage; single: one for all five
-    schedule: "@daily"                        # with it the table gets a DAG of its own, upsert_<name>
+    execution: staged                         # one spark-submit for each stage; single: one for all five
+    schedule: "@daily"                        # a table with a schedule has its own DAG, upsert_<name>
     start_date: 2013-12-01
     end_date: 2014-01-01
     catchup: false

@@ -63,7 +63,7 @@ class TypeAdvice:
         rewrite_seconds: of writing them.
         seconds: both.
         build_seconds: to build it first, where it stores locations.
-        measured: its constants were measured; else they are rules of thumb.
+        measured: its constants were measured; otherwise they are rules of thumb.
         note: what it needs.
     """
 
@@ -122,7 +122,7 @@ class Advice(JsonResult):
         types: each index type.
         recommended: the one to take.
         reason: why.
-        warnings: what to look out for.
+        warnings: problems that were found.
         model: how good the estimates were so far.
     """
 

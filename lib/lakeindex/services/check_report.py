@@ -42,7 +42,7 @@ class Violation:
     """One broken invariant.
 
     Attributes:
-        kind: which.
+        kind: the invariant.
         culprit: the file, instant or key.
         message: what is wrong.
         hint: what to do about it.
@@ -78,9 +78,9 @@ class Checked:
         bytes: size of the live files.
         filters: filters probed with every key of their file.
         ranges: key ranges compared with every key of their file.
-        keys_recomputed: rows whose key and partition path were made anew from their columns.
+        keys_recomputed: rows whose key and partition path were computed again from their columns.
         pages: pages that were compared with their checksums (``--deep``).
-        pages_without_crc: of them, pages that have none: damage to them cannot be seen.
+        pages_without_crc: of them, pages without a checksum: damage to them is not detected.
         unique_scope: ``table`` or ``partition``: where a key must be unique.
     """
 
@@ -114,7 +114,7 @@ class CheckReport(JsonResult):
         uri: where it is.
         ok: no invariant is broken.
         violations: what is broken.
-        notes: what is worth knowing and breaks nothing.
+        notes: findings that break no invariant.
         checked: what was looked at.
         seconds: wall time.
     """

@@ -51,14 +51,14 @@ class GetReport(JsonResult):
     Attributes:
         table: the table's name.
         uri: where it is.
-        instant: newest commit that the rows are of; None on an empty table.
+        instant: newest commit of the state that was read; None on an empty table.
         as_of: the point in time asked for, as an instant.
         index_type: the index that was asked.
         keys: distinct keys asked for.
         rows: rows found.
-        missing: keys that are not there.
+        missing: keys that are not stored.
         files: live files in scope.
-        files_pruned: of those, left alone.
+        files_pruned: of those, files that were not opened.
         files_opened: files whose footer was read.
         files_read: files whose key column was read.
         row_groups: row groups of the opened files.
@@ -68,7 +68,7 @@ class GetReport(JsonResult):
         requests: storage requests.
         bytes_read: bytes read.
         seconds: wall time.
-        notes: what could not be narrowed, and why.
+        notes: what could not be pruned, and why.
     """
 
     table: str
@@ -99,7 +99,7 @@ class GetResult:
 
     Attributes:
         rows: the rows, meta columns first (or the columns asked for), by key, then partition.
-        missing: keys that are not there, ascending.
+        missing: keys that are not stored, ascending.
         report: what it took.
         out: the file that the rows were written to, if they were.
     """

@@ -75,7 +75,7 @@ class Plan:
     Attributes:
         rows: file ordinal -> the keys to look for in it, by their numbers, ascending; None: all of them.
         cached: file ordinal -> the side file of the footer cache that has its filter.
-        notes: what could not be narrowed, and why.
+        notes: what could not be pruned, and why.
     """
 
     rows: dict[int, Rows | None] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class IndexBuilt(JsonResult):
         table: the table's name.
         uri: where it is.
         index_type: which index.
-        generation: names what was built.
+        generation: name of the built generation.
         covered_through: the newest commit whose rows are in it; None on an empty table.
         rows: keys in it.
         files: base files they were read from.
@@ -91,7 +91,7 @@ class IndexCompacted(JsonResult):
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus(JsonResult):
-    """What there is of an index.
+    """The state of a stored index.
 
     Attributes:
         table: the table's name.
@@ -99,7 +99,7 @@ class IndexStatus(JsonResult):
         index_type: which index.
         is_bound: the table's writes use it.
         is_built: it can answer.
-        generation: names what was built.
+        generation: name of the built generation.
         covered_through: the newest commit whose rows are in it.
         last_commit: the newest commit of the table.
         deltas: deltas of commits since it was built or compacted.

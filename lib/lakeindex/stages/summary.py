@@ -23,9 +23,9 @@ class StageSummary:
 
     Attributes:
         name: the stage.
-        seconds: wall time; 0 if its checkpoint was taken over.
+        seconds: wall time; 0 if its checkpoint was reused.
         rows_in: rows that came in.
-        rows_out: rows that went on.
+        rows_out: rows passed to the next stage.
         pairs_in: (key, file) pairs before the stage, 0 where it has none.
         pairs_out: pairs after it.
         bytes_read: bytes read from storage.
@@ -33,9 +33,9 @@ class StageSummary:
         bytes_written: bytes written to storage, checkpoints included.
         tasks: tasks that the runner was given.
         slowest_task_seconds: the longest of them.
-        median_task_seconds: half of them took longer. Far below the longest: one of them had too much to do.
+        median_task_seconds: half of them took longer. If it is far below the longest, the work was divided unevenly.
         peak_bytes: most resident memory of a process that worked for the stage, whatever it did before; 0 if unknown.
-        reused: the checkpoint of an earlier attempt was taken over.
+        reused: the checkpoint of an earlier attempt was reused.
         counters: everything else the stage counted.
     """
 
@@ -58,13 +58,13 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the cost model says of the look-up (stages 2 to 4) of a run, and what it took.
+    """The cost model's estimate of the look-up (stages 2 to 4) of a run, beside the measured values.
 
     Attributes:
-        seconds: as the model says.
-        actual_seconds: as it was.
-        bytes_read: as the model says.
-        actual_bytes_read: as it was.
+        seconds: estimated.
+        actual_seconds: measured.
+        bytes_read: estimated.
+        actual_bytes_read: measured.
     """
 
     seconds: float
@@ -85,12 +85,12 @@ class RunSummary:
         noop: nothing was committed by this run: the batch was empty, changed nothing, or was committed before.
         rows_in: rows of the input.
         combined: older duplicates inside the batch.
-        quarantined: bad rows set aside.
+        quarantined: bad rows, written to the quarantine file.
         inserts: new keys.
         updates: replaced rows.
         deletes: removed rows.
         moved: rows that went to another partition (global index).
-        ignored: older than the stored row, or a delete that finds nothing.
+        ignored: rows older than the stored row, and deletes of keys that are not stored.
         files_created: new file groups.
         files_rewritten: file groups with a new slice.
         bytes_written: bytes of base files.
@@ -99,8 +99,8 @@ class RunSummary:
         chunks_encoded: column chunks of the new files that were encoded.
         seconds: wall time of the whole run.
         stages: the stages that ran, in order.
-        estimate: what the cost model says of the look-up; None if there was none.
-        notes: what whoever started the run should know: options that change nothing, an index that is behind.
+        estimate: the cost model's estimate of the look-up; None if there was none.
+        notes: information for the caller: options that change nothing, an index that is behind.
     """
 
     instant: str | None

@@ -222,7 +222,7 @@ LOOKED_UP = stage("index_lookup", pairs_in=1000, pairs_out=970)
 @pytest.mark.parametrize(
     ("report", "start"),
     [
-        (made({"quarantined": 3}), "3 bad rows were set aside"),
+        (made({"quarantined": 3}), "3 bad rows were quarantined"),
         (made({"combined": 20}), "20% of the rows were older duplicates"),
         (made({"ignored": 20}), "20% of the rows were ignored"),
         (made(stages=(LOOKED_UP,), ranges=RANGES), "Ranges kept 97% of the pairs: keys look random."),
