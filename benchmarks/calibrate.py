@@ -24,21 +24,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.measuring import machine_line
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_create_options
+from lakeindex.api.table import LakeTable
+from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.index import cost_constants
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, CostConstants, LookupLoad, cost_of
 from lakeindex.model import IndexType
+from lakeindex.options.config import parse_create_options
 from lakeindex.pipeline import Stage, default_checkpoints
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.checkpoints import RunFolder
-from lakeindex.stages.estimating import load_of
-from lakeindex.stages.summary import RunSummary, StageSummary
+from lakeindex.run.checkpoints import RunFolder
+from lakeindex.run.estimate import load_of
+from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.storage import open_storage
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec
-from lakeindex.table.footer_cache import CACHE_FOLDER
-from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.write.types.avro_schema import schema_to_avro
 
 TARGET: Final = Path(cost_constants.__file__)
 _ROW_BYTES: Final = 100

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.parquet.reading import open_pages, read_groups
-from lakeindex.parquet.splicing import parts_of, splice
+from lakeindex.parquet.read_pages import open_pages, read_groups
+from lakeindex.parquet.splice import parts_of, splice
 
 ROWS = 200_000
 GROUP_ROWS = 25_000

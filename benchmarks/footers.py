@@ -89,8 +89,8 @@ def load(far: Far, uri: str) -> None:
     import pyarrow.parquet as pq
 
     import lakeindex
-    from lakeindex.config import parse_create_options
-    from lakeindex.services.creating import create_like
+    from lakeindex.commands.upkeep.create_table import create_like
+    from lakeindex.options.config import parse_create_options
 
     with tempfile.TemporaryDirectory(prefix="bench-footers-") as folder:
         paths = []
@@ -112,8 +112,8 @@ def _look_up(uri: str, batch: str, folder: str, *, cache: bool) -> dict[str, flo
     from lakeindex.conductor.stage_runs import look_up, run_stage_input
     from lakeindex.conductor.upsert import open_for_run
     from lakeindex.model import Operation
-    from lakeindex.runners.local import LocalRunner
-    from lakeindex.stages.context import RunSpec
+    from lakeindex.run.spec import RunSpec
+    from lakeindex.tasks.local_runner import LocalRunner
 
     run = f"r-{uuid.uuid4().hex[:8]}"
     asked = (("lakeindex.footer.cache", str(cache).lower()),)

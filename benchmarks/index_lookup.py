@@ -90,7 +90,7 @@ class Ours:
 
     def __init__(self, wanted: Workload, folder: Path, runner: str) -> None:
         from benchmarks.peers.lakeindex import LakeIndexLocal
-        from lakeindex.runners.local import LocalRunner
+        from lakeindex.tasks.local_runner import LocalRunner
 
         self._local = LocalRunner()
         self._folder = folder
@@ -123,9 +123,9 @@ class Ours:
         """Stages 2 to 4 of a staged batch: seconds, and keys found."""
         from lakeindex.conductor.stage_runs import look_up, run_stage_input
         from lakeindex.conductor.upsert import open_for_run
-        from lakeindex.config import WriteConfig, index_spec
         from lakeindex.model import IndexType, Operation
-        from lakeindex.stages.context import RunSpec
+        from lakeindex.options.config import WriteConfig, index_spec
+        from lakeindex.run.spec import RunSpec
 
         table = self.buckets if kind == "BUCKET" else self.table
         run = f"r-{uuid.uuid4().hex[:8]}"
@@ -159,7 +159,7 @@ class Hudis:
         self._held: tuple[str, Path] | None = None
 
     def _options(self, kind: str) -> dict[str, str]:
-        from lakeindex.write.avro_schema import schema_to_avro
+        from lakeindex.write.types.avro_schema import schema_to_avro
 
         more = {
             "hoodie.index.type": kind,

@@ -26,10 +26,10 @@ from benchmarks.measuring import machine_line
 from benchmarks.report import RESULTS, update_page
 from benchmarks.scaling_extension import extension
 from benchmarks.scaling_model import COLUMNS, TARGETS, Constants, Load, counts_of, predicted
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.pipeline import Stage
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.summary import RunSummary
+from lakeindex.run.summary import RunSummary
+from lakeindex.tasks.local_runner import LocalRunner
 
 PAGE: Final = RESULTS.parents[1] / "docs" / "scaling.md"
 RESULT: Final = RESULTS / "scaling-fit.json"

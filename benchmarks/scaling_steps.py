@@ -14,27 +14,27 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.scaling_table import FILE_BYTES, FILE_ROWS, ScalingTable, Shape, key, key_ends
-from lakeindex.config import WriteConfig
+from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, RunIdentity, WriteSession, begin_write
+from lakeindex.commit.undo.sweep import find_strays
+from lakeindex.files import footer_cache
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footer_cache import FooterCache
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.index.contract import Index
 from lakeindex.index.key_ranges import KeyRange, prune
-from lakeindex.index.protocol import Index
 from lakeindex.model import BaseFile, IndexType
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.bloom_check import bloom_check
-from lakeindex.stages.checkpoints import Manifest
-from lakeindex.stages.context import RunSpec
-from lakeindex.stages.index_lookup import index_lookup
-from lakeindex.stages.lookup_files import LookupFile
-from lakeindex.stages.merge_plan import make_plan
-from lakeindex.stages.scheduling import pack
-from lakeindex.stages.stage_input import stage_input
-from lakeindex.stages.tagging import FoundLine, Tags
-from lakeindex.storage.protocol import Storage
-from lakeindex.table import footer_cache
-from lakeindex.table.commit import AlreadyDone, ExpectedFile, PlannedFile, RunIdentity, WriteSession, begin_write
-from lakeindex.table.file_system_view import Snapshot
-from lakeindex.table.footer_cache import FooterCache
-from lakeindex.table.sweep import find_strays
+from lakeindex.options.config import WriteConfig
+from lakeindex.run.checkpoints import Manifest
+from lakeindex.run.lookup_files import LookupFile
+from lakeindex.run.spec import RunSpec
+from lakeindex.stages.bloom_check.stage import bloom_check
+from lakeindex.stages.index_lookup.stage import index_lookup
+from lakeindex.stages.merge_write.merge_plan import make_plan
+from lakeindex.stages.merge_write.tags import FoundLine, Tags
+from lakeindex.stages.stage_input.stage import stage_input
+from lakeindex.storage.port import Storage
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.runner import pack
 
 BATCH_ROWS: Final = 100_000
 TOUCHED_PARTITIONS: Final = 10

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lakeindex.storage.memory import Fault, MemoryStorage
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
 
 Stored = tuple[bytes, int, int]
 

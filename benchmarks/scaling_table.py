@@ -15,19 +15,19 @@ import pyarrow.parquet as pq
 
 from benchmarks.scaling_store import CountingStorage
 from lakeindex.bloom.marks import FILTER, FILTER_TYPE, footer_of_keys
-from lakeindex.config import WriteConfig, parse_create_options
+from lakeindex.files.footers import Footer
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.partition_metadata import PARTITION_METADATA_FILE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, Operation
-from lakeindex.stages.context import RunSpec, TableFacts
-from lakeindex.stages.table_facts import bind_for_write, facts_of
+from lakeindex.options.config import WriteConfig, parse_create_options
+from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec
-from lakeindex.table.footers import Footer
 from lakeindex.table.handle import Table
-from lakeindex.table.verdicts import Outcome, Verdict, decide
-from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
+from lakeindex.write.types.avro_schema import schema_to_avro
 
 FILES_A_PARTITION: Final = 100
 FILE_ROWS: Final = 100_000

@@ -1,7 +1,7 @@
 """Compare the branch coverage of the last ``make test COVERAGE=1`` with ``coverage.floor``, a floor a package.
 
-``coverage.floor`` has a line for the whole and one for each package of the library (``lakeindex``: the modules beside them), so
-that none is hidden in the total; floors may only rise. Exit 1 if a package fell below its floor, has none, or its floor is lower
+``coverage.floor`` has a line for the whole and one for each package of the library, by its dotted name and without the packages
+below it (``lakeindex``: the modules beside the packages), so that none is hidden in another; floors may only rise. Exit 1 if a package fell below its floor, has none, or its floor is lower
 than it once was in the history. Coverage well above a floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes them.
 """
 
@@ -20,26 +20,31 @@ import coverage
 ROOT = Path(__file__).resolve().parents[1]
 FLOOR = ROOT / "coverage.floor"
 LIBRARY = ROOT / "lib" / "lakeindex"
-TOTAL, MODULES = "total", "lakeindex"
+TOTAL = "total"
 ROOM = 1.0  # percent between a measurement and the floor made from it: runs differ a little
-_LINE = re.compile(r"(?:(?P<name>\w+) )?(?P<floor>\d+(?:\.\d+)?)")
+_LINE = re.compile(r"(?:(?P<name>[\w.]+) )?(?P<floor>\d+(?:\.\d+)?)")
 _HEAD = "# Percent of statements and branches that `make test COVERAGE=1` reaches; scripts/coverage_floor.py. May only rise.\n"
 
 
 def packages(library: Path = LIBRARY) -> tuple[str, ...]:
-    """Packages of the library, and ``lakeindex`` for the modules beside them."""
-    return (MODULES, *sorted(path.parent.name for path in library.glob("*/__init__.py")))
+    """Dotted names of the library and of all packages in it that have modules of their own."""
+    found = (
+        path.parent
+        for path in library.rglob("__init__.py")
+        if any(one.name != path.name for one in path.parent.glob("*.py"))
+    )
+    return tuple(sorted(".".join(one.relative_to(library.parent).parts) for one in found))
 
 
 def measured() -> dict[str, float]:
-    """The data file's coverage in percent, branches included: of the whole, and of each package."""
+    """The data file's coverage in percent, branches included: of the whole, and of the modules of each package."""
     data = coverage.Coverage(config_file=str(ROOT / "pyproject.toml"))
     data.load()
     found = {TOTAL: data.report(file=io.StringIO())}
     for name in packages():
-        include = str(LIBRARY / "*.py") if name == MODULES else str(LIBRARY / name / "*")
-        omit = [str(LIBRARY / other / "*") for other in packages() if other != MODULES] if name == MODULES else None
-        found[name] = data.report(file=io.StringIO(), include=[include], omit=omit)
+        folder = LIBRARY.parent.joinpath(*name.split("."))
+        include = [str(one) for one in folder.glob("*.py") if one.name != "__init__.py"]
+        found[name] = data.report(file=io.StringIO(), include=include)
     return found
 
 
@@ -97,7 +102,7 @@ def main() -> None:
         FLOOR.write_text(text_of(raised(found, floors)))
         return
     for name, percent in found.items():
-        print(f"{name:12} {percent:5.1f} %  (floor {floors.get(name, 0.0):.1f} %)")
+        print(f"{name:32} {percent:5.1f} %  (floor {floors.get(name, 0.0):.1f} %)")
     wrong = problems(found, floors, highest_floors())
     if wrong:
         sys.exit("\n".join(["coverage:", *wrong]))

@@ -1,6 +1,6 @@
 """Write the option tables of docs/options.md and of the README; ``--check`` only says whether they are up to date.
 
-The tables come from ``lakeindex.config`` and ``lakeindex.foreign_options``. Each stands between two markers, which name it.
+The tables come from ``lakeindex.options.config`` and ``lakeindex.options.foreign``. Each stands between two markers, which name it.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from lakeindex.config import BY_KEY, OPTION_AREAS, options_table
-from lakeindex.foreign_options import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
+from lakeindex.options.config import BY_KEY, OPTION_AREAS, options_table
+from lakeindex.options.foreign import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = (ROOT / "docs/options.md", ROOT / "README.md")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_create_options
+from lakeindex.api.table import LakeTable
+from lakeindex.options.config import parse_create_options
 from lakeindex.storage import open_storage
 from lakeindex.table.create import CreateSpec, create_table, table_name_of
 from lakeindex.table.handle import Table
-from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.write.types.avro_schema import schema_to_avro
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False), ("day", pa.string()), ("ts", pa.int64()), ("v", pa.string())]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
 
 
 class FolderStorage:

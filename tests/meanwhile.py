@@ -5,15 +5,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.format.instants import ROLLBACK
 from lakeindex.model import Instant
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.scheduling import Runner
-from lakeindex.stages.summary import RunSummary
+from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.table.timeline import Timeline
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.runner import Runner
+from lakeindex.timeline.timeline import Timeline
 from tests.builders import Row, batch_of, make_table
 
 When = Callable[[Call], bool]

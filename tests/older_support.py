@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lakeindex.api import LakeTable, open_table
+from lakeindex.api.table import LakeTable, open_table
 
 OLDER = Path(__file__).parent / "vectors" / "older"
 WHOLE = ("bloom", "bucket", "global_bloom", "record", "simple")

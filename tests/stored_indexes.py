@@ -10,12 +10,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.api import LakeTable
-from lakeindex.config import WriteConfig
-from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
-from lakeindex.storage import open_storage
-from lakeindex.table.binding import BINDING_PATH
-from lakeindex.table.commit import (
+from lakeindex.api.table import LakeTable
+from lakeindex.commit.session import (
     AlreadyDone,
     ExpectedFile,
     PlannedFile,
@@ -24,10 +20,14 @@ from lakeindex.table.commit import (
     RunIdentity,
     begin_write,
 )
+from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.options.config import WriteConfig
+from lakeindex.storage import open_storage
+from lakeindex.table.binding import BINDING_PATH
 from lakeindex.table.handle import Table
-from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of
-from tests.unit.services.tables import unstamped
+from tests.unit.commands.tables import unstamped
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import Final
 import lakeindex
 from benchmarks.peers.base import hudi_totals, in_steps
 from benchmarks.workloads import Totals, Workload
-from lakeindex.config import parse_create_options
+from lakeindex.commands.upkeep.create_table import create_like
+from lakeindex.options.config import parse_create_options
 from lakeindex.runners.spark_settings import FAST_WORKERS
-from lakeindex.services.creating import create_like
 from lakeindex.storage.local import LocalStorage
 
 #: Folders are named ``day=...`` in all tables that are laid out by folders.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lakeindex.api import LakeTable, open_table
+    from lakeindex.api.table import LakeTable, open_table
 
 __all__ = ["LakeTable", "open_table"]
 
@@ -13,7 +13,7 @@ __all__ = ["LakeTable", "open_table"]
 def __getattr__(name: str) -> Any:
     """Load the public names when they are asked for: a DAG file that imports this package loads no data library."""
     if name in __all__:
-        from lakeindex import api
+        from lakeindex.api import table as api
 
         return getattr(api, name)
     raise AttributeError(f"module 'lakeindex' has no attribute {name!r}")

@@ -112,16 +112,16 @@ class IndexType(StrEnum):
         member.is_stored = "stored" in traits
         return member
 
-    BLOOM = "BLOOM", "lakeindex.index.bloom", "filters"
-    GLOBAL_BLOOM = "GLOBAL_BLOOM", "lakeindex.index.bloom", "filters", "global"
-    SIMPLE = "SIMPLE", "lakeindex.index.simple"
-    GLOBAL_SIMPLE = "GLOBAL_SIMPLE", "lakeindex.index.simple", "global"
-    BUCKET = "BUCKET", "lakeindex.index.bucket"
-    INMEMORY = "INMEMORY", "lakeindex.backends.in_memory", "stored"
-    RECORD_INDEX = "RECORD_INDEX", "lakeindex.backends.record", "stored", "global"
-    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.backends.record", "stored"
-    HBASE = "HBASE", "lakeindex.backends.hbase", "stored", "global"
-    STATE = "STATE", "lakeindex.backends.state", "stored", "global"
+    BLOOM = "BLOOM", "lakeindex.index.bloom.bloom", "filters"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM", "lakeindex.index.bloom.bloom", "filters", "global"
+    SIMPLE = "SIMPLE", "lakeindex.index.simple.simple"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE", "lakeindex.index.simple.simple", "global"
+    BUCKET = "BUCKET", "lakeindex.index.bucket.bucket"
+    INMEMORY = "INMEMORY", "lakeindex.index.in_memory.store", "stored"
+    RECORD_INDEX = "RECORD_INDEX", "lakeindex.index.record.store", "stored", "global"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.index.record.store", "stored"
+    HBASE = "HBASE", "lakeindex.index.hbase.store", "stored", "global"
+    STATE = "STATE", "lakeindex.index.state.store", "stored", "global"
 
 
 INDEX_ALIASES: Final[dict[str, IndexType]] = {"GLOBAL_RECORD_LEVEL_INDEX": IndexType.RECORD_INDEX}

@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RIGHT = """\
 from typing import assert_type
 import lakeindex
-from lakeindex.services.history import History
-from lakeindex.stages.summary import RunSummary
+from lakeindex.commands.look.history import History
+from lakeindex.run.summary import RunSummary
 
 table = lakeindex.open_table("lake/orders")
 assert_type(table, lakeindex.LakeTable)

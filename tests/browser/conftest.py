@@ -25,7 +25,7 @@ import pytest
 import tenacity
 from playwright.sync_api import Page, expect, sync_playwright
 
-from lakeindex.api import open_table
+from lakeindex.api.table import open_table
 from scripts import postgres_parts
 from scripts.browser import ensure
 from scripts.ports import free_port

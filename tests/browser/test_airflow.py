@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from lakeindex.api import open_table
+from lakeindex.api.table import open_table
 from tests.browser.conftest import PASSWORD, TRIPS, USER, Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(540)]

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.scaling_store import CountingStorage
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
+from lakeindex.files import footer_cache
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages import chunks
-from lakeindex.table import footer_cache
+from lakeindex.run import chunks
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table
 
 ROWS: Final = 40_000

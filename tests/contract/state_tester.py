@@ -11,7 +11,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.keyed_state import AppendEntries
-from lakeindex.runners.local import LocalRunner
+from lakeindex.tasks.local_runner import LocalRunner
 
 
 class StateForTests:

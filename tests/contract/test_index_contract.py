@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex import pipeline
-from lakeindex.api import LakeTable
-from lakeindex.backends.registry import index_for
-from lakeindex.config import WriteConfig, index_spec
+from lakeindex.api.table import LakeTable
+from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import IndexNotBuiltError, OptionError
-from lakeindex.index.protocol import LocationStore, RowIndex, SliceIndex, StoredIndex
+from lakeindex.index.contract import LocationStore, RowIndex, SliceIndex, StoredIndex
+from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services.rolling_back import rollback_table
+from lakeindex.options.config import WriteConfig, index_spec
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.stored_indexes import clustered, unseen
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
+from lakeindex.commit import session as commit
+from lakeindex.commit.attempts import Attempt
 from lakeindex.errors import BatchIdReusedError
-from lakeindex.stages.run_folders import run_id_for
-from lakeindex.table import commit
-from lakeindex.table.attempts import Attempt
+from lakeindex.run.run_folders import run_id_for
 from tests.older_support import DOORS, STATES, WHOLE, Older, stored, unpack_older
 
 

@@ -12,22 +12,22 @@ import lakeindex
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = Path(lakeindex.__file__).resolve().parent
-LINE = '    TOY = "TOY", "lakeindex.backends.toy", "stored", "global"\n'
+LINE = '    TOY = "TOY", "lakeindex.index.toy", "stored", "global"\n'
 
 
 def library_with_a_toy(folder: Path) -> Path:
     """The library, linked, with one line and one module more."""
-    package, backends = folder / "lakeindex", folder / "lakeindex" / "backends"
-    backends.mkdir(parents=True)
-    for inside, original in ((package, LIBRARY), (backends, LIBRARY / "backends")):
+    package, index = folder / "lakeindex", folder / "lakeindex" / "index"
+    index.mkdir(parents=True)
+    for inside, original in ((package, LIBRARY), (index, LIBRARY / "index")):
         for one in original.iterdir():
-            if one.name not in ("model.py", "backends", "__pycache__"):
+            if one.name not in ("model.py", "index", "__pycache__"):
                 (inside / one.name).symlink_to(one)
     text = (LIBRARY / "model.py").read_text()
-    last = '    STATE = "STATE", "lakeindex.backends.state", "stored", "global"\n'
+    last = '    STATE = "STATE", "lakeindex.index.state.store", "stored", "global"\n'
     assert text.count(last) == 1
     (package / "model.py").write_text(text.replace(last, last + LINE))
-    (backends / "toy.py").write_text((Path(__file__).parent / "toy_index.py").read_text())
+    (index / "toy.py").write_text((Path(__file__).parent / "toy_index.py").read_text())
     return folder
 
 

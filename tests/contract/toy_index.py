@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.backends.change_log import read_delta
-from lakeindex.backends.context import LogView, StoreContext
 from lakeindex.errors import ObjectNotFoundError
-from lakeindex.index.protocol import DELTA_SCHEMA, Found, IndexTraits
+from lakeindex.index.contract import DELTA_SCHEMA, Found, IndexTraits
+from lakeindex.index.stored.change_log import read_delta
+from lakeindex.index.stored.store_context import LogView, StoreContext
 from lakeindex.model import IndexSpec
 
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api import open_table
-from lakeindex.config import WriteConfig
+from lakeindex.api.table import open_table
+from lakeindex.commit.held_lock import locked
+from lakeindex.options.config import WriteConfig
 from lakeindex.storage import open_storage
-from lakeindex.table.locking import locked
 from tests.dags.conftest import ROOT
 
 pytestmark = pytest.mark.dag_spark

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeindex.config import WriteConfig
+from lakeindex.commit.held_lock import locked
+from lakeindex.options.config import WriteConfig
 from lakeindex.storage import open_storage
-from lakeindex.table.locking import locked
 from tests.builders import make_table
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.backends.hbase import rows_of
-from lakeindex.backends.hbase_rows import HBaseRows, Row
-from lakeindex.config import parse_options
+from lakeindex.api.table import LakeTable
+from lakeindex.index.hbase.rows import HBaseRows, Row
+from lakeindex.index.hbase.store import rows_of
 from lakeindex.model import IndexSpec
+from lakeindex.options.config import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from scripts.hbase_server import HBaseServer

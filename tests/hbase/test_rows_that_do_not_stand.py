@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.backends.change_log import ChangeLog
-from lakeindex.backends.context import Completed, StoreContext
-from lakeindex.backends.hbase import HBaseIndex, HBaseStore
-from lakeindex.backends.hbase_marker import Marker, MarkerRow
-from lakeindex.backends.hbase_rows import Row as HBaseRow
-from lakeindex.config import parse_options
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError
+from lakeindex.index.hbase.marker import Marker, MarkerRow
+from lakeindex.index.hbase.rows import Row as HBaseRow
+from lakeindex.index.hbase.store import HBaseIndex, HBaseStore
+from lakeindex.index.stored.change_log import ChangeLog
+from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.options.config import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.backends import hbase
-from lakeindex.backends.hbase import HBaseStore
-from lakeindex.backends.hbase_writing import RowWriter
+from lakeindex.api.table import LakeTable
+from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
-from lakeindex.services.rolling_back import rollback_table
+from lakeindex.index.hbase import store as hbase
+from lakeindex.index.hbase.store import HBaseStore
+from lakeindex.index.hbase.writer import RowWriter
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.hbase.conftest import Bench
 
@@ -201,7 +201,7 @@ def test_death_in_the_middle_of_apply_is_made_good(bench: Bench, monkeypatch: py
 
 
 def test_a_commit_that_fails_takes_its_rows_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakeindex.table.commit import WriteSession
+    from lakeindex.commit.session import WriteSession
 
     table = bench.table()
     table.upsert(batch_of(FIRST), options=bench.options())
@@ -285,7 +285,7 @@ def copied(bench: Bench) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 
 def all_keys(bench: Bench) -> list[bytes]:
-    from lakeindex.backends.hbase_rows import MARKER_KEY
+    from lakeindex.index.hbase.rows import MARKER_KEY
 
     return [key.encode() for key in bench.held()] + [MARKER_KEY]
 

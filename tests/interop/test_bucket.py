@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
+from lakeindex.commands.rescale import tasks as rescale_tasks
+from lakeindex.commands.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.errors import LakeIndexError
-from lakeindex.index.bucket import bucket_of, make_index
-from lakeindex.index.bucket_layout import BucketLayout
+from lakeindex.index.bucket.bucket import bucket_of, make_index
+from lakeindex.index.bucket.bucket_layout import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services import rescale_tasks
-from lakeindex.services.rescaling import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.interop import ours
 from tests.interop.hudi_client import HudiError, HudiServer
 from tests.interop.rows import LAYOUTS, SIMPLE, Layout, assert_state, make_row, make_table

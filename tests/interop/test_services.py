@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.config import WriteConfig
-from lakeindex.services.cleaning import archive, clean
+from lakeindex.commands.upkeep.clean_table import archive, clean
+from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.services.clean import plan_clean
+from lakeindex.commit.undo.service_instants import located, request_service
+from lakeindex.options.config import WriteConfig
 from lakeindex.storage import open_storage
-from lakeindex.table.avro_instants import CleanPlan, format_clean_plan
-from lakeindex.table.cleaning import plan_clean
 from lakeindex.table.handle import Table
-from lakeindex.table.maintaining import maintaining
-from lakeindex.table.service_instants import located, request_service
+from lakeindex.timeline.avro_instants import CleanPlan, format_clean_plan
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import SIMPLE, assert_state

@@ -244,7 +244,7 @@ class Turns(RuleBasedStateMachine):
         self._write(release, chosen, _ARCHIVE if archives else _CLEAN)
         self._judge(f"{release} upserted {sorted(chosen)} and cleaned{', archived' if archives else ''}")
 
-    def _table(self) -> lakeindex.api.LakeTable:
+    def _table(self) -> lakeindex.api.table.LakeTable:
         return lakeindex.open_table(str(self.path))
 
     def _batch(self, chosen: set[int]) -> pa.Table:

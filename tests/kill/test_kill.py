@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.pipeline import Stage
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 

@@ -6,13 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.config import WriteConfig
-from lakeindex.errors import WriteConflictError
-from lakeindex.format.commit_metadata import CommitMetadata
-from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.commit import (
+from lakeindex.commit.session import (
     AlreadyDone,
     ExpectedFile,
     PlannedFile,
@@ -21,7 +15,13 @@ from lakeindex.table.commit import (
     WriteSession,
     begin_write,
 )
-from lakeindex.table.file_system_view import Snapshot
+from lakeindex.errors import WriteConflictError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.model import BaseFile, IndexSpec, IndexType
+from lakeindex.options.config import WriteConfig
+from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.index_changes import index_in_force, index_record

@@ -13,16 +13,16 @@ from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.model import BaseFile, Instant
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.avro_instants import (
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.timeline.avro_instants import (
     RollbackMetadata,
     RollbackPlan,
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakeindex.table.handle import Table
-from lakeindex.table.markers import marked_files
-from lakeindex.table.timeline import Timeline
+from lakeindex.timeline.markers import marked_files
+from lakeindex.timeline.timeline import Timeline
 from tests.model.world import PARTITION, Rows, encode_rows, merge, stat_of
 
 

@@ -1,8 +1,8 @@
 """Writers as those of :mod:`tests.model.world`, at a table of real base files: what is checked under the lock is the library's own code.
 
 Keys are unique in the whole table, whatever partition a batch puts them into. A publish asks
-:func:`lakeindex.stages.insert_check.find_committed_inserts`, as a merge does, with a staged batch and lists of new rows in a run
-folder of its own, and :func:`lakeindex.table.verification.verify_file` of each file.
+:func:`lakeindex.stages.merge_write.insert_check.find_committed_inserts`, as a merge does, with a staged batch and lists of new rows in a run
+folder of its own, and :func:`lakeindex.commit.file_check.verify_file` of each file.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.config import WriteConfig
+from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import completed_name, inflight_name, requested_name
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata, partition_metadata_path
 from lakeindex.format.properties import format_properties
-from lakeindex.index.protocol import NOWHERE
+from lakeindex.index.contract import NOWHERE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, MergeMode, Operation
+from lakeindex.options.config import WriteConfig
 from lakeindex.pipeline import INSERTS, STAGED_KEY
-from lakeindex.stages.checkpoints import RunFolder, arrow_schema
-from lakeindex.stages.chunks import Chunk, pack_rows_of, without_repeated
-from lakeindex.stages.context import RunSpec, TableFacts
-from lakeindex.stages.insert_check import find_committed_inserts
-from lakeindex.stages.tagging import NewRows
-from lakeindex.stages.written import new_file_stat
+from lakeindex.run.checkpoints import RunFolder, arrow_schema
+from lakeindex.run.chunks import Chunk, pack_rows_of, without_repeated
+from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.stages.merge_write.insert_check import find_committed_inserts
+from lakeindex.stages.merge_write.tags import NewRows
+from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.commit import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.write.base_file import encode_base_file, sequence_numbers
-from lakeindex.write.keys import KeySpec
+from lakeindex.write.keys.keys import KeySpec
 from tests.model.world import CONFIG, FIRST, PROPERTIES, Batch, Rows, file_id, read_rows, until_published
 
 PARTITIONS = ("p", "q")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lakeindex.storage.memory import Fault, MemoryStorage
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces
 
 _T = TypeVar("_T")
 WRITES = frozenset({"create", "write", "delete"})

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lakeindex.commit.services.archive import archive_table
+from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.session import begin_write
+from lakeindex.commit.undo.sweep import sweep_strays
 from lakeindex.errors import LakeIndexError
 from lakeindex.format.instants import WRITE_ACTIONS
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.archived_entries import entry_key
-from lakeindex.table.archiving import archive_table
-from lakeindex.table.avro_instants import parse_rollback_plan
-from lakeindex.table.cleaning import clean_table
-from lakeindex.table.commit import begin_write
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
-from lakeindex.table.log_files import read_avro_records
-from lakeindex.table.rollback import rollback_instant
-from lakeindex.table.sweep import sweep_strays
+from lakeindex.timeline.archived_entries import entry_key
+from lakeindex.timeline.avro_instants import parse_rollback_plan
+from lakeindex.timeline.log_files import read_avro_records
 from tests.model.buckets import Rescale, bucket_groups, check_buckets, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.exploring import Story

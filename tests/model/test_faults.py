@@ -5,20 +5,20 @@ from itertools import count
 
 import pytest
 
-from lakeindex.config import MetadataTablePolicy
+from lakeindex.commit.services.archive import archive_table
+from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.undo.sweep import sweep_strays
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import parse_commit_metadata
 from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.options.config import MetadataTablePolicy
 from lakeindex.storage.memory import Fault, MemoryStorage
-from lakeindex.table.archived_entries import entry_key
-from lakeindex.table.archiving import archive_table
-from lakeindex.table.cleaning import clean_table
 from lakeindex.table.handle import Table
-from lakeindex.table.log_files import read_avro_records
 from lakeindex.table.metadata_table import METADATA_FOLDERS
-from lakeindex.table.rollback import rollback_instant
-from lakeindex.table.sweep import sweep_strays
-from lakeindex.table.verdicts import Outcome, Verdict, decide
+from lakeindex.timeline.archived_entries import entry_key
+from lakeindex.timeline.log_files import read_avro_records
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.harness import Operation, count_calls, fail_every_call

@@ -7,14 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeindex.index.matching import match_keys
-from lakeindex.stages import insert_check
-from lakeindex.storage.protocol import Storage
-from lakeindex.table import commit, foreign, recovery, rollback
-from lakeindex.table.attempts import Attempt, AttemptRecord, RunIdentity
-from lakeindex.table.lock import TableLock
-from lakeindex.table.verdicts import Verdict, overrule
-from lakeindex.table.write_context import WriteContext
+from lakeindex.commit import foreign_writers as foreign
+from lakeindex.commit import recovery
+from lakeindex.commit import session as commit
+from lakeindex.commit.attempts import Attempt, AttemptRecord, RunIdentity
+from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.services import rollback
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.index.key_match import match_keys
+from lakeindex.stages.merge_write import insert_check
+from lakeindex.storage.port import Storage
+from lakeindex.timeline.verdicts import Verdict, overrule
 from tests.model.exploring import Story, Violation, explore
 from tests.model.stories import (
     DISJOINT,

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_options
+from lakeindex.api.table import LakeTable
+from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import StorageError, TableExistsError
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services.rescaling import rescale_table
-from lakeindex.stages.summary import RunSummary
+from lakeindex.options.config import parse_options
+from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.model.harness import Operation, fail_every_call
 

@@ -14,14 +14,14 @@ from itertools import count
 
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_options
+from lakeindex.api.table import LakeTable
+from lakeindex.commands.rescale.rescale import rescale_table
+from lakeindex.commands.upkeep.migrate import migrate_index
 from lakeindex.errors import TableExistsError, UsageError
 from lakeindex.model import IndexType
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services.migrating import migrate_index
-from lakeindex.services.rescaling import rescale_table
+from lakeindex.options.config import parse_options
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.model.harness import Operation
 from tests.model.power import DiskStorage, Machine, PowerReport, cut_power_everywhere

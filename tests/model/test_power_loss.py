@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.storage.memory import Call, MemoryStorage
-from lakeindex.table.verdicts import load_verdict
+from lakeindex.timeline.verdicts import load_verdict
 from tests.model.harness import Operation, count_calls
 from tests.model.power import DiskStorage, Machine, cut_power_everywhere
 from tests.model.test_faults import ARCHIVE, CLEAN, DROP, RESCALE, ROLLBACK, SWEEP, UNDO, UPSERT

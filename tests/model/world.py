@@ -10,8 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.config import WriteConfig
+from lakeindex.commit.attempts import RunIdentity
+from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
+from lakeindex.commit.undo.sweep import find_strays
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
 from lakeindex.format.instants import (
     CLEAN,
@@ -25,16 +28,13 @@ from lakeindex.format.instants import (
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
 from lakeindex.model import BaseFile, InstantState
+from lakeindex.options.config import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.attempts import RunIdentity
-from lakeindex.table.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
-from lakeindex.table.commit import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
-from lakeindex.table.file_system_view import Snapshot
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
-from lakeindex.table.sweep import find_strays
-from lakeindex.table.timeline import Timeline
+from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
+from lakeindex.timeline.timeline import Timeline
 
 PARTITION = "p"
 FIRST = "20251231000000000"

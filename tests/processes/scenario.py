@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 from hudi import HudiTableBuilder
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.storage import open_storage
 from tests.builders import make_table
 from tests.processes.dictionary import Batch, Dictionary

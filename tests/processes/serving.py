@@ -16,7 +16,14 @@ from pathlib import Path
 
 from lakeindex.cli import main
 
-for _name in ("api", "cli.rendering", "conductor.upsert", "runners.local", "report.keeping", "services.maintaining"):
+for _name in (
+    "api.table",
+    "cli.rendering",
+    "conductor.upsert",
+    "tasks.local_runner",
+    "report.keep",
+    "commands.upkeep.maintain",
+):
     import_module(f"lakeindex.{_name}")
 
 

@@ -13,12 +13,12 @@ from pyspark.sql import GroupedData, SparkSession
 if not hasattr(GroupedData, "transformWithState"):
     pytest.skip("this PySpark has no keyed state of rows: docs/versions.md", allow_module_level=True)
 
+from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import IndexNotBuiltError, StorageError, UsageError
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.keyed_state import KeyedState
 from lakeindex.runners.spark import SparkRunner
 from lakeindex.runners.spark_session import spark_session
-from lakeindex.services.rolling_back import rollback_table
 from lakeindex.storage import StoreOptions, using
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
-from lakeindex import api
-from lakeindex.api import LakeTable
+from lakeindex.api import table as api
+from lakeindex.api.table import LakeTable
 from lakeindex.cli.group import Failure
 from lakeindex.errors import (
     InputError,
@@ -36,7 +36,7 @@ from lakeindex.raw_errors import in_our_words
 from lakeindex.runners import jobs
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
-from tests.unit.services.tables import unstamped
+from tests.unit.commands.tables import unstamped
 
 NOBODY = 65534
 BATCH = batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")])

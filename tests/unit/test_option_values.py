@@ -7,17 +7,17 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from lakeindex import batch_data
-from lakeindex.api import LakeTable, run_id_of
-from lakeindex.batch_data import with_inputs
+from lakeindex.api import batch_data
+from lakeindex.api.batch_data import with_inputs
+from lakeindex.api.table import LakeTable, run_id_of
 from lakeindex.cli.shared import parse_pairs
-from lakeindex.config import WriteConfig, index_spec, parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexType, Operation
+from lakeindex.options.config import WriteConfig, index_spec, parse_options
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.context import RunSpec
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage import open_storage
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 
 

@@ -7,9 +7,9 @@ import html.parser
 from pathlib import Path
 
 import lakeindex
-from lakeindex.services.check_report import Broken, Checked, CheckReport, Violation
-from lakeindex.services.history import History, HistoryEntry
-from lakeindex.stages.summary import RunSummary, StageSummary
+from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
+from lakeindex.commands.look.history import History, HistoryEntry
+from lakeindex.run.summary import RunSummary, StageSummary
 from tests.unit.cli.tables import batch, new_table, row
 
 HOSTILE = "<script>alert(1)</script>'\"&"

@@ -20,10 +20,10 @@ from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF,
 from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, batch_of_run
 from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
-from lakeindex.doors import jobs_folder
 from lakeindex.errors import UsageError
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
+from lakeindex.shipped_files import jobs_folder
 
 MANUAL_DAG: Final = "upsert_table"
 

@@ -61,8 +61,8 @@ def table_is_there(uri: str) -> bool:
 
 
 def run_id_for(batch_id: str, uri: str, checkpoints: str) -> str:
-    """Name of the run of a batch, as :func:`lakeindex.stages.run_folders.run_id_for` has it."""
-    from lakeindex.stages.run_folders import run_id_for as named
+    """Name of the run of a batch, as :func:`lakeindex.run.run_folders.run_id_for` has it."""
+    from lakeindex.run.run_folders import run_id_for as named
 
     return named(batch_id, uri, checkpoints)
 
@@ -73,6 +73,6 @@ def maintenance_step(uri: str, step: str, checkpoints: str, options: Mapping[str
     Raises:
         LakeIndexError: it failed.
     """
-    from lakeindex.api import LakeTable
+    from lakeindex.api.table import LakeTable
 
     return LakeTable(uri).maintain([step], options=options, checkpoints=checkpoints).steps[0].as_dict()

@@ -35,8 +35,8 @@ from typing import Any, Final
 
 import yaml
 
-from lakeindex.config import parse_options
 from lakeindex.errors import OptionError, UsageError
+from lakeindex.options.config import parse_options
 from lakeindex.pipeline import default_checkpoints
 
 STAGED: Final = "staged"

@@ -13,11 +13,11 @@ from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CON
 from lakeindex.airflow.plan import RunPlan
 from lakeindex.airflow.planning import as_it_began, refuse_backfill
 from lakeindex.airflow.tables import SINGLE
-from lakeindex.config import parse_options
-from lakeindex.doors import jobs_folder
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
+from lakeindex.options.config import parse_options
 from lakeindex.pipeline import default_checkpoints, run_id_of
+from lakeindex.shipped_files import jobs_folder
 
 #: The job, of the checkout or the installed package: a file to submit, not a module to import.
 APPLICATION: Final = jobs_folder() / "upsert.py"

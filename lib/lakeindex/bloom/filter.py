@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pybase64
 
 from lakeindex.bloom.sizing import FilterSize, size_for
-from lakeindex.config import FilterType, WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
+from lakeindex.options.config import FilterType, WriteConfig
 
 if TYPE_CHECKING:
     from types import ModuleType

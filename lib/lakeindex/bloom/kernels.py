@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compiling import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
+from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
 from lakeindex.hashing.murmur_kernels import MULTIPLIER, hash_round, mix_words, word_room
 
 _LANES: Final = 8

@@ -18,9 +18,9 @@ from typing import Final
 from lakeindex.bloom.codec import FilterProblem, parse_filter
 from lakeindex.bloom.filter import BloomFilter, build_sized, extend_filter
 from lakeindex.bloom.sizing import size_for
-from lakeindex.config import FilterSizing, FilterType, WriteConfig
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_order import java_min_max, java_order_key
+from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
 
 FILTER: Final = "org.apache.hudi.bloomfilter"
 OLD_FILTER: Final = "com.uber.hoodie.bloomfilter"

@@ -26,8 +26,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.config import FilterSizing, FilterType, WriteConfig
 from lakeindex.errors import OptionError
+from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
 
 MAX_BITS: Final = 2**31 - 1
 MAX_ENTRIES: Final = 2**31 - 1

@@ -11,17 +11,17 @@ from rich.table import Table as Grid
 from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
-    from lakeindex.services.advising import Advice
-    from lakeindex.services.check_report import CheckReport
-    from lakeindex.services.cleaning import ArchiveSummary, CleanSummary
-    from lakeindex.services.creating import CreatedTable
-    from lakeindex.services.getting import GetResult
-    from lakeindex.services.history import HistoryEntry, TableHistory
-    from lakeindex.services.inspection import Column, SizeBucket, TableInspection
-    from lakeindex.services.maintaining import MaintenanceSummary
-    from lakeindex.services.reading import ReadSummary
-    from lakeindex.services.rolling_back import RollbackSummary
-    from lakeindex.stages.summary import RunSummary, StageSummary
+    from lakeindex.commands.advise.advise import Advice
+    from lakeindex.commands.check.report import CheckReport
+    from lakeindex.commands.get.get import GetResult
+    from lakeindex.commands.look.history import HistoryEntry, TableHistory
+    from lakeindex.commands.look.inspect import Column, SizeBucket, TableInspection
+    from lakeindex.commands.read.read import ReadSummary
+    from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
+    from lakeindex.commands.upkeep.create_table import CreatedTable
+    from lakeindex.commands.upkeep.maintain import MaintenanceSummary
+    from lakeindex.commands.upkeep.rollback_table import RollbackSummary
+    from lakeindex.run.summary import RunSummary, StageSummary
 
 _SHOWN_COLUMNS: Final = 40
 _MOST_VIOLATIONS: Final = 50

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from lakeindex.doctor.model import Verdict
+from lakeindex.doctor.findings import Verdict
 
 if TYPE_CHECKING:
-    from lakeindex.doctor.model import Diagnosis
+    from lakeindex.doctor.findings import Diagnosis
 
 _STYLES: Final = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from lakeindex.cli.completing import complete_pair, complete_table
+from lakeindex.cli.completion import complete_pair, complete_table
 from lakeindex.errors import OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lakeindex.runners.progress import Progress
+    from lakeindex.tasks.progress_bars import Progress
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -86,7 +86,7 @@ def progress() -> Progress:
     """Bars on stderr, if that is a terminal."""
     from rich.console import Console
 
-    from lakeindex.runners.progress import progress_for
+    from lakeindex.tasks.progress_bars import progress_for
 
     return progress_for(Console(stderr=True))
 

@@ -16,8 +16,8 @@ from lakeindex.errors import (
     TimelineChangedError,
     WriteConflictError,
 )
-from lakeindex.stages.index_lookup import snapshot_mark
-from lakeindex.table.file_system_view import Snapshot
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.stages.index_lookup.stage import snapshot_mark
 from lakeindex.table.handle import Table
 
 _T = TypeVar("_T")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeindex.conductor.moved import until_still
-from lakeindex.config import WriteConfig
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import IndexSpec
-from lakeindex.stages.context import TableFacts, storage_at
-from lakeindex.stages.table_facts import bind_for_write, facts_of
-from lakeindex.table.file_system_view import Snapshot
+from lakeindex.options.config import WriteConfig
+from lakeindex.run.spec import TableFacts, storage_at
+from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.table.handle import Table
 
 _T = TypeVar("_T")

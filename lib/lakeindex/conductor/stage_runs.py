@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.pipeline import Stage, stages_for
-from lakeindex.stages.bloom_check import bloom_check
-from lakeindex.stages.carrying import VerifiedBefore
-from lakeindex.stages.checkpoints import Manifest, RunFolder
-from lakeindex.stages.context import RunSpec, TableFacts, run_folder
-from lakeindex.stages.index_lookup import index_lookup
-from lakeindex.stages.lookup_files import read_files
-from lakeindex.stages.scheduling import Runner, do_task
-from lakeindex.stages.stage_input import stage_input
-from lakeindex.stages.stage_run import LookedUp, StageRun, summary_of
-from lakeindex.stages.summary import costs_of
-from lakeindex.stages.verify_keys import proposed_by, verify_keys
-from lakeindex.table.file_system_view import Snapshot
+from lakeindex.run.checkpoints import Manifest, RunFolder
+from lakeindex.run.lookup_files import read_files
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
+from lakeindex.run.summary import costs_of
+from lakeindex.stages.bloom_check.stage import bloom_check
+from lakeindex.stages.index_lookup.stage import index_lookup
+from lakeindex.stages.stage_input.stage import stage_input
+from lakeindex.stages.verify_keys.carried import VerifiedBefore
+from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
+from lakeindex.tasks.runner import Runner, do_task
 
 
 def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:

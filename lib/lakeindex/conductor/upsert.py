@@ -8,20 +8,20 @@ from functools import partial
 from typing import TypeVar
 
 from lakeindex.aftermath import noted
-from lakeindex.conductor.attempts import merge_until_published
+from lakeindex.conductor.merge_attempts import merge_until_published
 from lakeindex.conductor.opened import Opened, while_still
 from lakeindex.conductor.stage_runs import look_up, run_metered, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
-from lakeindex.stages.bloom_check import bloom_check
-from lakeindex.stages.checkpoints import CheckpointError, Manifest
-from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.index_lookup import index_lookup
-from lakeindex.stages.memory import memory_bound
-from lakeindex.stages.scheduling import Runner
-from lakeindex.stages.stage_run import LookedUp, StageRun, summary_of
-from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.stages.verify_keys import verify_keys
+from lakeindex.run.checkpoints import CheckpointError, Manifest
+from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
+from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.stages.bloom_check.stage import bloom_check
+from lakeindex.stages.index_lookup.stage import index_lookup
+from lakeindex.stages.verify_keys.stage import verify_keys
+from lakeindex.tasks.memory_bound import memory_bound
+from lakeindex.tasks.runner import Runner
 
 _T = TypeVar("_T")
 

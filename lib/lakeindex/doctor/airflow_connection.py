@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from lakeindex.doctor.model import Check, fail, ok, warn
+from lakeindex.doctor.findings import Check, fail, ok, warn
 from lakeindex.doctor.packages import Installed, installed_version
 
 VARIABLE: Final = "AIRFLOW_CONN_SPARK_DEFAULT"

@@ -12,10 +12,10 @@ from typing import Final
 
 from packaging.version import Version
 
-from lakeindex.doctor.model import Check, fail, failed_with, ok, warn
+from lakeindex.doctor.findings import Check, fail, failed_with, ok, warn
 from lakeindex.errors import UsageError
 from lakeindex.runners.java import find_java_home, java_major
-from lakeindex.stages.memory import LEAST_DEFAULT, default_memory
+from lakeindex.tasks.memory_bound import LEAST_DEFAULT, default_memory
 
 _SPARK_SECONDS: Final = 180
 _GIB: Final = 2**30

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from lakeindex.doctor.model import Check, fail, ok, warn
+from lakeindex.doctor.findings import Check, fail, ok, warn
 
 OLDEST: Final = (3, 11)
 NEWEST: Final = (3, 13)

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from lakeindex.doctor.model import Check, fail, failed_with, ok, warn
+from lakeindex.doctor.findings import Check, fail, failed_with, ok, warn
 from lakeindex.errors import LakeIndexError, ObjectExistsError, ObjectNotFoundError, TableNotFoundError
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.storage import open_storage
-from lakeindex.storage.protocol import Storage
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 
 _SKEW_WARN: Final = 2.0

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compiling import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
+from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
 
 MULTIPLIER: Final = np.uint32(0x5BD1E995)
 

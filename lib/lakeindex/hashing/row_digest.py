@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeindex.hashing.compiling import READ_BYTES, READ_OFFSETS, njit_kernel
+from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_kernel
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 

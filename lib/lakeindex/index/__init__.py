@@ -1,0 +1,1 @@
+"""The index types: one contract, one folder a kind."""

@@ -6,7 +6,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compiling import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
+from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compiling import READ_BYTES, njit_inline, njit_kernel
+from lakeindex.hashing.compile_cache import READ_BYTES, njit_inline, njit_kernel
 from lakeindex.parquet.footer_places import (
     DATA,
     DATA_AT,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from lakeindex.pipeline import Stage
-from lakeindex.report.model import RunReport
-from lakeindex.stages.summary import StageSummary
+from lakeindex.report.run_report import RunReport
+from lakeindex.run.summary import StageSummary
 
 _USELESS: Final = 0.8
 _MANY_COPIED: Final = 100

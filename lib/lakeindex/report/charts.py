@@ -11,7 +11,7 @@ from typing import Any, Final
 import pygal
 from pygal.style import Style
 
-from lakeindex.report.model import PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.run_report import PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.text import human_count
 
 # pygal looks for plug-ins of its own by an import hook of the old kind, which warns at every import of the whole process

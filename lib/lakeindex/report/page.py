@@ -11,9 +11,9 @@ import jinja2
 from markupsafe import Markup
 
 from lakeindex.report import charts
-from lakeindex.report.model import RunReport
+from lakeindex.report.run_report import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
-from lakeindex.stages.summary import RunSummary
+from lakeindex.run.summary import RunSummary
 
 
 def render_page(report: RunReport) -> str:

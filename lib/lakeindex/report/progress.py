@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError
 from lakeindex.pipeline import SUMMARY_FILE
-from lakeindex.report.finding import find_report
+from lakeindex.report.find import find_report
 from lakeindex.report.page import render_page, template
-from lakeindex.stages.checkpoints import RunFolder
-from lakeindex.stages.context import storage_at
-from lakeindex.stages.stage_run import finished_stages
-from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.storage.protocol import Storage
+from lakeindex.run.checkpoints import RunFolder
+from lakeindex.run.spec import storage_at
+from lakeindex.run.stage_run import finished_stages
+from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.storage.port import Storage
 
 _ERROR_SUFFIX: Final = ".error.json"
 _SHOWN_ROWS: Final = 20

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 
-from lakeindex.report.comparing import Compared, Comparison
-from lakeindex.report.model import RunReport
+from lakeindex.report.compare import Compared, Comparison
+from lakeindex.report.run_report import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
 
 _BAR = 40

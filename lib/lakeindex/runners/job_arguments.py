@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 
 import click
 
+from lakeindex.runners import lean  # before anything that makes an Arrow array
+
+# isort: split
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
-from lakeindex.runners import lean
-from lakeindex.stages.context import RunSpec
+from lakeindex.run.spec import RunSpec
 
 #: Runs one stage (None: all of them) and returns the exit code.
-StageRun: TypeAlias = Callable[[Stage | None, RunSpec], int]
+StageJob: TypeAlias = Callable[[Stage | None, RunSpec], int]
 
 _OPTIONS = (
     click.option("--table", "table_uri", required=True, metavar="URI", help="The table's folder."),
@@ -33,7 +35,7 @@ _OPTIONS = (
 )
 
 
-def stage_command(stage: Stage | None, run: StageRun) -> click.Command:
+def stage_command(stage: Stage | None, run: StageJob) -> click.Command:
     """The command of a job.
 
     Args:

@@ -11,18 +11,18 @@ import click
 
 from lakeindex.aftermath import noted
 from lakeindex.conductor.upsert import run_batch, run_stage
-from lakeindex.config import ReportFormat
 from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
+from lakeindex.options.config import ReportFormat
 from lakeindex.pipeline import Stage
 from lakeindex.raw_errors import in_our_words
-from lakeindex.report.keeping import keep_report
+from lakeindex.report.keep import keep_report
+from lakeindex.run.retention import end_run
+from lakeindex.run.run_folders import begin_run
+from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession
-from lakeindex.stages.context import RunSpec, storage_at
-from lakeindex.stages.retention import end_run
-from lakeindex.stages.run_folders import begin_run
-from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.telemetry.observing import RunObserver
+from lakeindex.telemetry.observer import RunObserver
 
 _TRANSIENT = (ConflictError, StorageError, MachineError)
 

@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.index.keyed import StateSettings
-from lakeindex.runners.local import LocalRunner
-from lakeindex.runners.progress import NoProgress, Progress
-from lakeindex.stages.context import RunSpec
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage import StoreOptions, current_options, open_storage
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.progress_bars import NoProgress, Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +90,7 @@ class SparkRunner:
         return LocalRunner(progress=self._progress)
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
-        """See :class:`~lakeindex.stages.scheduling.Runner`."""
+        """See :class:`~lakeindex.tasks.runner.Runner`."""
         payloads = [pickle.dumps(task) for task in tasks]
         # The function knows the stores' options. PySpark writes what it is given to parallelize to a file; the function stays in memory.
         do = partial(_do_task, pickle.dumps(function))

@@ -1,0 +1,1 @@
+"""The five stages. None knows another; the conductor runs them."""

@@ -10,7 +10,7 @@ from lakeindex.storage.opening import (
 )
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, current_options, using
 from lakeindex.storage.parallel import in_parallel
-from lakeindex.storage.protocol import Listing, ObjectMeta, Storage
+from lakeindex.storage.port import Listing, ObjectMeta, Storage
 
 __all__ = [
     "NO_OPTIONS",

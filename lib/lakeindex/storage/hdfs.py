@@ -25,7 +25,7 @@ from hdfs_native import Client, WriteOptions
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:
     from hdfs_native import FileStatus

@@ -19,7 +19,7 @@ from typing import Final
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from lakeindex.raw_errors import os_error_hint
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
 
 _MKDIR_TRIES: Final = 5
 

@@ -23,7 +23,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnknownOutcomeError
 from lakeindex.storage.paths import checked_folder, checked_path
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, joined
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
 
 WRITES: Final = frozenset({"create", "write", "delete"})
 

@@ -24,7 +24,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import checked_folder, checked_path, first_line
-from lakeindex.storage.protocol import Listing, ObjectMeta, Pieces, Watched
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -9,7 +9,7 @@ from lakeindex.errors import OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.options import StoreOptions, current_options
-from lakeindex.storage.protocol import Storage, SyncsFolders
+from lakeindex.storage.port import Storage, SyncsFolders
 
 if TYPE_CHECKING:
     from lakeindex.storage.hdfs import HdfsStorage

@@ -17,12 +17,12 @@ from functools import cache
 from importlib import metadata
 from typing import Any, Final
 
-from lakeindex.config import BY_KEY, OPTIONS, CreateConfig, WriteConfig, index_spec
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import IndexSpec, IndexType, MergeMode
-from lakeindex.storage.protocol import Storage
-from lakeindex.table import records
+from lakeindex.options.config import BY_KEY, OPTIONS, CreateConfig, WriteConfig, index_spec
+from lakeindex.storage.port import Storage
 from lakeindex.table.properties import TableProperties
+from lakeindex.timeline import records
 
 BINDING_PATH: Final = ".hoodie/.lakeindex/table.json"
 COPY_PATH: Final = ".hoodie/.lakeindex/table.copy.json"

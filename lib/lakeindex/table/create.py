@@ -7,13 +7,13 @@ them from version-6 tables.
 
 from __future__ import annotations
 
-from lakeindex.config import TIMEBASED_PREFIX
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
 from lakeindex.format.properties import format_properties, table_checksum
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
-from lakeindex.storage.protocol import Storage
+from lakeindex.options.config import TIMEBASED_PREFIX
+from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
     BINDING_PROPERTY,
@@ -28,8 +28,8 @@ from lakeindex.table.binding import (
 )
 from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
 from lakeindex.table.handle import Table
-from lakeindex.table.layout import LAYOUT_1
 from lakeindex.table.properties import CREATED_COMMENT, generator_class, is_torn
+from lakeindex.timeline.layout import LAYOUT_1
 
 __all__ = ["CreateSpec", "create_table", "table_entries", "table_name_of"]
 

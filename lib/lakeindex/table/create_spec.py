@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakeindex.config import TIMEBASED_PREFIX, CreateConfig
 from lakeindex.errors import OptionError
 from lakeindex.model import KeyGeneratorType
+from lakeindex.options.config import TIMEBASED_PREFIX, CreateConfig
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _META_COLUMN_PREFIX: Final = "_hoodie_"

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeindex.config import MetadataTablePolicy, WriteConfig
 from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError
+from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.model import IndexSpec, KeyGeneratorType
-from lakeindex.storage.protocol import Storage
+from lakeindex.options.config import MetadataTablePolicy, WriteConfig
+from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
     BINDING_PATH,
@@ -21,11 +22,10 @@ from lakeindex.table.binding import (
     resolve_binding,
     store_binding,
 )
-from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.index_changes import changed_index, index_in_force
-from lakeindex.table.layout import LAYOUT_1, LAYOUT_2
 from lakeindex.table.properties import TableProperties, load_table_properties
-from lakeindex.table.timeline import Timeline
+from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2
+from lakeindex.timeline.timeline import Timeline
 
 WRITTEN_VERSION: Final = 6
 READ_VERSIONS: Final = frozenset({6, 8, 9})

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from lakeindex.table.clock import Clock, SystemClock
+from lakeindex.timeline.clock import Clock, SystemClock
 
 _STAT_STARTTIME: Final = 19
 """Field 22 of ``/proc/<pid>/stat`` (proc(5)), counted from the state field that follows the command's name."""

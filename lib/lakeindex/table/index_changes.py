@@ -17,10 +17,10 @@ from typing import Any, Final
 from lakeindex.errors import InvariantError, TimelineChangedError
 from lakeindex.format.instants import comparable
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.storage.protocol import Storage
-from lakeindex.table import records
-from lakeindex.table.timeline import Timeline
-from lakeindex.table.verdicts import load_verdict
+from lakeindex.storage.port import Storage
+from lakeindex.timeline import records
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import load_verdict
 
 INDEX_CHANGES_FOLDER: Final = f"{records.OWN_FOLDER}/buckets"
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakeindex.config import MetadataTablePolicy
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.options.config import MetadataTablePolicy
 from lakeindex.storage import remove_empty_folders, sync_folders
-from lakeindex.storage.protocol import Storage
-from lakeindex.table import records
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table, check_no_metadata_table, check_writable
 from lakeindex.table.properties import TableProperties
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
+from lakeindex.timeline import records
 
 METADATA_FOLDERS: Final = (".hoodie/metadata", ".hoodie/.index_defs")
 DROP_NOTE: Final = f"{records.OWN_FOLDER}/dropping-metadata.json"

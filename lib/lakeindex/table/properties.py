@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakeindex.config import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import KeyGeneratorType, MergeMode
-from lakeindex.storage.protocol import Storage
+from lakeindex.options.config import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
+from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
-from lakeindex.table.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
+from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout
 
 CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
 

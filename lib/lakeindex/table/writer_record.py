@@ -10,9 +10,9 @@ import json
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, TableUnsupportedError
-from lakeindex.storage.protocol import Storage
-from lakeindex.table import records
+from lakeindex.storage.port import Storage
 from lakeindex.table.binding import this_release
+from lakeindex.timeline import records
 
 WRITER_PATH: Final = f"{records.OWN_FOLDER}/writer.json"
 WRITER_FORMAT: Final = 1

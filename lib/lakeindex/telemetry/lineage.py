@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
 from lakeindex.pipeline import Stage
-from lakeindex.stages.context import RunSpec, storage_at
-from lakeindex.stages.summary import RunSummary
-from lakeindex.stages.table_facts import table_schema
+from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.summary import RunSummary
+from lakeindex.run.table_facts import table_schema
 from lakeindex.table.handle import Table
-from lakeindex.telemetry.ending import Outcome, RunEnding
-from lakeindex.telemetry.naming import dataset_name
+from lakeindex.telemetry.names import dataset_name
+from lakeindex.telemetry.outcome import Outcome, RunEnding
 
 try:
     from openlineage.client import OpenLineageClient

@@ -20,9 +20,9 @@ import tenacity
 
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.pipeline import Stage
-from lakeindex.stages.context import RunSpec
-from lakeindex.stages.summary import FATES, RunSummary, StageSummary
-from lakeindex.telemetry.ending import Outcome, RunEnding
+from lakeindex.run.spec import RunSpec
+from lakeindex.run.summary import FATES, RunSummary, StageSummary
+from lakeindex.telemetry.outcome import Outcome, RunEnding
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
-from lakeindex.config import Codec, WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import plain_strings, sample_of
-from lakeindex.parquet.splicing import parts_of, splice
-from lakeindex.write.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
+from lakeindex.options.config import Codec, WriteConfig
+from lakeindex.parquet.splice import parts_of, splice
 from lakeindex.write.columns import leaves_with_nan
+from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro
 
 COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME = META_COLUMNS
 _UNIQUE_COLUMNS = (COMMIT_SEQNO, RECORD_KEY)

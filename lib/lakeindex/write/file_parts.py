@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
-from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.parquet.reading import open_pages, read_batches, read_column, read_groups
-from lakeindex.parquet.splicing import ChunkOf, Content, ParquetParts, footer_bytes, parts_of
-from lakeindex.write.avro_schema import META_COLUMNS
+from lakeindex.options.config import WriteConfig
+from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
+from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
 from lakeindex.write.columns import has_floats, leaves_with_nan
-from lakeindex.write.widening import widened
+from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.write.types.widening import widened
 
 _OUR_WRITER: Final = "parquet-cpp-arrow"
 _BATCH_ROWS: Final = 65_536

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakeindex.format.partition_paths import DEFAULT_PARTITION
-from lakeindex.write.key_spec import KeySpec, PartitionKind
+from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
 
 
 def fixed_columns(spec: KeySpec, schema: pa.Schema, partition_path: str | None) -> frozenset[str]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lakeindex.bloom import BloomFilter, build_filter, expected_fpp, extend_filter, parse_filter
 from lakeindex.bloom.filter import build_sized, lacks_bits
 from lakeindex.bloom.sizing import FilterSize
-from lakeindex.config import FilterSizing, FilterType, WriteConfig
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import string_buffers
+from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
 from tests.strategies import key_texts
 
 sizes = st.builds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeindex.cli import main
-from lakeindex.services.check_report import Broken
+from lakeindex.commands.check.report import Broken
 from tests.cli_support import SCHEMAS, schema_of
 
 TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from lakeindex.doctor.airflow_connection import check_connection
+from lakeindex.doctor.findings import Verdict
 from lakeindex.doctor.machine import check_java, check_memory, check_spark_starts, check_submit
-from lakeindex.doctor.model import Verdict
 from lakeindex.doctor.packages import check_packages, check_pyspark_client, check_python
 from lakeindex.doctor.place import check_place, probe
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.protocol import ObjectMeta
+from lakeindex.storage.port import ObjectMeta
 from tests.cli_support import lakeindex, validate
 from tests.unit.cli.tables import contents, new_table, table_with
 from tests.unit.runners.test_java import fake_java

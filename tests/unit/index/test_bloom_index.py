@@ -3,12 +3,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakeindex.bloom import build_filter
-from lakeindex.config import WriteConfig
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom import BloomIndex, filter_candidates, usable_filter
+from lakeindex.index.bloom.bloom import BloomIndex, filter_candidates, usable_filter
+from lakeindex.index.contract import FileFacts
 from lakeindex.index.key_ranges import KeyRange
-from lakeindex.index.protocol import FileFacts
 from lakeindex.model import IndexSpec, IndexType
+from lakeindex.options.config import WriteConfig
 
 KEYS = pa.array([f"key-{i:03d}" for i in range(100)])
 FILES = [

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.index.bucket import (
+from lakeindex.index.bucket.bucket import (
     bucket_ids,
     bucket_of,
     file_id_of,
@@ -22,8 +22,8 @@ from lakeindex.index.bucket import (
     make_index,
     misplaced_key,
 )
-from lakeindex.index.bucket_layout import BucketLayout, KeyRule, parse_rules, spec_of
-from lakeindex.index.protocol import FileGroups
+from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule, parse_rules, spec_of
+from lakeindex.index.contract import FileGroups
 from tests.vectors_support import unpack_table
 
 LAYOUT = BucketLayout(4, fields=("id",))

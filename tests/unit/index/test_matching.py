@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError
-from lakeindex.index.matching import match_keys
+from lakeindex.index.key_match import match_keys
 from tests.strategies import any_texts, plain_key_texts
 
 texts = st.one_of(any_texts, plain_key_texts)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lakeindex.errors import InvariantError
-from lakeindex.index.tagging import Fate, Ordering, fate_of, fates_of_found
+from lakeindex.index.fate import Fate, Ordering, fate_of, fates_of_found
 from lakeindex.model import MergeMode, Operation
 
 BOTH = (False, True)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.parquet.splicing import ChunkOf, GroupOf, ParquetParts, parts_of, splice
+from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, parts_of, splice
 
 
 def parts(table: pa.Table, rows: int) -> ParquetParts:

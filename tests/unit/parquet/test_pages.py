@@ -10,8 +10,8 @@ import pytest
 
 from lakeindex.parquet import stamps
 from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError, WalkedChunk
-from lakeindex.parquet.reading import open_pages, read_batches, read_column, read_groups
-from lakeindex.parquet.splicing import ParquetParts, footer_bytes, parts_of, splice
+from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
+from lakeindex.parquet.splice import ParquetParts, footer_bytes, parts_of, splice
 
 TABLE = pa.table(
     {

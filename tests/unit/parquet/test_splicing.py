@@ -11,7 +11,7 @@ import pytest
 
 from lakeindex.errors import InvariantError
 from lakeindex.parquet import stamps
-from lakeindex.parquet.splicing import ChunkOf, GroupOf, ParquetParts, parts_of, splice
+from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, parts_of, splice
 
 ROWS = 1_000
 TABLE = pa.table(
@@ -125,7 +125,7 @@ def test_more_than_fourteen_columns_and_row_groups():
 
 
 def test_long_spans_are_given_out_in_pieces(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakeindex.parquet.splicing._PIECE_BYTES", 1000)
+    monkeypatch.setattr("lakeindex.parquet.splice._PIECE_BYTES", 1000)
     old = parts(TABLE, 100)
     pieces = list(splice(parts(TABLE.slice(0, 0)), [whole(old, g) for g in range(10)]))
     assert read(b"".join(pieces)).equals(TABLE)

@@ -14,11 +14,11 @@ import lakeindex
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.report.advice import advise
-from lakeindex.report.comparing import compare
-from lakeindex.report.finding import find_report
-from lakeindex.report.model import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.compare import compare
+from lakeindex.report.find import find_report
 from lakeindex.report.page import render_page
-from lakeindex.stages.summary import RunSummary, StageSummary
+from lakeindex.report.run_report import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.run.summary import RunSummary, StageSummary
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
 from tests.unit.cli.tables import new_table

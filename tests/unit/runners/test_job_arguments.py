@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from lakeindex.airflow.plan import RunPlan
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
+from lakeindex.run.spec import RunSpec
 from lakeindex.runners.job_arguments import run_spec, stage_command
-from lakeindex.stages.context import RunSpec
 
 PLAN = RunPlan(
     table="trips",

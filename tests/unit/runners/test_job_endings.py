@@ -9,12 +9,12 @@ import pytest
 
 from lakeindex.errors import InvariantError, LakeIndexError, StorageError, TableNotFoundError, WriteConflictError
 from lakeindex.pipeline import Stage
+from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs
 from lakeindex.runners.job_arguments import run_spec
 from lakeindex.runners.jobs import _described, run_stage_job
-from lakeindex.runners.local import LocalRunner
 from lakeindex.runners.spark_session import JobSession
-from lakeindex.stages.context import RunSpec
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 
 

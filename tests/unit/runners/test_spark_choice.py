@@ -2,10 +2,10 @@
 
 from typing import Any, cast
 
-from lakeindex.config import WriteConfig
-from lakeindex.runners.local import LocalRunner
+from lakeindex.options.config import WriteConfig
 from lakeindex.runners.spark import SparkRunner
-from lakeindex.stages.scheduling import for_work
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.runner import for_work
 
 
 def test_the_driver_does_four_times_as_much_while_there_are_no_executors() -> None:

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_options
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
-from lakeindex.index.bucket import bucket_ids
-from lakeindex.index.bucket_layout import BucketLayout, KeyRule
+from lakeindex.index.bucket.bucket import bucket_ids
+from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.stages.stored_index import are_buckets, index_of_stored
+from lakeindex.options.config import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from lakeindex.table.index_inference import are_buckets, index_of_stored
 from tests.builders import Row, as_hudis, make_table
-from tests.unit.services.test_rescaling import bucket_table, rows, upsert
+from tests.unit.commands.test_rescaling import bucket_table, rows, upsert
 from tests.vectors_support import unpack_table
 
 COUNT, RULE = "hoodie.bucket.index.num.buckets", "lakeindex.bucket.key.rule"

@@ -10,10 +10,10 @@ import pytest
 from lakeindex.conductor.stage_runs import look_up, run_stage_input
 from lakeindex.conductor.upsert import open_for_run
 from lakeindex.model import Operation
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.lookup_files import read_files
-from lakeindex.stages.stage_run import LookedUp
+from lakeindex.run.lookup_files import read_files
+from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.run.stage_run import LookedUp
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
 
 DAYS = ("d0", "d1", "d2")

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.commands.rescale.rescale import rescale_table
+from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.conductor.upsert import run_stage
-from lakeindex.config import parse_options
 from lakeindex.errors import ConflictError, InvariantError, UsageError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import Operation
+from lakeindex.options.config import parse_options
 from lakeindex.pipeline import Stage
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services.rescaling import rescale_table
-from lakeindex.stages.context import RunSpec, storage_at
+from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.storage.memory import Call
-from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.handle import Table
-from lakeindex.table.rollback import rollback_instant
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of
 from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
 from tests.stored_indexes import bound_to

@@ -16,9 +16,9 @@ import pytest
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InvariantError
 from lakeindex.pipeline import Stage
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.context import RunSpec, run_folder
+from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.table.handle import Table
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table
 
 OLD = [Row(key, "x", 5, "old") for key in "abcdef"]
@@ -47,7 +47,7 @@ def refused(spec: RunSpec, what: str) -> None:
 
 
 def _state(spec: RunSpec) -> tuple[object, object]:
-    from lakeindex.api import LakeTable
+    from lakeindex.api.table import LakeTable
     from lakeindex.storage import open_storage
 
     table = Table.open(open_storage(spec.table_uri))

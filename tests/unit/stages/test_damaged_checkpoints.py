@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.pipeline import Stage
-from lakeindex.stages.checkpoints import CheckpointError, Manifest, RunFolder
+from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder
 from lakeindex.storage.memory import MemoryStorage
 
 ROWS = pa.table({"n": list(range(100))})

@@ -16,19 +16,20 @@ from moto.server import ThreadedMotoServer
 
 from lakeindex.airflow.plan import make_plan
 from lakeindex.airflow.tables import TableConf
-from lakeindex.api import LakeTable
-from lakeindex.backends.caching import BoundedCache
+from lakeindex.api.table import LakeTable
+from lakeindex.commit.attempts import RunIdentity
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
+from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.model import IndexType, Operation
 from lakeindex.pipeline import Stage, run_id_of, stages_for
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages import checkpoints, chunks, stage_input
-from lakeindex.stages.context import RunSpec
+from lakeindex.run import checkpoints, chunks
+from lakeindex.run.spec import RunSpec
+from lakeindex.stages.stage_input import stage as stage_input
 from lakeindex.storage import open_storage
 from lakeindex.table import writer_record
-from lakeindex.table.attempts import RunIdentity
 from lakeindex.table.binding import this_release
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table, rows_of
 
 BATCH = "dag/manual__2026-11-23T00:00:00+00:00/-1"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_options
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, StorageError
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.summary import RunSummary, StageSummary
-from lakeindex.table import footer_cache
-from lakeindex.table.footer_cache import CACHE_FOLDER
+from lakeindex.files import footer_cache
+from lakeindex.files.footer_cache import CACHE_FOLDER
+from lakeindex.options.config import parse_options
+from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table
 
 ALONE = "hoodie.bloom.index.use.metadata"

@@ -10,12 +10,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.config import InputFormat, WriteConfig
 from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages import inputs, stage_input, staging
+from lakeindex.options.config import InputFormat, WriteConfig
+from lakeindex.stages.stage_input import inputs
+from lakeindex.stages.stage_input import stage as stage_input
+from lakeindex.stages.stage_input import staged_rows as staging
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.local import LocalStorage
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 
 ROWS = [Row(f"k{n:03d}", f"d{n % 2}", n % 5, f"é,{n}") for n in range(100)]

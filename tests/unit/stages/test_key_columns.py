@@ -5,12 +5,12 @@ import struct
 import pyarrow as pa
 import pytest
 
-from lakeindex.config import WriteConfig
+from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.model import BaseFile
-from lakeindex.stages.key_columns import StoredColumns, read_record_keys
+from lakeindex.options.config import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import RECORD_KEY, encode_base_file
+from lakeindex.write.types.avro_schema import META_COLUMNS
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False)])
 KEYS = [f"k{number:03d}" for number in range(100)]

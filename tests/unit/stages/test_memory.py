@@ -19,19 +19,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import open_for_run
-from lakeindex.config import parse_options
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
+from lakeindex.options.config import parse_options
 from lakeindex.pipeline import OP_DELETE
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages import memory
-from lakeindex.stages.checkpoints import Manifest
-from lakeindex.stages.chunks import chunk_columns, chunks_of
-from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.memory import MIB, MemoryGate, default_memory, held_by, memory_bound
-from lakeindex.stages.stage_input import stage_input
+from lakeindex.run.checkpoints import Manifest
+from lakeindex.run.chunks import chunk_columns, chunks_of
+from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.stages.stage_input.stage import stage_input
+from lakeindex.tasks import memory_bound as memory
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.tasks.memory_bound import MIB, MemoryGate, default_memory, held_by, memory_bound
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write
 
@@ -184,7 +184,7 @@ def test_a_batch_in_tiny_pieces_and_many_buckets_is_staged_as_in_one(
 
 
 def test_quarantine_numbers_rows_of_the_file_in_every_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("lakeindex.stages.inputs.SPLIT_BYTES", 1)
+    monkeypatch.setattr("lakeindex.stages.stage_input.inputs.SPLIT_BYTES", 1)
     rows = [Row("" if n % 10 == 3 else f"k{n}", "x", n, "v") for n in range(50)]
     path = write(tmp_path / "b.parquet", rows, "parquet")
     found = content(*staged(make_table(tmp_path / "t"), path))
@@ -251,7 +251,7 @@ def test_ninety_nine_percent_of_a_batch_in_one_file_group(tmp_path: Path):
 CHILD = r"""
 import json, re, sys
 from pathlib import Path
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 summary = LakeTable(sys.argv[1]).upsert(sys.argv[2], options=json.loads(sys.argv[3]))
 # not ru_maxrss: a new process inherits the peak of the one that started it
 peak = int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024

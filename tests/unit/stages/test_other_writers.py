@@ -11,23 +11,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
+from lakeindex.commands.rescale.rescale import rescale_table, switch_index
+from lakeindex.commit.services.archive import archive_table
+from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.conductor.upsert import run_stage
-from lakeindex.config import parse_options
 from lakeindex.errors import SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
+from lakeindex.options.config import parse_options
 from lakeindex.pipeline import Stage
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services.rescaling import rescale_table, switch_index
-from lakeindex.stages.context import RunSpec
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage import open_storage
-from lakeindex.table.archiving import archive_table
-from lakeindex.table.cleaning import clean_table
 from lakeindex.table.handle import Table
-from lakeindex.table.rollback import rollback_instant
-from lakeindex.write.avro_schema import schema_from_avro, schema_to_avro
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of, content_of, make_table, rows_of
 from tests.meanwhile import OVERTAKES
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
+from lakeindex.files.footers import read_footer
 from lakeindex.storage import open_storage
-from lakeindex.table.footers import read_footer
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table, rows_of
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.stages import context
-from lakeindex.stages.context import RunSpec
-from lakeindex.stages.run_folders import begin_run
+from lakeindex.run import spec as context
+from lakeindex.run.run_folders import begin_run
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
-from lakeindex.storage.protocol import Listing, ObjectMeta
+from lakeindex.storage.port import Listing, ObjectMeta
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.older_support import unpack_older
 

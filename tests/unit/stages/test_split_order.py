@@ -15,19 +15,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import open_for_run
-from lakeindex.config import InputFormat
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages import inputs, split_order
-from lakeindex.stages.checkpoints import Manifest
-from lakeindex.stages.context import RunSpec, run_folder
-from lakeindex.stages.split_order import splits_apart
-from lakeindex.stages.stage_input import stage_input
-from lakeindex.write.key_spec import KeySpec, PartitionKind
-from lakeindex.write.time_partitions import TimeOptions
+from lakeindex.options.config import InputFormat
+from lakeindex.run.checkpoints import Manifest
+from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.stages.stage_input import inputs, split_order
+from lakeindex.stages.stage_input.split_order import splits_apart
+from lakeindex.stages.stage_input.stage import stage_input
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.keys.time_partitions import TimeOptions
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write
 from tests.unit.stages.test_memory import content

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.api import LakeTable
-from lakeindex.backends.caching import BoundedCache
-from lakeindex.stages.chunks import StagedRows, chunk_columns, chunk_keys, chunks_of
-from lakeindex.stages.context import run_folder
+from lakeindex.api.table import LakeTable
+from lakeindex.index.stored.decoded_cache import BoundedCache
+from lakeindex.run.chunks import StagedRows, chunk_columns, chunk_keys, chunks_of
+from lakeindex.run.spec import run_folder
 from tests.builders import Row, batch_of, make_table
 from tests.unit.stages.test_split_order import staged
 
@@ -57,7 +57,7 @@ def test_chunks_of_files_that_store_other_columns_read_alike(tmp_path: Path, mon
     table = make_table(tmp_path / "t")
     for number, day in enumerate(["", "x"]):  # the first stands in the default partition
         pq.write_table(batch_of([Row(f"k{number}{n}", day, n, "v") for n in range(3)]), folder / f"{number}.parquet")
-    monkeypatch.setattr("lakeindex.stages.split_order._LEAST_BYTES", 1)
+    monkeypatch.setattr("lakeindex.stages.stage_input.split_order._LEAST_BYTES", 1)
     manifest, spec = staged(table, folder)
     parts = [
         set(pq.read_schema(pa.BufferReader(run_folder(spec).read_bytes(p))).names) for p in manifest.parts("staged")
@@ -65,7 +65,7 @@ def test_chunks_of_files_that_store_other_columns_read_alike(tmp_path: Path, mon
     assert sorted(PARTITION in names for names in parts) == [False, True]
     run = run_folder(spec)
     found = chunks_of(run, manifest)
-    monkeypatch.setattr("lakeindex.stages.chunks._decoded", BoundedCache(0))  # what was just staged is remembered
+    monkeypatch.setattr("lakeindex.run.chunks._decoded", BoundedCache(0))  # what was just staged is remembered
     keys = [chunk_keys(run, chunk).to_pylist() for chunk in found]
     assert keys == [["k00", "k01", "k02"], ["k10", "k11", "k12"]]
     rows = [chunk_columns(run, chunk, None) for chunk in found]

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import TableCorruptError
-from lakeindex.stages import merge_write
-from lakeindex.stages.memory import MIB, memory_bound
+from lakeindex.stages.merge_write import stage as merge_write
 from lakeindex.storage.paths import TEMPORARY_PREFIX
+from lakeindex.tasks.memory_bound import MIB, memory_bound
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -128,7 +128,7 @@ CHILD = r"""
 import json, re, sys
 from pathlib import Path
 import pyarrow as pa
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 summary = LakeTable(sys.argv[1]).upsert(sys.argv[2], options=json.loads(sys.argv[3]))
 peak = int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
 print(json.dumps({"arrow": pa.default_memory_pool().max_memory(), "peak": peak, "updates": summary.updates,

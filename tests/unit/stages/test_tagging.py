@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeindex.runners.local import LocalRunner
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.runners.local import LocalRunner
-from lakeindex.services.rescaling import rescale_table
+from lakeindex.commands.rescale.rescale import rescale_table
+from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Scope, Turn
 from lakeindex.storage import open_storage
-from lakeindex.table.clock import SystemClock
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_process
-from lakeindex.table.turns import EVERYTHING, TURNS_FOLDER, Scope, Turn
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.timeline.clock import SystemClock
 from tests.builders import Row, batch_of, content_of, make_table
 
 

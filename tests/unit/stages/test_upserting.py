@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeindex.api import LakeTable
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, TableCorruptError
 from tests.builders import Oracle, Row, as_hudis, batch_of, content_of, counts_of, make_table, rows_of
 

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
-from lakeindex.api import LakeTable
-from lakeindex.config import parse_create_options
+from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError
-from lakeindex.stages.context import storage_at
+from lakeindex.options.config import parse_create_options
+from lakeindex.run.spec import storage_at
 from lakeindex.storage import NO_OPTIONS, StoreOptions, current_options, open_storage, using
 from lakeindex.storage.objects import ObjectStorage
 from lakeindex.table.create import CreateSpec, create_table
-from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.write.types.avro_schema import schema_to_avro
 from scripts.ports import free_port
 from tests.builders import SCHEMA, Row, batch_of
 
@@ -164,7 +164,7 @@ def test_no_secret_is_left_anywhere(
 ):
     caplog.set_level("DEBUG")
     table = made(servers, "prod", "secrets")
-    summary = table.upsert(rows("a", 0), batch_id="b", report=lakeindex.config.ReportFormat.HTML)
+    summary = table.upsert(rows("a", 0), batch_id="b", report=lakeindex.options.config.ReportFormat.HTML)
     with pytest.raises(lakeindex.errors.LakeIndexError) as refused:
         table.upsert(rows("a", 1), batch_id="b")
     found = everything_in(servers, "prod", "secrets")

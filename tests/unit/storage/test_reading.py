@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakeindex.storage import Storage
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.reading import StorageFile
+from lakeindex.storage.storage_file import StorageFile
 
 STEPS = st.lists(
     st.one_of(

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.archived_entries import SCHEMA
-from lakeindex.table.log_files import format_avro_block
+from lakeindex.storage.port import Storage
+from lakeindex.timeline.archived_entries import SCHEMA
+from lakeindex.timeline.log_files import format_avro_block
 
 ARCHIVE = ".hoodie/archived"
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from lakeindex.config import WriteConfig
+from lakeindex.commit.recovery import recover
+from lakeindex.commit.session import WriteSession, begin_write
+from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import instant_time_of
-from lakeindex.table.commit import WriteSession, begin_write
+from lakeindex.options.config import WriteConfig
 from lakeindex.table.handle import Table
-from lakeindex.table.recovery import recover
-from lakeindex.table.write_context import WriteContext
 from tests.model.world import CONFIG, file_id
 from tests.unit.table.protocol_support import BATCH, START_MS, World
 

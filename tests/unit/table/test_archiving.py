@@ -4,16 +4,16 @@ from collections.abc import Mapping
 
 import pytest
 
+from lakeindex.commit.ledger import find_batch
+from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
+from lakeindex.commit.services.clean import clean_table
 from lakeindex.errors import LakeIndexError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.storage.memory import Call, Fault
-from lakeindex.table.archiving import Archived, archive_table, plan_archiving
-from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
-from lakeindex.table.cleaning import clean_table
 from lakeindex.table.handle import Table
-from lakeindex.table.ledger import find_batch
-from lakeindex.table.log_files import read_avro_records
-from lakeindex.table.verdicts import Outcome, Verdict, decide
+from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.timeline.log_files import read_avro_records
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import FIRST, Batch, World
 from tests.unit.table.savepoints import savepoint_bytes
@@ -99,7 +99,7 @@ def test_a_savepoint_stops_it(world: World, history: list[str]) -> None:
 
 
 def test_a_pending_instant_stops_it(world: World, history: list[str]) -> None:
-    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+    from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 
     time = str(int(history[1]) + 1) if int(history[2]) > int(history[1]) + 1 else f"{history[1]}0"
     plan = format_requested_replace(RequestedReplace("CLUSTER", (("p", A),)))

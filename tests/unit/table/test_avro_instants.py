@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.table.avro_instants import (
+from lakeindex.timeline.avro_instants import (
     RequestedReplace,
     RollbackMetadata,
     RollbackPlan,

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from lakeindex.commit.lock.lock import acquire
+from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
+from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import FencedError, PendingInstantError, TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
-from lakeindex.table.avro_instants import parse_clean_metadata, parse_clean_plan
-from lakeindex.table.cleaning import Cleaned, clean_table, plan_clean
 from lakeindex.table.handle import Table
-from lakeindex.table.lock import acquire
-from lakeindex.table.rollback import rollback_instant
+from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_clean_plan
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import FIRST, Batch, World
 from tests.unit.table.savepoints import savepoint_bytes
@@ -101,7 +101,7 @@ def test_a_savepoint_keeps_its_files(world: World, history: list[str]) -> None:
 
 def test_a_pending_plan_keeps_what_was_there_when_it_was_made(world: World, history: list[str]) -> None:
     """A scheduled clustering may wait for long; the files it is going to read stay."""
-    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+    from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 
     time = str(int(history[1]) + 1)
     plan = format_requested_replace(RequestedReplace("CLUSTER", (("p", A),)))
@@ -177,7 +177,7 @@ def test_a_left_plan_spares_what_is_live(world: World, history: list[str]) -> No
     names = world.names()
     plan = next(name for name in names if name.endswith("clean.requested"))
     live = Table.open(world.store).snapshot().base_files("p")
-    from lakeindex.table.avro_instants import CleanPlan, format_clean_plan
+    from lakeindex.timeline.avro_instants import CleanPlan, format_clean_plan
 
     urls = tuple(f"memory:///{file.path}" for file in live)
     world.store.write(f".hoodie/{plan}", format_clean_plan(CleanPlan("KEEP_LATEST_COMMITS", {"p": urls})))

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from lakeindex.commit.attempts import RunIdentity
+from lakeindex.commit.claims import claim_new_instant
 from lakeindex.format.instants import instant_time_of
-from lakeindex.table.attempts import RunIdentity
-from lakeindex.table.claims import claim_new_instant
-from lakeindex.table.clock import timeline_ms
 from lakeindex.table.handle import Table
+from lakeindex.timeline.clock import timeline_ms
 from tests.unit.table.protocol_support import World
 
 # 2026-01-15 and 2026-07-15, 08:00 UTC

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.config import WriteConfig
+from lakeindex.commit.services.archive import archive_table
+from lakeindex.commit.session import WriteSession, begin_write
 from lakeindex.errors import ClockError
 from lakeindex.format.instants import instant_time_of
-from lakeindex.table.archiving import archive_table
-from lakeindex.table.clock import timeline_ms
-from lakeindex.table.commit import WriteSession, begin_write
+from lakeindex.options.config import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
+from lakeindex.timeline.clock import timeline_ms
 from tests.model.world import CONFIG, PlainClock
 from tests.unit.table.protocol_support import BATCH, START_MS, World
 

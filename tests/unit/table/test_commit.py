@@ -6,7 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.config import MetadataTablePolicy, WriteConfig
+from lakeindex.commit.claims import Claim, claim_path
+from lakeindex.commit.lock import lock
+from lakeindex.commit.recovery import recover
+from lakeindex.commit.run_plan import RunPlan
+from lakeindex.commit.session import (
+    AlreadyDone,
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    RunIdentity,
+    WriteSession,
+    begin_write,
+)
+from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import (
     BatchIdReusedError,
     FencedError,
@@ -22,23 +35,11 @@ from lakeindex.errors import (
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from lakeindex.format.partition_metadata import parse_partition_metadata
 from lakeindex.format.properties import format_properties
+from lakeindex.options.config import MetadataTablePolicy, WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
-from lakeindex.table import lock, records
-from lakeindex.table.claims import Claim, claim_path
-from lakeindex.table.commit import (
-    AlreadyDone,
-    ExpectedFile,
-    PlannedFile,
-    PublishGuards,
-    RunIdentity,
-    WriteSession,
-    begin_write,
-)
 from lakeindex.table.handle import Table
-from lakeindex.table.recovery import recover
-from lakeindex.table.run_plan import RunPlan
-from lakeindex.table.write_context import WriteContext
+from lakeindex.timeline import records
 from tests.model.world import (
     CONFIG,
     PARTITION,
@@ -195,7 +196,7 @@ def test_a_moved_file_group_is_a_conflict(world: World) -> None:
 
 def test_a_replaced_or_clustered_group_is_a_conflict(world: World) -> None:
     from lakeindex.format.commit_metadata import format_commit_metadata
-    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+    from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 
     mine = Written(world, begin(world))
     later = "20260101000000900"
@@ -310,7 +311,7 @@ def test_an_old_instant_of_a_copied_table_is_dead_when_its_new_files_are_old(wor
 
 
 def test_a_scheduled_clustering_stands_in_nobodys_way(world: World) -> None:
-    from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
+    from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 
     plan = format_requested_replace(RequestedReplace("CLUSTER", ((PARTITION, file_id(1)),)))
     world.store.write(".hoodie/20251231000000500.replacecommit.requested", plan)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
 from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
-from lakeindex.table.rollback import rollback_instant
 from tests.model.world import CONFIG, PARTITION, encode_rows, live_rows, read_rows, stat_of
 from tests.unit.table.protocol_support import BATCH, OTHER, World
 

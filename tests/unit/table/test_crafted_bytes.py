@@ -23,8 +23,8 @@ from lakeindex.bloom import marks
 from lakeindex.bloom.codec import FilterProblem, parse_filter
 from lakeindex.errors import LakeIndexError, TableCorruptError
 from lakeindex.parquet.footer_text import footer_text
-from lakeindex.table.avro_bounds import check_bounded
-from lakeindex.table.avro_instants import (
+from lakeindex.timeline.avro_bounds import check_bounded
+from lakeindex.timeline.avro_instants import (
     CleanPlan,
     RollbackPlan,
     avro_record,
@@ -33,7 +33,7 @@ from lakeindex.table.avro_instants import (
     parse_clean_plan,
     parse_rollback_plan,
 )
-from lakeindex.table.log_files import format_avro_block, read_avro_records
+from lakeindex.timeline.log_files import format_avro_block, read_avro_records
 from tests.builders import Row, batch_of, make_table, rows_of
 
 SECONDS = 5.0
@@ -240,7 +240,7 @@ def test_flipped_filters_are_read_or_problems(tmp_path: Path):
 
 
 def test_what_hudi_and_we_write_is_within_the_bounds():
-    from lakeindex.table import avro_schemas
+    from lakeindex.timeline import avro_schemas
 
     schemas = [
         value for name, value in vars(avro_schemas).items() if isinstance(value, dict) and value.get("type") == "record"

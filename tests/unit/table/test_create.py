@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.config import (
+from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
+from lakeindex.format.properties import parse_properties
+from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
+from lakeindex.options.config import (
     CREATE_OPTIONS,
     CreateConfig,
     WriteConfig,
@@ -13,9 +16,6 @@ from lakeindex.config import (
     parse_create_options,
     parse_options,
 )
-from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
-from lakeindex.format.properties import parse_properties
-from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY, parse_binding
 from lakeindex.table.create import CreateSpec, create_table, table_name_of

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.instants import parse_instant
 from lakeindex.model import BaseFile
-from lakeindex.table.file_system_view import Snapshot, snapshot
 from lakeindex.table.handle import Table
-from lakeindex.table.layout import TimelineLayout
-from lakeindex.table.timeline import Timeline
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
 from tests.folder_storage import FolderStorage
 
 T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(1, 5))

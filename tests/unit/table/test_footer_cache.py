@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.bloom import marks
-from lakeindex.config import FilterType, WriteConfig
 from lakeindex.errors import ObjectNotFoundError, StorageError
+from lakeindex.files import footer_cache
+from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache
+from lakeindex.files.footers import Footer
 from lakeindex.model import BaseFile
-from lakeindex.storage.protocol import Listing
-from lakeindex.table import footer_cache
-from lakeindex.table.footer_cache import CACHE_FOLDER, FooterCache
-from lakeindex.table.footers import Footer
+from lakeindex.options.config import FilterType, WriteConfig
+from lakeindex.storage.port import Listing
 from tests.folder_storage import FolderStorage
 
 

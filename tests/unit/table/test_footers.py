@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from lakeindex.bloom import build_filter, marks
 from lakeindex.bloom.filter import build_sized
 from lakeindex.bloom.sizing import FilterSize
-from lakeindex.config import FilterType, WriteConfig
 from lakeindex.errors import TableCorruptError
+from lakeindex.files.footers import Footer, parse_footer, read_footer, read_footer_bytes
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom import filter_candidates, usable_filter
+from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.table.footers import Footer, parse_footer, read_footer, read_footer_bytes
+from lakeindex.options.config import FilterType, WriteConfig
 from tests.folder_storage import FolderStorage
 
 KEYS = pa.array([f"key-{i:05d}" for i in range(1_000)])

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.errors import StorageError
-from lakeindex.table.heartbeat import Heartbeat
 
 
 class Lease:

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from lakeindex.table.clock import SystemClock
 from lakeindex.table.host import is_gone, this_host, this_process
+from lakeindex.timeline.clock import SystemClock
 
 
 def test_this_process_is_here() -> None:

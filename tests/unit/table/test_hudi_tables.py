@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.storage.opening import open_storage
-from lakeindex.table.file_system_view import Snapshot
 from lakeindex.table.handle import Table
 from tests.vectors_support import commit_instants, expected_rows, table_names, unpack_table
 

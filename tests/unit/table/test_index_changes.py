@@ -6,7 +6,6 @@ from lakeindex.errors import InvariantError, TableCorruptError, TimelineChangedE
 from lakeindex.format.instants import completed_name, requested_name
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
-from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import (
     changed_index,
@@ -16,7 +15,8 @@ from lakeindex.table.index_changes import (
     index_record,
     store_index_change,
 )
-from lakeindex.table.verdicts import Outcome, Verdict, decide
+from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.unit.table.protocol_support import BATCH, FIRST, World
 
 COUNT = "hoodie.bucket.index.num.buckets"

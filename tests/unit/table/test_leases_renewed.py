@@ -2,8 +2,8 @@
 
 import threading
 
+from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.errors import StorageError
-from lakeindex.table.heartbeat import Heartbeat
 
 
 class Lease:

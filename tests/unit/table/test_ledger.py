@@ -2,11 +2,11 @@
 
 import pytest
 
+from lakeindex.commit.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_told, record_batch
 from lakeindex.errors import TableCorruptError
-from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
-from lakeindex.table.ledger import LEDGER_FOLDER, LedgerEntry, find_batch, forget_batch, is_told, record_batch
-from lakeindex.table.records import key_of
+from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.timeline.records import key_of
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 
 

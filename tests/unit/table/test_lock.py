@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from lakeindex.commit.lock import lock
 from lakeindex.errors import FencedError, LockTimeoutError, TableCorruptError
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.table import lock
 from lakeindex.table.host import Host
 from tests.unit.table.protocol_support import World
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.table.archived_entries import SCHEMA
-from lakeindex.table.log_files import MAGIC, format_avro_block, read_avro_records
+from lakeindex.timeline.archived_entries import SCHEMA
+from lakeindex.timeline.log_files import MAGIC, format_avro_block, read_avro_records
 from tests.vectors_support import unpack_table
 
 TABLE = "h0150_v6_clean"

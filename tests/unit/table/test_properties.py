@@ -7,8 +7,8 @@ import pytest
 from lakeindex.errors import TableCorruptError, TableNotFoundError
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.storage import open_storage
-from lakeindex.table.layout import TimelineLayout
 from lakeindex.table.properties import TableProperties, generator_class, load_table_properties, parse_table_properties
+from lakeindex.timeline.layout import TimelineLayout
 from tests.builders import Row, batch_of, make_table
 from tests.folder_storage import FolderStorage
 from tests.vectors_support import table_names, unpack_table

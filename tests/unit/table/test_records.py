@@ -4,7 +4,7 @@ import pytest
 
 from lakeindex.errors import StorageError, TableCorruptError, UnknownOutcomeError
 from lakeindex.storage.memory import Fault, MemoryStorage
-from lakeindex.table import records
+from lakeindex.timeline import records
 
 
 def failing(*faults: Fault | None) -> MemoryStorage:

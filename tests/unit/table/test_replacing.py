@@ -2,16 +2,16 @@
 
 import pytest
 
+from lakeindex.commit.run_plan import RunPlan, newest_plan
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.session import ExpectedFile, PlannedFile, PublishGuards, Replacement, WriteSession, begin_write
 from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.model import BaseFile
-from lakeindex.storage.protocol import Storage
-from lakeindex.table.avro_instants import RequestedReplace, parse_requested_replace
-from lakeindex.table.commit import ExpectedFile, PlannedFile, PublishGuards, Replacement, WriteSession, begin_write
-from lakeindex.table.file_system_view import Snapshot
+from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
-from lakeindex.table.rollback import rollback_instant
-from lakeindex.table.run_plan import RunPlan, newest_plan
+from lakeindex.timeline.avro_instants import RequestedReplace, parse_requested_replace
 from tests.model import buckets
 from tests.model.buckets import Rescale as RescaleBatch
 from tests.model.buckets import check_buckets, counts_of, group_id

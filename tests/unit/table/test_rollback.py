@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.config import WriteConfig
+from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
+from lakeindex.options.config import WriteConfig
 from lakeindex.storage import open_storage
-from lakeindex.table.avro_instants import (
+from lakeindex.table.handle import Table
+from lakeindex.timeline.avro_instants import (
     OWN_SYNC_MARKER,
     RollbackPlan,
     format_rollback_plan,
     parse_rollback_metadata,
     parse_rollback_plan,
 )
-from lakeindex.table.handle import Table
-from lakeindex.table.rollback import rollback_instant
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 from tests.vectors_support import unpack_table

@@ -19,8 +19,8 @@ from lakeindex.index import key_ranges
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.table.layout import TimelineLayout
-from lakeindex.table.timeline import Timeline
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
 
 SMALL, LARGE = 1_000, 10_000
 INSTANTS = 400

@@ -2,12 +2,12 @@
 
 import pytest
 
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.commit.undo.sweep import StrayKind, find_strays, find_unexplained, sweep_strays
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.storage.memory import Call
-from lakeindex.table.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.table.handle import Table
-from lakeindex.table.rollback import rollback_instant
-from lakeindex.table.sweep import StrayKind, find_strays, find_unexplained, sweep_strays
+from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
 from tests.model.world import CONFIG, file_id, live_rows
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from lakeindex.commit.services.archive import archive_table
 from lakeindex.storage.memory import Call, Fault
-from lakeindex.table.archiving import archive_table
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG
 from tests.unit.table.protocol_support import BATCH, FIRST, Batch, World

@@ -9,10 +9,10 @@ from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.format.instants import parse_instant
 from lakeindex.model import InstantState
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.table.avro_instants import RequestedReplace, format_requested_replace
 from lakeindex.table.handle import Table
-from lakeindex.table.layout import TimelineLayout
-from lakeindex.table.timeline import Timeline
+from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
 from tests.folder_storage import FolderStorage
 from tests.unit.table.archives import put_log
 from tests.vectors_support import unpack_table

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
+from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Scope, Turn
 from lakeindex.errors import StorageError
 from lakeindex.storage import Storage
 from lakeindex.storage.memory import MemoryStorage
-from lakeindex.table.clock import SystemClock
 from lakeindex.table.host import Host, Process, this_process
-from lakeindex.table.turns import EVERYTHING, TURNS_FOLDER, Scope, Turn
+from lakeindex.timeline.clock import SystemClock
 
 LEASE = 2_000
 

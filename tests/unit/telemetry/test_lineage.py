@@ -18,11 +18,11 @@ from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.context import RunSpec
+from lakeindex.run.spec import RunSpec
+from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.telemetry.lineage import lineage_facets
-from lakeindex.telemetry.naming import dataset_name
-from lakeindex.telemetry.observing import RunObserver
+from lakeindex.telemetry.names import dataset_name
+from lakeindex.telemetry.observer import RunObserver
 from tests.unit.cli.tables import batch, new_table, row
 
 ON = {"lakeindex.openlineage": "true"}

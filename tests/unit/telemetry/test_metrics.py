@@ -14,10 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 import lakeindex
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
-from lakeindex.stages.context import RunSpec
-from lakeindex.telemetry import observing
-from lakeindex.telemetry.ending import Outcome, RunEnding
+from lakeindex.run.spec import RunSpec
+from lakeindex.telemetry import observer as observing
 from lakeindex.telemetry.metrics import MetricsFile, file_name
+from lakeindex.telemetry.outcome import Outcome, RunEnding
 from tests.cli_support import lakeindex as command
 from tests.unit.cli.tables import batch, new_table, row, upserted
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.config import WriteConfig
 from lakeindex.model import BaseFile
-from lakeindex.write.assigning import FillCandidate, Piece, assign_inserts
+from lakeindex.options.config import WriteConfig
+from lakeindex.write.assignment import FillCandidate, Piece, assign_inserts
 
 MIB = 1024 * 1024
 

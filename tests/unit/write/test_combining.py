@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
-from lakeindex.write import combining
-from lakeindex.write.combining import ARRIVAL, Combining, combine, combine_and_sort
+from lakeindex.write import combine as combining
+from lakeindex.write.combine import ARRIVAL, Combining, combine, combine_and_sort
 
 ROWS = st.lists(
     st.tuples(

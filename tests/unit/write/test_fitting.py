@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.errors import SchemaMismatchError
-from lakeindex.write.schema_fit import fit_batch
+from lakeindex.write.types.schema_fit import fit_batch
 
 MOMENT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

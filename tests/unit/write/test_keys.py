@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lakeindex.errors import OptionError, SchemaMismatchError, TableCorruptError, TableUnsupportedError
 from lakeindex.format.partition_paths import partition_path_problem
 from lakeindex.model import KeyGeneratorType
-from lakeindex.write.keys import KeyGenerator, KeySpec, PartitionKind, detect_complex_encoding
-from lakeindex.write.time_partitions import TimeOptions, TimeType
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind, detect_complex_encoding
+from lakeindex.write.keys.time_partitions import TimeOptions, TimeType
 from tests.strategies import any_texts
 
 SIMPLE = PartitionKind.SIMPLE

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.errors import OptionError, SchemaMismatchError
-from lakeindex.write.java_text import java_double, java_float, java_text
-from lakeindex.write.joda import JodaFormat, JodaParser, zone_of
-from lakeindex.write.keys import KeyGenerator, KeySpec
-from lakeindex.write.time_partitions import TimeOptions, TimePartitioner, TimeType
+from lakeindex.write.keys.java_text import java_double, java_float, java_text
+from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec
+from lakeindex.write.keys.time_partitions import TimeOptions, TimePartitioner, TimeType
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "vectors" / "key_texts.json").read_text(encoding="utf-8")

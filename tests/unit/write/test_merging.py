@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.pipeline import STAGED_KEY
-from lakeindex.write.avro_schema import META_COLUMNS
-from lakeindex.write.merging import Changes, NewSlice, merge_slice
+from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
+from lakeindex.write.types.avro_schema import META_COLUMNS
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("v", pa.int64())])
 OLD = "20260101000000000"

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.bloom import marks
-from lakeindex.config import WriteConfig
 from lakeindex.errors import InvariantError
+from lakeindex.options.config import WriteConfig
 from lakeindex.pipeline import STAGED_KEY
-from lakeindex.write.avro_schema import META_COLUMNS
 from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
-from lakeindex.write.key_spec import KeySpec, PartitionKind
-from lakeindex.write.merging import Changes, NewSlice, merge_slice
-from lakeindex.write.rewriting import NewFile, Rewrite
+from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
+from lakeindex.write.rewrite import NewFile, Rewrite
+from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.unit.write.test_merging import OLD
 
 SCHEMA = pa.schema(

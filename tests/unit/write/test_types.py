@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeindex
+from lakeindex.commands.upkeep.create_table import create_like
 from lakeindex.errors import SchemaMismatchError
-from lakeindex.services.creating import create_like
-from lakeindex.write.avro_schema import schema_from_avro, schema_to_avro
-from lakeindex.write.schema_fit import fit_batch
+from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
+from lakeindex.write.types.schema_fit import fit_batch
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "format.md"
 ZONED = dt.datetime(2020, 1, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)

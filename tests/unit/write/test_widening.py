@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.write.java_text import java_float
-from lakeindex.write.widening import widened
+from lakeindex.write.keys.java_text import java_float
+from lakeindex.write.types.widening import widened
 
 INTS = [16777217, -5, 2147483647, None]
 LONGS = [9007199254740993, -5, 16777217, None]

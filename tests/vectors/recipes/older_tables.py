@@ -21,17 +21,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.airflow.plan import safe_run_id
-from lakeindex.api import LakeTable, run_id_of
-from lakeindex.config import parse_create_options
+from lakeindex.api.table import LakeTable, run_id_of
+from lakeindex.options.config import parse_create_options
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
-from lakeindex.runners.local import LocalRunner
-from lakeindex.stages.context import RunSpec
+from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.run.spec import RunSpec
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.storage import open_storage
-from lakeindex.table import commit, host
+from lakeindex.table import host
+from lakeindex.commit import session as commit
 from lakeindex.table.create import CreateSpec, create_table
-from lakeindex.write.avro_schema import schema_to_avro
+from lakeindex.write.types.avro_schema import schema_to_avro
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), False), ("day", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
 INDEXES = {

@@ -1,0 +1,1 @@
+"""What Python users call: open and create tables, write, read, look, maintain."""

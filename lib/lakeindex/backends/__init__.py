@@ -1,1 +1,0 @@
-"""What index types store, and the registry of all of them."""

@@ -1,0 +1,67 @@
+"""``lakeindex create`` and ``lakeindex options``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
+from lakeindex.options.config import CREATE_OPTIONS, OPTIONS, options_table, parse_create_options
+
+
+@click.command()
+@table_argument
+@click.option("--like", required=True, metavar="FILE.parquet", help="Parquet file with the table's columns.")
+@click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
+@click.option("--partition", "partitions", metavar="F[,F]", help="Columns of the partition path.")
+@click.option("--ordering", metavar="F", help="Column that says which version of a row is newer.")
+@pairs_option
+@json_option
+def create(
+    *,
+    table: str,
+    like: str,
+    keys: str,
+    partitions: str | None,
+    ordering: str | None,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Create an empty table. The last element of its path is its name.
+
+    Index type, merge mode and key encoding are bound: later options cannot change them.
+    """
+    config = parse_create_options(parse_pairs(options))
+    from lakeindex.commands.upkeep.create_table import create_like
+
+    created = create_like(
+        table, like, keys=split_names(keys), partitions=split_names(partitions), ordering=ordering, config=config
+    )
+    from lakeindex.cli.rendering import show_created
+
+    say(created, lambda console: show_created(console, created), as_json=as_json)
+
+
+@click.command(name="options")
+@click.option(
+    "--create", "of_create", is_flag=True, help="The options of `lakeindex create` instead of those of a write."
+)
+@json_option
+def options(of_create: bool, as_json: bool) -> None:
+    """List the -o options, what is valid, and their defaults."""
+    chosen = CREATE_OPTIONS if of_create else OPTIONS
+    if not as_json:
+        click.echo(options_table(chosen))
+        return
+    rows = [
+        {
+            "key": option.key,
+            "valid": option.valid,
+            "default": option.default if isinstance(option.default, (str, int, float, bool)) else None,
+            "text": option.text,
+            "bound_at_creation": option.bound_at_creation,
+        }
+        for option in chosen
+    ]
+    click.echo(json.dumps({"schema_version": 1, "options": rows}))

@@ -1,0 +1,78 @@
+"""``lakeindex get``: rows by key, through the index."""
+
+from __future__ import annotations
+
+import click
+
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, split_names, table_argument
+from lakeindex.errors import OptionError, UsageError
+from lakeindex.options.config import parse_options
+
+
+@click.command()
+@table_argument
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.option("--keys", "keys_file", metavar="FILE", help="More keys: text with one key a line, or a Parquet file.")
+@click.option("--partition", metavar="P", help="Only rows of this partition path, as its folder is named.")
+@click.option("--columns", metavar="F[,F]", help="Columns to show; default: all, meta columns first.")
+@click.option("--as-of", metavar="I", help="Rows as they were at this instant or ISO time, inclusive.")
+@click.option("--out", metavar="FILE.parquet", help="Write the rows to this file instead of showing them.")
+@click.option(
+    "--runner",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    show_default=True,
+    help="Threads of this process, or Spark.",
+)
+@click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077.")
+@pairs_option
+@json_option
+def get(
+    table: str,
+    keys: tuple[str, ...],
+    *,
+    keys_file: str | None,
+    partition: str | None,
+    columns: str | None,
+    as_of: str | None,
+    out: str | None,
+    runner: str,
+    master: str | None,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the rows of record keys; the table's index says which files to read.
+
+    KEY is a record key as it is stored (`_hoodie_record_key`): the value of the key field; of a table with a complex key
+    the encoded text, such as `region:eu,id:7`. What it took is said on stderr. A key that is not there is no failure.
+    """
+    pairs = parse_pairs(options)
+    parse_options(pairs)
+    if not keys and keys_file is None:
+        raise UsageError("no key is given", hint="name keys, or a file of them with --keys FILE")
+    if master is not None and runner != "spark":
+        raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
+    import pyarrow as pa
+
+    from lakeindex.api.table import LakeTable
+    from lakeindex.cli.rendering import show_get
+    from lakeindex.commands.get.key_sets import key_set, keys_of_file
+    from lakeindex.commands.read.read import write_table
+
+    asked = key_set(list(keys))
+    if keys_file is not None:
+        asked = key_set(pa.concat_arrays([asked, keys_of_file(keys_file)]))
+    found = LakeTable(table).get(
+        asked,
+        partition=partition,
+        columns=split_names(columns) if columns is not None else None,
+        as_of=as_of,
+        options=pairs,
+        runner=runner,
+        master=master,
+        progress=progress(),
+    )
+    if out is not None:
+        write_table(found.rows, out)
+        found = found.written_to(out)
+    say(found, lambda console: show_get(console, found), as_json=as_json)

@@ -1,0 +1,49 @@
+"""``lakeindex report`` and ``lakeindex compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lakeindex.cli.completion import complete_run
+from lakeindex.cli.shared import json_option, say
+
+
+@click.command()
+@click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the report as an HTML page: one file that needs no network.",
+)
+@json_option
+def report(run: str, html: Path | None, as_json: bool) -> None:
+    """Show what each stage of a run passed on and what it cost.
+
+    RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE.lakeindex, for the newest run.
+    """
+    from lakeindex.report.find import find_report
+    from lakeindex.report.terminal import show_report
+
+    found = find_report(run)
+    if html is not None:
+        from lakeindex.report.page import render_page
+
+        html.write_text(render_page(found), encoding="utf-8")
+    say(found, lambda console: show_report(console, found), as_json=as_json)
+
+
+@click.command()
+@click.argument("first", metavar="RUN", shell_complete=complete_run)
+@click.argument("second", metavar="RUN", shell_complete=complete_run)
+@json_option
+def compare(first: str, second: str, as_json: bool) -> None:
+    """Show two runs side by side: rows, files, bytes and seconds by stage."""
+    from lakeindex.report.compare import compare as compared
+    from lakeindex.report.find import find_report
+    from lakeindex.report.terminal import show_comparison
+
+    found = compared(find_report(first), find_report(second))
+    say(found, lambda console: show_comparison(console, found), as_json=as_json)

@@ -1,0 +1,345 @@
+"""Which index suits a table and a batch: what each type would cost here, which one to take, what to look out for.
+
+The batch's keys and the table's footers are sampled (:mod:`lakeindex.commands.advise.sample`), the counts scaled up, and put into
+the cost model (:mod:`lakeindex.index.cost`). The batch is taken to be typical of those to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+import pyarrow as pa
+
+from lakeindex.commands.advise.loads import Scope, bucket_count, expected_load
+from lakeindex.commands.advise.sample import (
+    pairs_of,
+    sample_batch,
+    sample_table,
+    seconds_of_a_request,
+)
+from lakeindex.commands.results import JsonResult
+from lakeindex.commands.written_slices import absolute, open_at
+from lakeindex.errors import LakeIndexError
+from lakeindex.index.cost import CostConstants, cost_of, requests_of
+from lakeindex.index.cost_constants import CONSTANTS, MEAN_ERROR, MEASURED_ON
+from lakeindex.model import IndexType
+from lakeindex.options.config import WriteConfig, parse_options
+from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
+from lakeindex.run.spec import storage_at
+from lakeindex.run.summary import RunSummary
+from lakeindex.run.table_facts import table_schema
+from lakeindex.table.handle import Table
+from lakeindex.write.keys.keys import KeySpec
+
+_USELESS_RANGES = 0.8
+_CLOSE_ENOUGH = 1.15
+_RUNS = 10
+_CROWDED = 2.0
+_EMPTY = 0.125
+_PLAIN = (
+    *(IndexType.BLOOM, IndexType.SIMPLE, IndexType.BUCKET, IndexType.RECORD_LEVEL_INDEX),
+    *(IndexType.GLOBAL_BLOOM, IndexType.GLOBAL_SIMPLE, IndexType.RECORD_INDEX),
+)
+"""Types that need neither a server nor an engine: they are measured, and may be recommended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeAdvice:
+    """What one index type would cost for a batch like this.
+
+    Attributes:
+        index_type: the type.
+        is_global: a key is unique in the whole table.
+        comparisons: (key, file) pairs without an index.
+        after_ranges: pairs that are left by key ranges, or by location.
+        after_filters: pairs that are left by filters; each is matched with a key column.
+        files_opened: files whose key column is read.
+        bytes_read: by the look-up.
+        requests: by the look-up, beyond those that every run makes.
+        lookup_seconds: of the look-up.
+        files_rewritten: files that hold a key of the batch, or get one.
+        rewrite_seconds: of writing them.
+        seconds: both.
+        build_seconds: to build it first, where it stores locations.
+        measured: its constants were measured; otherwise they are rules of thumb.
+        note: what it needs.
+    """
+
+    index_type: str
+    is_global: bool
+    comparisons: int
+    after_ranges: int
+    after_filters: int
+    files_opened: int
+    bytes_read: int
+    requests: int
+    lookup_seconds: float
+    files_rewritten: int
+    rewrite_seconds: float
+    seconds: float
+    build_seconds: float
+    measured: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """How far the model was from the last runs' look-ups.
+
+    Attributes:
+        runs: runs whose summaries were found.
+        seconds: mean of |estimate - actual| / actual of the seconds; None without runs.
+        bytes_read: the same of the bytes read.
+        calibrated: the same of the seconds in the calibration.
+        measured_on: where the constants were measured.
+    """
+
+    runs: int
+    seconds: float | None
+    bytes_read: float | None
+    calibrated: float
+    measured_on: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice(JsonResult):
+    """What to do.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        index_type: the index it is bound to; None if it is not bound.
+        batch_rows: rows of the batch.
+        sampled_rows: rows looked at.
+        keys: distinct keys of the batch, estimated.
+        updates: share of them that are in the table, 0 to 1, estimated.
+        partitions: partitions that the batch touches, of those that the sample shows.
+        files: live files in those partitions.
+        files_in_table: live files of the table.
+        footers_sampled: footers looked at.
+        types: each index type.
+        recommended: the one to take.
+        reason: why.
+        warnings: problems that were found.
+        model: how good the estimates were so far.
+    """
+
+    table: str
+    uri: str
+    index_type: str | None
+    batch_rows: int
+    sampled_rows: int
+    keys: int
+    updates: float
+    partitions: int
+    files: int
+    files_in_table: int
+    footers_sampled: int
+    types: tuple[TypeAdvice, ...]
+    recommended: str
+    reason: str
+    warnings: tuple[str, ...]
+    model: ModelError
+
+
+def advise(
+    uri: str,
+    batch: pa.Table | Sequence[str],
+    *,
+    options: Mapping[str, str] | None = None,
+    checkpoints: str | None = None,
+) -> Advice:
+    """Advise on the index of a table.
+
+    Args:
+        uri: the table.
+        batch: an Arrow table, or files, folders and patterns: a typical batch.
+        options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
+        checkpoints: where run folders are, for the error of the last runs.
+
+    Raises:
+        TableError: no table, or one that is not read; a damaged footer.
+        InputError: the batch cannot be read, or does not fit the table.
+    """
+    config = parse_options(options or {})
+    table = open_at(uri)
+    snapshot = table.snapshot()
+    spec = KeySpec.from_properties(table.key_properties())
+    sample = sample_batch(batch, table_schema(table, snapshot), spec, config.input_format)
+    everything = sample_table(table.storage, snapshot.base_files_all())
+    near = everything.within(frozenset(sample.keys))
+    scopes = {
+        is_global: Scope(sample, files, pairs_of(table.storage, sample, files, is_global=is_global), is_global)
+        for is_global, files in ((False, near), (True, everything))
+    }
+    constants = CONSTANTS.slower_store(seconds_of_a_request(table.storage, everything.files))
+    index = table.index(snapshot.timeline)
+    current = None if index is None else index.index_type
+    types = tuple(
+        _type_advice(kind, scopes[kind.is_global], config, constants, _buckets(table, kind, scopes[False], config))
+        for kind in IndexType
+    )
+    is_global = index is not None and index.is_global
+    recommended, reason = _recommend(types, current, is_global=is_global, known=bool(everything.files))
+    home = scopes[is_global]
+    return Advice(
+        table=table.name,
+        uri=table.uri,
+        index_type=current,
+        batch_rows=sample.rows,
+        sampled_rows=sample.sampled_rows,
+        keys=home.keys,
+        updates=round(home.updates, 4),
+        partitions=len(sample.keys),
+        files=len(near.files),
+        files_in_table=len(everything.files),
+        footers_sampled=len(everything.known),
+        types=types,
+        recommended=recommended,
+        reason=reason,
+        warnings=tuple(_warnings(home, current, config, is_global=is_global)),
+        model=model_error(checkpoints or default_checkpoints(absolute(uri))),
+    )
+
+
+def _buckets(table: Table, kind: IndexType, scope: Scope, config: WriteConfig) -> int:
+    """Buckets of a partition: those that are there, else what fits its size."""
+    partitions = max(len({file.partition_path for file in scope.table.files}), 1)
+    index = table.index()
+    if kind is IndexType.BUCKET and index is not None and index.index_type is IndexType.BUCKET:
+        return max(1, round(len(scope.table.files) / partitions))
+    return bucket_count(scope.table.bytes / partitions, config.max_file_bytes)
+
+
+def _type_advice(
+    kind: IndexType, scope: Scope, config: WriteConfig, constants: CostConstants, buckets: int
+) -> TypeAdvice:
+    expected = expected_load(kind, scope, config, buckets)
+    load = expected.load
+    cost = cost_of(load, constants, has_filters=kind.has_filters)
+    file_bytes = scope.table.bytes / len(scope.table.files) if scope.table.files else 0.0
+    if kind is IndexType.BUCKET:
+        file_bytes = scope.table.bytes / max(buckets * max(len(scope.batch.keys), 1), 1)
+    rewrite = constants.byte_rewritten * file_bytes * expected.files_rewritten
+    return TypeAdvice(
+        index_type=kind,
+        is_global=scope.is_global,
+        comparisons=round(scope.possible),
+        after_ranges=round(expected.after_ranges),
+        after_filters=round(load.pairs_verified),
+        files_opened=round(load.files_opened),
+        bytes_read=round(load.bytes_read),
+        requests=round(requests_of(load, constants)),
+        lookup_seconds=round(cost.seconds, 4),
+        files_rewritten=round(expected.files_rewritten),
+        rewrite_seconds=round(rewrite, 4),
+        seconds=round(cost.seconds + rewrite, 4),
+        build_seconds=round(_build_seconds(kind, scope, constants), 4),
+        measured=kind in _PLAIN,
+        note=expected.note,
+    )
+
+
+def _build_seconds(kind: IndexType, scope: Scope, constants: CostConstants) -> float:
+    """Reading every key once, and writing it."""
+    if not kind.is_stored:
+        return 0.0
+    rows, files = scope.table.rows, len(scope.table.files)
+    return files * constants.file_opened + rows * (constants.row_matched + 2 * constants.entry_read)
+
+
+def _recommend(
+    types: Sequence[TypeAdvice], current: IndexType | None, *, is_global: bool, known: bool
+) -> tuple[str, str]:
+    """A type and why: the cheapest of those that mean the same for keys; the present one if it is close."""
+    fitting = [one for one in types if one.is_global is is_global and one.index_type in _PLAIN]
+    best = min(fitting, key=lambda one: one.seconds)
+    now = next((one for one in types if one.index_type == current and one.is_global is is_global), None)
+    if not known:
+        choice = now or next(one for one in fitting if one.index_type in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM})
+        return choice.index_type, f"{choice.index_type}: the table is empty, so there is nothing to compare by."
+    if now is not None and now.seconds <= best.seconds * _CLOSE_ENOUGH:
+        return now.index_type, (
+            f"Keep {now.index_type}: {now.seconds:.2f} s for such a batch, and no type that fits is more than "
+            f"{_CLOSE_ENOUGH - 1:.0%} ahead ({best.index_type}: {best.seconds:.2f} s)."
+        )
+    why = f"it opens {best.files_opened} files and compares {best.after_ranges:,} of {best.comparisons:,} pairs"
+    beside = f", against {now.seconds:.2f} s with {now.index_type}" if now is not None else ""
+    change = f" (lakeindex index migrate --to {best.index_type})" if now is not None else ""
+    return best.index_type, f"{best.index_type}: {best.seconds:.2f} s for such a batch{beside}; {why}{change}."
+
+
+def _warnings(scope: Scope, current: IndexType | None, config: WriteConfig, *, is_global: bool) -> list[str]:
+    pairs, table = scope.pairs, scope.table
+    found = []
+    if pairs.possible and len(table.known) > 1 and pairs.kept / pairs.possible > _USELESS_RANGES:
+        found.append(
+            f"key ranges keep {pairs.kept / pairs.possible:.0%} of the pairs: keys look random, so files cannot be told "
+            "apart by range; filters, buckets or a RECORD index do without"
+        )
+    if pairs.saturated:
+        found.append(
+            f"{pairs.saturated} of {len(pairs.fpp)} filters looked at are too full (more than 1 % false positives): "
+            "another writer sized them; rewriting the files with lakeindex.bloom.sizing=exact mends that"
+        )
+    if pairs.without_filter:
+        found.append(
+            f"{pairs.without_filter} files looked at have no filter that can be trusted: all their keys are read"
+        )
+    found += _bucket_warning(scope, config) if current is IndexType.BUCKET else []
+    if table.uncached and current in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM, None}:
+        found.append(f"footers of {table.uncached} files are not cached: the first look-up reads and keeps them")
+    if len(table.known) < len(table.files):
+        found.append(f"{len(table.known)} of {len(table.files)} footers were looked at; the rest is taken to be alike")
+    if not is_global:
+        found.append(
+            "whether a key is in several partitions was not scanned: `lakeindex index migrate` does before a GLOBAL type"
+        )
+    return found
+
+
+def _bucket_warning(scope: Scope, config: WriteConfig) -> list[str]:
+    table = scope.table
+    if not table.files:
+        return []
+    size, target = table.bytes / len(table.files), config.max_file_bytes
+    fitting = bucket_count(table.bytes / max(len({f.partition_path for f in table.files}), 1), target)
+    if size > _CROWDED * target:
+        what = "too few"
+    elif size < _EMPTY * target and len(table.files) > len(scope.batch.keys):
+        what = "too many"
+    else:
+        return []
+    said = (
+        f"the bucket count is off, {what}: a bucket has {size / 2**20:,.1f} MiB and "
+        f"{table.rows / len(table.files):,.0f} rows on average, the target is {target / 2**20:,.0f} MiB; "
+        f"lakeindex rescale TABLE --buckets {fitting}"
+    )
+    return [said]
+
+
+def model_error(checkpoints: str) -> ModelError:
+    """How far the model was from the runs whose folders are there, the newest ten."""
+    store = storage_at(absolute(checkpoints))
+    marks = []
+    for folder in store.list_folder("").folders:
+        name = folder.rstrip("/").rpartition("/")[2]
+        marks += [o for o in store.list_folder(name).objects if o.path == f"{name}/{SUMMARY_FILE}"]
+    seconds, sizes = [], []
+    for mark in sorted(marks, key=lambda o: -o.modified_ms)[:_RUNS]:
+        try:
+            estimate = RunSummary.from_json(store.read(mark.path)).estimate
+        except (LakeIndexError, ValueError, TypeError, KeyError):
+            continue  # a folder that is being deleted, or of another release
+        if estimate is not None and estimate.actual_seconds and estimate.actual_bytes_read:
+            seconds.append(abs(estimate.seconds - estimate.actual_seconds) / estimate.actual_seconds)
+            sizes.append(abs(estimate.bytes_read - estimate.actual_bytes_read) / estimate.actual_bytes_read)
+    return ModelError(
+        runs=len(seconds),
+        seconds=round(mean(seconds), 4) if seconds else None,
+        bytes_read=round(mean(sizes), 4) if sizes else None,
+        calibrated=MEAN_ERROR,
+        measured_on=MEASURED_ON,
+    )

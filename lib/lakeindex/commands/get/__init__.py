@@ -1,0 +1,1 @@
+"""``lakeindex get``."""

@@ -1,0 +1,249 @@
+"""Read rows by record key through the table's index: ``lakeindex get``.
+
+The index names the files that can hold a key; what that means differs by kind. One that narrows by key range takes ranges and
+filters from the footer cache; one that computes says which file group; one that stores locations is asked as it is: reading
+changes no index and no cache. Live files that a stored index does not cover are asked themselves, and so is every file
+if it is not built; the report says so. :mod:`lakeindex.commands.get.rows` then reads what is left.
+
+An answer is right whatever the index says wrongly, with one exception that holds for writes, too: a location that a store
+lost without noticing (``lakeindex index verify``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.commands.get.file_plan import Plan, Scope, plan_files
+from lakeindex.commands.get.key_sets import KeySet, key_set
+from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, Rows, get_from_files
+from lakeindex.commands.read.json_values import json_value
+from lakeindex.commands.read.time_travel import past_table
+from lakeindex.commands.rescale.aligned_rows import row_schema
+from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
+from lakeindex.commands.written_slices import open_at
+from lakeindex.errors import UsageError
+from lakeindex.model import IndexType
+from lakeindex.options.config import WriteConfig, index_spec, parse_options
+from lakeindex.run.table_facts import table_schema
+from lakeindex.tasks.meter import IoCount
+from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks
+from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
+from lakeindex.write.types.avro_schema import META_FIELDS
+
+_OPEN_COST = 1_000_000.0
+"""Opening a file costs about as much as reading so many bytes."""
+_READ_SHARE = 0.05
+"""The key column's share of a file, about."""
+_ORDER = "_li_order"
+
+
+@dataclass(frozen=True, slots=True)
+class GetReport(JsonResult):
+    """What a look-up of keys took.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        instant: newest commit of the state that was read; None on an empty table.
+        as_of: the point in time asked for, as an instant.
+        index_type: the index that was asked.
+        keys: distinct keys asked for.
+        rows: rows found.
+        missing: keys that are not stored.
+        files: live files in scope.
+        files_pruned: of those, files that were not opened.
+        files_opened: files whose footer was read.
+        files_read: files whose key column was read.
+        row_groups: row groups of the opened files.
+        row_groups_searched: row groups whose key column was read.
+        row_groups_read: row groups of which the other columns were read.
+        keys_read: keys in the columns that were read.
+        requests: storage requests.
+        bytes_read: bytes read.
+        seconds: wall time.
+        notes: what could not be pruned, and why.
+    """
+
+    table: str
+    uri: str
+    instant: str | None
+    as_of: str | None
+    index_type: str
+    keys: int
+    rows: int
+    missing: int
+    files: int
+    files_pruned: int
+    files_opened: int
+    files_read: int
+    row_groups: int
+    row_groups_searched: int
+    row_groups_read: int
+    keys_read: int
+    requests: int
+    bytes_read: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GetResult:
+    """Rows by key.
+
+    Attributes:
+        rows: the rows, meta columns first (or the columns asked for), by key, then partition.
+        missing: keys that are not stored, ascending.
+        report: what it took.
+        out: the file that the rows were written to, if they were.
+    """
+
+    rows: pa.Table
+    missing: tuple[str, ...]
+    report: GetReport
+    out: str | None = None
+
+    def written_to(self, out: str) -> GetResult:
+        """The same, with the file that the rows were written to."""
+        return replace(self, out=out)
+
+    def to_json(self) -> str:
+        """One JSON object, as ``docs/schemas/get.json`` describes it; without rows if they are in a file."""
+        rows = [] if self.out is not None else [json_value(row) for row in self.rows.to_pylist()]
+        report = {name: value for name, value in self.report.as_dict().items() if name != "schema_version"}
+        return json.dumps(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "report": report,
+                "missing": list(self.missing),
+                "rows": rows,
+                "out": self.out,
+            }
+        )
+
+
+def get_rows(
+    uri: str,
+    keys: KeySet,
+    runner: Runner,
+    *,
+    partition: str | None = None,
+    columns: Sequence[str] | None = None,
+    as_of: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> GetResult:
+    """The rows of some record keys.
+
+    Args:
+        uri: the table.
+        keys: record keys as they are stored: the field's value, or ``field:value,field:value`` under a complex key.
+        runner: schedules the tasks; rows come back to the caller.
+        partition: only rows of this partition path.
+        columns: columns to return; all, meta columns first, if not given.
+        as_of: an instant or ISO time: rows as they were then. A stored index is not asked then.
+        options: options that the index needs, such as the address of its store.
+
+    Raises:
+        TableError: no table, or one that is not read; a damaged file that may hold a key.
+        UsageError: no such column, or a time that the history does not reach.
+        InputError: what was given is no set of keys.
+    """
+    config = parse_options(options or {})
+    asked = key_set(keys)
+    started = perf_counter()
+
+    def work(_: None) -> tuple[Scope, Plan, Got]:
+        scope = _scope(uri, partition, columns, as_of, config)
+        plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
+        return scope, plan, _read(scope, plan, asked, runner)
+
+    outcome = do_task(work, None)
+    scope, plan, got = outcome.value
+    missing = _missing(asked, got.found)
+    seconds = round(perf_counter() - started, 4)
+    return GetResult(got.rows, missing, _report(scope, plan, got, outcome.cost.io, keys=len(asked), seconds=seconds))
+
+
+def _report(scope: Scope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
+    counts = got.counts
+    return GetReport(
+        table=scope.table.name,
+        uri=scope.table.uri,
+        instant=scope.snapshot.instant_time,
+        as_of=scope.as_of,
+        index_type=scope.index.index_type,
+        keys=keys,
+        rows=got.rows.num_rows,
+        missing=keys - len(np.unique(got.found)),
+        files=len(scope.files),
+        files_pruned=len(scope.files) - counts.files_opened,
+        files_opened=counts.files_opened,
+        files_read=counts.files_read,
+        row_groups=counts.row_groups,
+        row_groups_searched=counts.row_groups_searched,
+        row_groups_read=counts.row_groups_read,
+        keys_read=counts.keys_read,
+        requests=io.requests,
+        bytes_read=io.bytes_read,
+        seconds=seconds,
+        notes=tuple(plan.notes),
+    )
+
+
+def _scope(
+    uri: str, partition: str | None, columns: Sequence[str] | None, as_of: str | None, config: WriteConfig
+) -> Scope:
+    table = open_at(uri)
+    point = None
+    if as_of is None:
+        found = table.snapshot()
+    else:
+        past = past_table(table, as_of)
+        found, point = past.snapshot, past.as_of
+    schema = _chosen(row_schema(table_schema(table, found)), columns)
+    spec = table.index(found.timeline) or index_spec(config.index_type or IndexType.BLOOM, config)
+    files = found.base_files_all() if partition is None else found.base_files(partition)
+    return Scope(table, found, point, spec, files, partition, schema, config)
+
+
+def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    if columns is None:
+        return schema
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown or not columns:
+        raise UsageError(
+            f"the table has no column {unknown[0]!r}" if unknown else "no columns are requested",
+            culprit=unknown[0] if unknown else None,
+            hint=f"its columns: {', '.join(schema.names)}",
+        )
+    return pa.schema([schema.field(name) for name in dict.fromkeys(columns)])
+
+
+def _read(scope: Scope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
+    asks = [FileAsk(scope.files[number], rows, plan.cached.get(number)) for number, rows in sorted(plan.rows.items())]
+    costs = [_OPEN_COST + ask.file.size_bytes * _READ_SHARE for ask in asks]
+    # rows are sorted by key and partition, whatever is asked for
+    order = [f for f in META_FIELDS if f.name in (RECORD_KEY, PARTITION_PATH) and f.name not in scope.schema.names]
+    inner = pa.schema([*scope.schema, *order])
+    tasks = [
+        GetTask(scope.table.uri, keys, tuple(asks[i] for i in numbers), inner, scope.config)
+        for numbers in pack(costs, runner.slots * 2)
+    ]
+    parts = run_tasks(runner, get_from_files, tasks, "get: read the files that can hold the keys")
+    found = np.concatenate([np.zeros(0, np.int64), *(part.found for part in parts)])
+    rows = pa.concat_tables([inner.empty_table(), *(part.rows for part in parts)])
+    places = rows.append_column(_ORDER, pa.array(found)).select([_ORDER, PARTITION_PATH])
+    order_of = pc.sort_indices(places, sort_keys=[(_ORDER, "ascending"), (PARTITION_PATH, "ascending")])
+    return Got(rows.select(scope.schema.names).take(order_of), found, sum((p.counts for p in parts), Counts()))
+
+
+def _missing(keys: pa.Array, found: Rows) -> tuple[str, ...]:
+    absent = np.ones(len(keys), np.bool_)
+    absent[found] = False
+    return tuple(keys.filter(pa.array(absent)).to_pylist())

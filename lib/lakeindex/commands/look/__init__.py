@@ -1,0 +1,1 @@
+"""``lakeindex inspect`` and ``history``, and a table in a notebook."""

@@ -1,0 +1,148 @@
+"""Points in time that a user names, and the table as of one of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lakeindex.commands.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
+from lakeindex.errors import TableCorruptError, UsageError
+from lakeindex.files.file_system_view import Snapshot, snapshot
+from lakeindex.format import instants
+from lakeindex.table.handle import Table
+from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class PastTable:
+    """The table as of a point in time.
+
+    Attributes:
+        table: the table.
+        snapshot: its files then.
+        commits: completed writes of the active timeline up to then.
+        timeline: the instants up to then.
+        as_of: the point in time, as an instant; None for now.
+        since: rows must be newer than this instant; None for all.
+    """
+
+    table: Table
+    snapshot: Snapshot
+    commits: Commits
+    timeline: Timeline
+    as_of: str | None
+    since: str | None
+
+
+def past_table(table: Table, as_of: str | None = None, since: str | None = None) -> PastTable:
+    """Resolve two points in time (an instant or an ISO time each) and look at the table as of the first.
+
+    Raises:
+        UsageError: a point in time that the table's history does not reach.
+        TableCorruptError: a commit cannot be read, or a committed file is gone.
+    """
+    timeline = table.load_timeline()
+    until = None if as_of is None else _point(table, timeline, as_of, "--as-of")
+    after = None if since is None else _point(table, timeline, since, "--since")
+    if until is not None:
+        _check_reaches_back(table, timeline, as_of or until, until)
+    then = timeline if until is None else _until(timeline, until)
+    found = snapshot(table.storage, timeline, until)
+    commits = read_commits(table, then)
+    _check_complete(found, commits, timeline, until)
+    return PastTable(table, found, commits, then, until, after)
+
+
+def history_range(timeline: Timeline) -> str:
+    """The instants that can be named, for messages."""
+    writes = timeline.completed_writes
+    if not writes:
+        return "the table has no commits yet"
+    return f"the table's commits are {writes[0].time} to {writes[-1].time}"
+
+
+def _point(table: Table, timeline: Timeline, text: str, option: str) -> str:
+    """The instant time a text stands for.
+
+    Raises:
+        OptionError: neither an instant nor an ISO time.
+        UsageError: it lies behind everything that has happened.
+    """
+    point = instants.parse_point_in_time(text, option)
+    is_instant = text.strip().isdigit()
+    if not is_instant and table.properties.timezone != "UTC":
+        point = _local(point)
+    newest = timeline.completed[-1].time if timeline.completed else None
+    if newest is not None and not_after(point, newest):
+        return point
+    now = instants.instant_time_of(timeline_ms(table.properties.timezone, time.time_ns() // 1_000_000))
+    if is_instant or point > now:
+        raise UsageError(
+            f"{option} cannot be {text!r}: the table has no instant that new",
+            culprit=text,
+            hint=f"{history_range(timeline)}; `lakeindex history` lists them",
+        )
+    return point
+
+
+def _local(point: str) -> str:
+    """The instant time of a moment on a table whose instants are in local time (Hudi's default)."""
+    moment = datetime.fromtimestamp(instants.instant_time_to_ms(point) / 1000, UTC).astimezone()
+    return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
+
+
+def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str) -> None:
+    """Refuse a time whose last commit was archived: nobody knows the files of then.
+
+    Those of a savepointed commit are known: it stays on the timeline, and cleaning leaves its files alone.
+    """
+    before = [one.time for one in timeline.completed_writes if not_after(one.time, point)]
+    if not timeline.completed_writes or (before and not _was_archived_after(table, timeline, before[-1], point)):
+        return
+    if not before and not _is_archived(table):
+        return
+    raise UsageError(
+        f"--as-of cannot be {text!r}: the commits of that time were archived",
+        culprit=text,
+        hint=history_range(timeline),
+    )
+
+
+def _was_archived_after(table: Table, timeline: Timeline, last: str, point: str) -> bool:
+    """Whether commits between the last one of a point in time and that point were archived: only savepoints let that happen."""
+    if last == point or not timeline.savepoints:
+        return False
+    if timeline.layout.has_log_archive:
+        return any(not not_after(time, last) and not_after(time, point) for time in timeline.archived.writes)
+    after = [one.time for one in timeline.completed_writes if not not_after(one.time, point)]
+    return last in timeline.savepoints and bool(after) and _is_archived(table)
+
+
+def _is_archived(table: Table) -> bool:
+    return any(one.size_bytes for one in table.storage.list(table.properties.timeline_layout.archive_folder))
+
+
+def _until(timeline: Timeline, point: str) -> Timeline:
+    files = (one for one in timeline.files if not_after(one.time, point))
+    return Timeline.of(timeline.layout, files, timeline.storage)
+
+
+def _check_complete(found: Snapshot, commits: Commits, timeline: Timeline, until: str | None) -> None:
+    """A committed file that is gone must not let an older slice come back to life."""
+    missing = missing_slices(found, live_slices(commits))
+    if not missing:
+        return
+    path, at = missing[0].file.path, missing[0].instant.time
+    if until is not None and any(one.action == instants.CLEAN and one.time > until for one in timeline.completed):
+        raise UsageError(
+            f"--as-of cannot be {until}: {path} of that time was cleaned away",
+            culprit=path,
+            hint=f"name a later time; {history_range(timeline)}",
+        )
+    raise TableCorruptError(
+        f"base file {path} of the commit {at} is missing",
+        culprit=path,
+        hint="restore the file, or roll back the commit that wrote it; `lakeindex check` lists all that is wrong",
+    )

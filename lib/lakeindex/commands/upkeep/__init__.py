@@ -1,0 +1,1 @@
+"""``lakeindex create``, ``clean``, ``maintain``, ``rollback`` and ``index migrate``."""

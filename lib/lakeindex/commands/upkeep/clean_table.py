@@ -1,0 +1,178 @@
+"""Clean a table of files that no recent commit needs, and its timeline of instants that it does not need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeindex.commands.results import JsonResult
+from lakeindex.commands.written_slices import open_at
+from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
+from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
+from lakeindex.errors import OptionError, UsageError
+from lakeindex.options.config import WriteConfig
+from lakeindex.table.handle import Table
+
+
+@dataclass(frozen=True, slots=True)
+class CleanSummary(JsonResult):
+    """What a clean deleted, or would delete.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        dry_run: nothing was changed.
+        keep_commits: commits whose files stay readable.
+        instant: the clean's own instant; None if there was nothing to delete.
+        earliest_retained: earliest commit that can still be read; None if the timeline has no more than are kept.
+        files: base files that went, by path.
+        bytes: their size.
+        kept_for_savepoints: files that stayed only because a savepoint names them.
+        finished: instants of unfinished cleans that were carried out first.
+    """
+
+    table: str
+    uri: str
+    dry_run: bool
+    keep_commits: int
+    instant: str | None
+    earliest_retained: str | None
+    files: tuple[str, ...]
+    bytes: int
+    kept_for_savepoints: int
+    finished: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """An instant that left the timeline."""
+
+    time: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSummary(JsonResult):
+    """What archiving took from the timeline, or would take.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        dry_run: nothing was changed.
+        keep_commits: commits that stay on the timeline.
+        instants: what went, oldest first.
+        logs: archive files that were written, by path.
+        strays: data files that no commit knows and that were deleted first, by path.
+        held_by: what keeps more on the timeline than was asked for; None if nothing does.
+        first_commit: the oldest commit that is left; None on an empty table.
+    """
+
+    table: str
+    uri: str
+    dry_run: bool
+    keep_commits: int
+    instants: tuple[ArchivedInstant, ...]
+    logs: tuple[str, ...]
+    strays: tuple[str, ...]
+    held_by: str | None
+    first_commit: str | None
+
+
+def clean(
+    uri: str,
+    keep_commits: int | None = None,
+    config: WriteConfig | None = None,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+) -> CleanSummary:
+    """Delete base files that the last commits do not need. Repeating it does what is left to do.
+
+    Args:
+        uri: the table.
+        keep_commits: commits whose files stay readable, 1 or more; default ``hoodie.cleaner.commits.retained``.
+        config: lease, waiting times, metadata table policy.
+        dry_run: only report what would be removed.
+        force: take other writers' pending instants for dead.
+
+    Raises:
+        OptionError: fewer than one commit.
+        TableError: no table, or one that is not written to.
+        ConflictError: another writer is in flight or holds the lock.
+    """
+    settings = config or WriteConfig()
+    keep = _at_least_one(settings.cleaner_commits if keep_commits is None else keep_commits)
+    table = open_at(uri)
+    table.check_writable(settings.metadata_table)
+    done = Cleaned(None, plan_clean(table, keep)) if dry_run else clean_table(table, keep, settings, force=force)
+    return CleanSummary(
+        table.name,
+        table.uri,
+        dry_run,
+        keep,
+        done.instant,
+        done.plan.earliest.time if done.plan.earliest is not None else None,
+        tuple(file.path for file in done.plan.files),
+        sum(file.size_bytes for file in done.plan.files),
+        done.plan.kept_for_savepoints,
+        done.finished,
+    )
+
+
+def archive(
+    uri: str,
+    keep_commits: int | None = None,
+    config: WriteConfig | None = None,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+) -> ArchiveSummary:
+    """Move old instants from the timeline to the archived timeline. Repeating it does what is left to do.
+
+    Args:
+        uri: the table.
+        keep_commits: commits that stay, 1 or more; default ``hoodie.keep.min.commits``.
+        config: lease, waiting times, metadata table policy, and how many commits cleaning keeps.
+        dry_run: only report what would be removed.
+        force: take other writers' pending instants for dead.
+
+    Raises:
+        OptionError: fewer than one commit.
+        UsageError: fewer than cleaning keeps: cleaning would never find more than it keeps, and delete nothing.
+        TableError: no table, or one that is not written to.
+        ConflictError: another writer is in flight or holds the lock.
+    """
+    settings = config or WriteConfig()
+    keep = _at_least_one(settings.archive_commits if keep_commits is None else keep_commits)
+    if keep < settings.cleaner_commits:
+        raise UsageError(
+            f"archiving cannot keep {keep} commits while cleaning keeps {settings.cleaner_commits}: nothing would be cleaned any more",
+            culprit=str(keep),
+            hint="keep as many, or lower hoodie.cleaner.commits.retained, too",
+        )
+    table = open_at(uri)
+    table.check_writable(settings.metadata_table)
+    done = Archived(plan_archiving(table, keep)) if dry_run else archive_table(table, keep, settings, force=force)
+    return ArchiveSummary(
+        table.name,
+        table.uri,
+        dry_run,
+        keep,
+        tuple(ArchivedInstant(one.time, one.action) for one in done.plan.instants),
+        done.logs,
+        tuple(stray.file.path for stray in done.strays),
+        done.plan.held_by,
+        _first_commit(table),
+    )
+
+
+def _first_commit(table: Table) -> str | None:
+    writes = table.load_timeline().completed_writes
+    return writes[0].time if writes else None
+
+
+def _at_least_one(keep: int) -> int:
+    if keep < 1:
+        raise OptionError(
+            f"--keep-commits cannot be {keep}", culprit=str(keep), hint="1 or more: the newest commit is the table"
+        )
+    return keep

@@ -1,0 +1,61 @@
+"""Take back the newest commit, or a dead pending instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeindex.commands.results import JsonResult
+from lakeindex.commands.written_slices import open_at
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.errors import PendingInstantError
+from lakeindex.format.instants import parse_point_in_time
+from lakeindex.options.config import WriteConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackSummary(JsonResult):
+    """A rollback that is done.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        instant: what was rolled back.
+        rollback_instant: the rollback's own instant; None if nothing was on the timeline any more.
+        files_deleted: data files that went, by path.
+        last_commit: newest commit that is left; None if there is none.
+    """
+
+    table: str
+    uri: str
+    instant: str
+    rollback_instant: str | None
+    files_deleted: tuple[str, ...]
+    last_commit: str | None
+
+
+def rollback_table(
+    uri: str, instant: str, config: WriteConfig | None = None, *, force: bool = False
+) -> RollbackSummary:
+    """Roll an instant back, the way Hudi does.
+
+    Args:
+        uri: the table.
+        instant: the newest completed write, or a pending one whose writer is dead.
+        config: lease, waiting times, metadata table policy.
+        force: consider every pending instant of another writer dead.
+
+    Raises:
+        UsageError: there is no such write, or it is completed and not the newest.
+        TableError: no table, one that is not written to, or a savepoint keeps the instant.
+        ConflictError: its writer may be alive, or another writer holds the lock or rolls it back just now.
+    """
+    parse_point_in_time(instant, "INSTANT")
+    table = open_at(uri)
+    table.check_writable((config or WriteConfig()).metadata_table)
+    done = rollback_instant(table, instant, config, force=force)
+    if not done.finished:
+        raise PendingInstantError(
+            f"another writer is rolling {instant} back", culprit=instant, hint="wait for it, then look at the history"
+        )
+    last = table.reload().load_timeline().last_completed_write_time
+    return RollbackSummary(table.name, table.uri, done.instant, done.rollback_instant, done.files, last)

@@ -1,0 +1,95 @@
+"""Open a table for a service, and read what its commits say was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
+from lakeindex.format.file_names import parse_base_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import BaseFile, Instant
+from lakeindex.run.spec import storage_at
+from lakeindex.storage import in_parallel
+from lakeindex.table.handle import Table
+from lakeindex.timeline.timeline import Timeline
+
+
+def absolute(uri: str) -> str:
+    """A URL as it is, a path made absolute."""
+    return uri if "://" in uri else str(Path(uri).absolute())
+
+
+def open_at(uri: str) -> Table:
+    """Open the table for reading.
+
+    Raises:
+        TableNotFoundError: there is none.
+        TableCorruptError: its properties or binding are damaged.
+        TableUnsupportedError: a kind of table that is not read.
+    """
+    return Table.open(storage_at(absolute(uri)))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSlice:
+    """A base file as the commit that wrote it describes it; ``digest``: of its footer, if the commit says."""
+
+    file: BaseFile
+    stat: WriteStat
+    instant: Instant
+    digest: str | None = None
+
+
+Commits = Sequence[tuple[Instant, CommitMetadata]]
+
+
+def read_commits(table: Table, timeline: Timeline, as_of: str | None = None) -> Commits:
+    """Completed writes of the active timeline with what they did, oldest first.
+
+    Raises:
+        TableCorruptError: one of them cannot be read.
+    """
+    writes = [one for one in timeline.completed_writes if as_of is None or not_after(one.time, as_of)]
+    read = in_parallel(table.storage.uri, lambda one: timeline.commit_metadata(table.storage, one), writes)
+    return list(zip(writes, read, strict=True))
+
+
+def not_after(time: str, limit: str) -> bool:
+    """Whether an instant time is at or before another."""
+    return comparable(time) <= comparable(limit)
+
+
+def written_slices(instant: Instant, metadata: CommitMetadata) -> Iterable[WrittenSlice]:
+    """The base files that one commit names."""
+    digests = metadata.footer_digests
+    for stat in metadata.stats():
+        file = None if stat.path is None else parse_base_path(stat.path, stat.file_size_bytes)
+        if file is not None:
+            yield WrittenSlice(file, stat, instant, digests.get(file.path))
+
+
+def live_slices(commits: Commits) -> dict[tuple[str, str], WrittenSlice]:
+    """The newest slice that these commits wrote of each file group, by (partition path, file id)."""
+    newest: dict[tuple[str, str], WrittenSlice] = {}
+    replaced: set[tuple[str, str]] = set()
+    for instant, metadata in commits:
+        replaced |= metadata.replaced()
+        for one in written_slices(instant, metadata):
+            newest[one.file.partition_path, one.file.file_id] = one
+    return {group: one for group, one in newest.items() if group not in replaced}
+
+
+def missing_slices(snapshot: Snapshot, live: Mapping[tuple[str, str], WrittenSlice]) -> list[WrittenSlice]:
+    """Committed slices that are not there: without them the listing shows an older slice, a stray, or none."""
+    listed = {(f.partition_path, f.file_id): f for f in snapshot.base_files_all()}
+    return [one for group, one in sorted(live.items()) if not _stands_for(listed.get(group), one)]
+
+
+def _stands_for(file: BaseFile | None, written: WrittenSlice) -> bool:
+    """Whether the listed file is the committed slice, or a newer one."""
+    if file is None:
+        return False
+    return file.path == written.file.path or comparable(file.instant_time) > comparable(written.instant.time)

@@ -1,0 +1,161 @@
+"""Claims: the instants that are ours and not tidied up yet.
+
+``.hoodie/.lakeindex/instants/<instant>.json`` is created before the first file of the instant appears on the timeline,
+and removed after everything that follows from its verdict is done. So recovery has to look at the claims only: whatever a
+killed process left half-done has one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from lakeindex.commit.attempts import RunIdentity, attempt_path
+from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, UnknownOutcomeError
+from lakeindex.format import instants as names
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.timeline import records
+from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.verdicts import load_verdict
+
+CLAIMS_FOLDER: Final = f"{records.OWN_FOLDER}/instants"
+
+_TRIES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Content of one claim.
+
+    Attributes:
+        instant: the instant.
+        token: unique to the claim.
+        run_key: folder of the run that writes it; empty for another writer's instant that we roll back.
+        run_id: the run, for people.
+        batch_id: its batch.
+        attempt: number of the attempt that made the claim.
+        torn: whether the record, or that of the lock it was made beside, says nothing: whoever made it counts as dead.
+    """
+
+    instant: str
+    token: str
+    run_key: str = ""
+    run_id: str = ""
+    batch_id: str = ""
+    attempt: int = 0
+    torn: bool = False
+
+
+def claim_new_instant(
+    table: Table, host: Host, run: RunIdentity, attempt: int, action: str = names.COMMIT, requested: bytes = b""
+) -> str:
+    """Take an instant that nobody has, greater than all on the timeline, and put its requested file there.
+
+    Two writers never share one: among ours the claim decides, towards Hudi the exclusive creation of the requested file.
+
+    Args:
+        table: the table.
+        host: clock and process.
+        run: whose instant it is.
+        attempt: number of the attempt that takes it.
+        action: what it is going to be: a commit or a replacecommit.
+        requested: content of the requested file; the same for all instants of the action.
+    """
+    storage = table.storage
+    timeline = table.load_timeline()
+    floor = timeline.max_time
+    while True:
+        time = names.next_instant_time(floor, timeline_ms(table.properties.timezone, host.clock.now_ms()))
+        claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
+        if _claimed(storage, claim):
+            if load_verdict(storage, time) is None and _request(
+                storage, f"{timeline.layout.folder}/{names.requested_name(time, action)}", requested
+            ):
+                found = table.load_timeline().find(time)
+                if found and all(one.action == action and not one.is_completed for one in found):
+                    return time
+                records.remove(storage, [f"{timeline.layout.folder}/{names.requested_name(time, action)}"])
+            records.remove(storage, [claim_path(time)])
+        floor = time
+
+
+def claim_foreign(storage: Storage, host: Host, time: str) -> None:
+    """Claim another writer's dead instant, so that its rollback is finished whatever happens to us."""
+    while not _claimed(storage, Claim(time, host.new_token())) and load_claim(storage, time) is None:
+        continue  # another one dropped it meanwhile
+
+
+def load_claims(storage: Storage) -> list[Claim]:
+    """All claims, newest first. Raises: TableCorruptError."""
+    listed = (one.path.rpartition("/")[2] for one in reversed(storage.list_folder(CLAIMS_FOLDER).objects))
+    claims = (load_claim(storage, name.removesuffix(".json")) for name in listed if name.endswith(".json"))
+    return [claim for claim in claims if claim is not None]
+
+
+def drop_claim(storage: Storage, time: str) -> None:
+    """Remove a claim: nothing is left to do for its instant."""
+    records.remove(storage, [claim_path(time)])
+
+
+def claim_path(time: str) -> str:
+    """Path of an instant's claim."""
+    return f"{CLAIMS_FOLDER}/{time}.json"
+
+
+def load_claim(storage: Storage, time: str) -> Claim | None:
+    """The claim of an instant, if there is one; of a torn one only the instant is known. Raises: TableCorruptError."""
+    path = claim_path(time)
+    found = records.load(storage, path)
+    if found is None:
+        return None
+    if not found:
+        return Claim(time, "", torn=True)
+    try:
+        return Claim(**found)
+    except TypeError as error:
+        raise records.damaged(path, repr(error)) from None
+
+
+def _claimed(storage: Storage, claim: Claim) -> bool:
+    """Create a claim, durably: nothing of its instant may outlive it. False if another one stands there, or it was dropped.
+
+    So is the attempt's record: by its number the next one knows that there was one before.
+    """
+    path = claim_path(claim.instant)
+    record = asdict(claim)
+    del record["torn"]  # is said by the file, not in it
+    data = records.encode(record)
+    if records.settle(storage, path, data) != data:
+        return False
+    attempt = [attempt_path(claim.run_key, claim.attempt)] if claim.run_key else []
+    for paths in ([*attempt, path], [path]):
+        try:
+            storage.sync(paths)
+        except ObjectNotFoundError:
+            continue  # the attempt's record, if the run is over; else the claim
+        return True
+    return False
+
+
+def _request(storage: Storage, path: str, content: bytes) -> bool:
+    """Create the requested file; False if it was there.
+
+    The file is the same for all instants, as Hudi's is, so that reading it back proves nothing after a lost answer. It is
+    then taken for ours: the claim is, and if Hudi really asked for the same millisecond, the contents of the inflight file
+    tell us apart before any data file is written.
+    """
+    unsure = False
+    for left in reversed(range(_TRIES)):
+        try:
+            storage.create(path, content)
+        except ObjectExistsError:
+            return unsure
+        except UnknownOutcomeError:
+            unsure = True
+            if not left:
+                raise
+        else:
+            return True
+    return True

@@ -1,0 +1,256 @@
+"""Checks before a commit, inside the lock: is what the plan rests on still so?
+
+File groups are compared by listing the partitions that are written to: the live slice of every group that is rewritten must
+still be the one that was read. That catches every way in which a group can move: another commit, a clustering or
+insert-overwrite that replaced it, a rollback or restore of the slice itself, whatever order instants completed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeindex.commit.run_plan import RunPlan
+from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.format.avro_columns import columns_of
+from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
+from lakeindex.format.file_names import parse_base_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import BaseFile, Instant
+from lakeindex.storage.port import Storage
+from lakeindex.table.index_changes import index_change_times, newest_in_force
+from lakeindex.timeline.timeline import Timeline
+
+_AGAIN = "the batch is looked up and planned again"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFile:
+    """A data file as it was written.
+
+    Attributes:
+        path: relative to the table's folder.
+        size_bytes: its size.
+        rows: its rows.
+    """
+
+    path: str
+    size_bytes: int
+    rows: int
+
+
+def accept_inserts(files: Sequence[BaseFile]) -> None:
+    """The re-check of a write that inserts no keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishGuards:
+    """What the caller knows better.
+
+    Attributes:
+        recheck_inserts: is given the base files committed since the snapshot, and raises WriteConflictError if a key that
+            is to be inserted is in one of them.
+        known_writes: instants that were completed in the snapshot; ``None``: all up to the snapshot's instant. Two
+            writers' instants may complete in another order than they began.
+        pending_writes: instants that were pending in the snapshot.
+    """
+
+    recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts
+    known_writes: frozenset[str] | None = None
+    pending_writes: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(timeline: Timeline, recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts) -> PublishGuards:
+        """The guards of a write that was planned on the snapshot with this timeline."""
+        pending = frozenset(one.time for one in timeline.pending_writes)
+        return PublishGuards(recheck_inserts, timeline.completed_write_times, pending)
+
+
+def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[ExpectedFile]) -> None:
+    """The commit names exactly the planned files, with their rows and sizes. Raises: InvariantError."""
+    planned = sorted(file.path for file in plan.files)
+    stats = {stat.path or "": stat for stat in commit.stats()}
+    replaced = {(file.partition_path, file.file_id) for file in plan.replacement.files} if plan.replacement else set()
+    if commit.replaced() != replaced:
+        raise _broken(plan, f"the commit replaces {len(commit.replaced())} file groups, the plan {len(replaced)}")
+    if planned != sorted(one.path for one in expected) or planned != sorted(stats):
+        odd = sorted({*planned} ^ {one.path for one in expected}) or sorted({*planned} ^ {*stats})
+        raise _broken(plan, f"planned, written and committed files differ: {', '.join(odd[:3]) or 'a file is doubled'}")
+    for one in expected:
+        stat = stats[one.path]
+        if (stat.num_writes, stat.file_size_bytes) != (one.rows, one.size_bytes):
+            raise _broken(
+                plan,
+                f"{one.path} has {one.rows} rows and {one.size_bytes} bytes, the commit says {stat.num_writes} and "
+                f"{stat.file_size_bytes}",
+            )
+
+
+def check_groups(plan: RunPlan, snapshot: Snapshot) -> None:
+    """Every file group that the plan rewrites or replaces is as it was read.
+
+    Raises:
+        WriteConflictError: one moved, was replaced, or is being clustered.
+    """
+    read = [(one.partition_path, one.file_id, one.previous) for one in plan.planned]
+    if plan.replacement is not None:
+        read += [(file.partition_path, file.file_id, file) for file in plan.replacement.files]
+    snapshot.preload(partition for partition, _, previous in read if previous is not None)
+    live: dict[str, dict[str, BaseFile]] = {}
+    for partition, file_id, previous in read:
+        path = previous.path if previous is not None else partition
+        if (partition, file_id) in snapshot.pending_clustering:
+            raise _conflict(file_id, path, "is part of a clustering that was scheduled meanwhile")
+        if previous is None:
+            continue
+        if partition not in live:
+            live[partition] = {file.file_id: file for file in snapshot.base_files(partition)}
+        found = live[partition].get(file_id)
+        if found is None or found.name != previous.name:
+            raise _conflict(file_id, path, f"was changed by instant {found.instant_time}" if found else "was replaced")
+
+
+def check_untouched(plan: RunPlan, since: Sequence[BaseFile]) -> None:
+    """Nobody wrote into partitions whose file groups are replaced as a whole.
+
+    Raises:
+        WriteConflictError: somebody did: what he wrote would stay beside what the plan puts in its place.
+    """
+    if plan.replacement is None:
+        return
+    for file in since:
+        if plan.replacement.everywhere or file.partition_path in plan.replacement.partitions:
+            raise WriteConflictError(
+                f"{file.path} was committed meanwhile in a partition that is rewritten as a whole",
+                culprit=file.path,
+                hint=_AGAIN,
+            )
+
+
+def check_index(storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None) -> None:
+    """The index in force is the one that the plan was made by: no rescaling was committed, nor taken back.
+
+    Raises:
+        WriteConflictError: it is another one.
+    """
+    times = index_change_times(storage)
+    now = newest_in_force(timeline, times)
+    then = max(
+        (time for time in times if _was_in_force(timeline, time, snapshot_time, known)), key=comparable, default=None
+    )
+    if now != then:
+        raise WriteConflictError(
+            f"the index of the table changed meanwhile: by instant {now or then}", culprit=now or then, hint=_AGAIN
+        )
+
+
+def _was_in_force(timeline: Timeline, time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
+    """Whether a change counted in the snapshot; one that is older than all that was on its timeline was archived by then."""
+    oldest = snapshot_time if known is None else min(known, key=comparable, default=None)
+    was_archived = oldest is not None and comparable(time) < comparable(oldest)
+    return _is_known(time, snapshot_time, known) or (was_archived and timeline.is_committed(time))
+
+
+def check_history(timeline: Timeline, snapshot_time: str | None, guards: PublishGuards, own: str) -> None:
+    """What was committed since the snapshot is still on the timeline, where the other checks look for it.
+
+    Args:
+        timeline: the timeline now.
+        snapshot_time: the newest write of the snapshot; None if it had none.
+        guards: what the snapshot knew.
+        own: the instant that is being committed.
+
+    Raises:
+        WriteConflictError: writes may have been completed *and* archived since.
+    """
+    if snapshot_time is None:
+        gone = next(iter(sorted(timeline.archived.writes)), None) if timeline.completed_writes else None
+    elif snapshot_time not in timeline.completed_write_times:
+        gone = snapshot_time
+    else:
+        left = (time for time in guards.pending_writes if time != own and not timeline.find(time))
+        gone = next((time for time in sorted(left) if timeline.is_visible(time)), None)
+    if gone is not None:
+        raise WriteConflictError(
+            f"instant {gone} was archived or rolled back meanwhile: what was committed since cannot be seen any more",
+            culprit=gone,
+            hint=_AGAIN,
+        )
+
+
+def check_schema(commit: CommitMetadata, since: Sequence[CommitMetadata]) -> None:
+    """The columns that the commit says the table has are those that everybody else says it has.
+
+    Raises:
+        WriteConflictError: another writer has changed them since the snapshot; our commit would take that back.
+    """
+    if commit.schema_text is None:
+        return
+    ours = columns_of(commit.schema_text)
+    for other in since:
+        if other.extra_metadata.get(INTERNAL_SCHEMA_KEY):
+            raise WriteConflictError(
+                "the table's columns were altered by another writer meanwhile",
+                culprit=INTERNAL_SCHEMA_KEY,
+                hint="look at the table again: such tables are refused",
+            )
+        if other.schema_text is not None and columns_of(other.schema_text) != ours:
+            raise WriteConflictError(
+                "the table's columns were changed by another writer meanwhile",
+                culprit=", ".join(sorted(set(_differing(ours, columns_of(other.schema_text))))) or "schema",
+                hint="the batch is staged and planned again, with the columns as they are now",
+            )
+
+
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterable[str]:
+    return (name for name in {*one, *other} if one.get(name) != other.get(name))
+
+
+def commits_since(
+    storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None
+) -> dict[Instant, CommitMetadata]:
+    """The writes that were completed since the snapshot, in time order, and what they did. Raises: TableCorruptError."""
+    new = [one for one in timeline.completed_writes if not _is_known(one.time, snapshot_time, known)]
+    return {instant: timeline.commit_metadata(storage, instant) for instant in new}
+
+
+def files_of_commits(timeline: Timeline, commits: Mapping[Instant, CommitMetadata]) -> tuple[BaseFile, ...]:
+    """The newest base file of every file group that these commits wrote.
+
+    Raises:
+        TableCorruptError: a commit names what is no base file.
+    """
+    newest: dict[tuple[str, str], BaseFile] = {}
+    replaced: set[tuple[str, str]] = set()
+    for instant, metadata in commits.items():
+        replaced |= metadata.replaced()
+        for file in _written(metadata, timeline.path(instant)):
+            newest[file.partition_path, file.file_id] = file
+    return tuple(sorted(file for group, file in newest.items() if group not in replaced))
+
+
+def _is_known(time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
+    if known is not None:
+        return time in known
+    return snapshot_time is not None and comparable(time) <= comparable(snapshot_time)
+
+
+def _written(metadata: CommitMetadata, source: str) -> Iterable[BaseFile]:
+    for stat in metadata.stats():
+        if not stat.path:
+            continue
+        file = parse_base_path(stat.path, stat.file_size_bytes)
+        if file is None:
+            raise TableCorruptError(
+                f"{source} names {stat.path!r}, which is no base file", culprit=source, hint="run `lakeindex check`"
+            )
+        yield file
+
+
+def _conflict(file_id: str, path: str, what: str) -> WriteConflictError:
+    return WriteConflictError(f"file group {file_id} {what}", culprit=path, hint=_AGAIN)
+
+
+def _broken(plan: RunPlan, what: str) -> InvariantError:
+    return InvariantError(what, culprit=plan.instant, hint="nothing was published; report this with the run folder")

@@ -1,0 +1,115 @@
+"""The ledger: which batch was committed by which instant.
+
+``.hoodie/.lakeindex/ledger/<batch key>/<instant>.json``: one file a batch and instant, never changed, so that a late
+writer cannot overwrite what holds now. An entry counts while its instant is part of the table
+(:meth:`~lakeindex.timeline.timeline.Timeline.is_committed`). So the ledger follows rollbacks and restores by anybody, and
+outlives archiving.
+
+Writing the entry is what tells the world that a commit stands; from then on nobody withdraws it. Who has to withdraw one
+creates the entry as ``withdrawn`` first: of the two, one wins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from lakeindex.commit.claims import load_claim
+from lakeindex.storage.port import Storage
+from lakeindex.timeline import records
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import DIGEST_KEY, load_verdict
+
+LEDGER_FOLDER: Final = f"{records.OWN_FOLDER}/ledger"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One committed batch.
+
+    Attributes:
+        batch_id: the batch.
+        input_digest: digest of what was committed; empty where nothing tells any more.
+        instant: the commit.
+        summary: what its run reported, JSON text.
+        withdrawn: whether the commit was taken back before anybody was told.
+    """
+
+    batch_id: str
+    input_digest: str
+    instant: str
+    summary: str | None = None
+    withdrawn: bool = False
+
+
+def record_batch(storage: Storage, entry: LedgerEntry) -> LedgerEntry:
+    """Write an entry, unless there is one: the entry that stands."""
+    path = _path(entry.batch_id, entry.instant)
+    standing = records.settle_record(storage, path, records.encode(asdict(entry)))
+    return _from_record(records.decode(standing, path), path)
+
+
+def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
+    """Whether the world was told that an instant committed a batch."""
+    path = _path(batch_id, instant)
+    found = records.load(storage, path)
+    return not _from_record(found, path).withdrawn if found else False
+
+
+def update_summary(storage: Storage, entry: LedgerEntry) -> None:
+    """Replace the summary of an entry: the numbers that are known only after the commit."""
+    records.put(storage, _path(entry.batch_id, entry.instant), records.encode(asdict(entry)))
+
+
+def forget_batch(storage: Storage, batch_id: str, instant: str) -> None:
+    """Remove an entry whose instant is rolled back."""
+    records.remove(storage, [_path(batch_id, instant)])
+
+
+def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEntry | None:
+    """The newest entry of a batch that counts; ``None`` if the batch is not in the table. Raises: TableCorruptError."""
+    listed = storage.list_folder(f"{LEDGER_FOLDER}/{records.key_of(batch_id)}").objects
+    for one in reversed(listed):
+        instant = one.path.rpartition("/")[2].removesuffix(".json")
+        if not _counts(storage, timeline, instant):
+            continue
+        found = records.load(storage, one.path)
+        if found is None:
+            continue
+        entry = _from_record(found, one.path) if found else _again(storage, timeline, batch_id, instant)
+        if entry is not None and not entry.withdrawn:
+            return entry
+    return None
+
+
+def _again(storage: Storage, timeline: Timeline, batch_id: str, instant: str) -> LedgerEntry | None:
+    """What a torn entry of an instant that counts said; None while recovery has still to tell, or to withdraw."""
+    if load_claim(storage, instant) is not None:
+        return None
+    verdict = load_verdict(storage, instant)
+    if verdict is not None and verdict.batch_id:
+        return LedgerEntry(batch_id, verdict.input_digest, instant, verdict.summary)
+    commit = next((one for one in timeline.completed_writes if one.time == instant), None)
+    marks = {} if commit is None else timeline.commit_metadata(storage, commit).extra_metadata
+    return LedgerEntry(batch_id, marks.get(DIGEST_KEY) or "", instant)
+
+
+def _from_record(found: dict[str, Any], path: str) -> LedgerEntry:
+    try:
+        return LedgerEntry(**found)
+    except TypeError as error:
+        raise records.damaged(path, repr(error)) from None
+
+
+def _counts(storage: Storage, timeline: Timeline, instant: str) -> bool:
+    """Whether an instant is part of the table; our own rollback of an archived one stands in its verdict."""
+    if not timeline.is_committed(instant):
+        return False
+    if instant in timeline.completed_write_times:
+        return True
+    verdict = load_verdict(storage, instant)
+    return verdict is None or verdict.is_committed
+
+
+def _path(batch_id: str, instant: str) -> str:
+    return f"{LEDGER_FOLDER}/{records.key_of(batch_id)}/{instant}.json"

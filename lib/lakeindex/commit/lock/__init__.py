@@ -1,0 +1,1 @@
+"""The table's lock: leases, kept alive by heartbeats."""

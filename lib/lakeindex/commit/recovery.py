@@ -1,0 +1,362 @@
+"""Before anybody writes: what others left half-done is finished, one way or the other. Always under the lock.
+
+Every instant of ours that is not tidied up has a claim. Its verdict says what to do: committed is rolled forward, rolled
+back is rolled back to the end. Without a verdict, a living run's instant is left alone, and a dead one's is decided now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from lakeindex.commit.attempts import newest_attempt
+from lakeindex.commit.claims import Claim, claim_foreign, drop_claim, load_claims
+from lakeindex.commit.clock_checks import check_zone
+from lakeindex.commit.foreign_writers import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
+from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_told, record_batch
+from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.run_plan import forget_run, newest_plan
+from lakeindex.commit.undo.undo import RolledBack, pending_rollbacks, roll_back
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.format import instants as names
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage import Storage, in_parallel
+from lakeindex.timeline import records
+from lakeindex.timeline.markers import remove_markers
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import (
+    ATTEMPT_KEY,
+    BATCH_KEY,
+    DIGEST_KEY,
+    Outcome,
+    Verdict,
+    decide,
+    decisions,
+    forget_verdict,
+    is_decision,
+    load_verdict,
+    overrule,
+    shrink,
+)
+
+Note = Callable[[str, Callable[[], object]], None]
+"""Does something, and keeps a note in these words if it goes wrong."""
+
+
+def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> None:
+    """Settle everything that is not alive.
+
+    Args:
+        context: the writer.
+        lock: the lock, held.
+        own: our instant, which is left alone.
+
+    Raises:
+        PendingInstantError: a living writer that is none of ours has an instant in flight.
+        ClockError: an instant lies hours ahead of now.
+    """
+    inherited = [time for time in lock.unsettled if time != own]
+    if lock.blind:
+        inherited += decisions(context.storage)
+    for time in inherited:
+        standing = _settle(context, time)
+        if standing is not None and standing.is_committed and standing.target:
+            take_back(context, standing)
+    _settle_unclaimed(context, own)
+    for claim in load_claims(context.storage):
+        if claim.instant != own:
+            _resolve(context, replace(claim, torn=True) if lock.blind else claim)
+    for time in inherited:
+        lock.settled(time)
+    lock.recovered()
+
+
+def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, note: Note | None = None) -> bool:
+    """Make a committed instant visible and note its batch; whoever finds the verdict may do it, again and again.
+
+    Args:
+        context: the writer; the lock is held.
+        verdict: a committed one.
+        run_key: folder of the run, which is over then.
+        note: what its own publisher is told instead of an error of what is done once the commit stands; the checks before the
+            verdict were made just now, then.
+
+    Returns:
+        Whether the commit stands. False if another writer rolled the instant back, or committed, before anybody was told:
+        then it is withdrawn.
+
+    Raises:
+        PendingInstantError: not publishing, and a living writer of another kind is in flight.
+    """
+    storage, time, publishing = context.storage, verdict.instant, note is not None
+    timeline = context.table.load_timeline()
+    stands, put = is_told(storage, verdict.batch_id, time), False
+    if not stands and _is_archived(timeline, time):
+        stands = _any_exists(storage, verdict.paths) and _tell(context, verdict)
+    elif not stands:
+        other = None if publishing else racing(context, timeline, time)
+        if other is not None:
+            raise pending_error(other)
+        put = _stands(context, timeline, verdict) or _put_commit(context, timeline, verdict, files_checked=publishing)
+        if not (put and _is_undisturbed(context, verdict) and _tell(context, verdict)):
+            return _withdraw(context, verdict)
+
+    def tidy() -> None:
+        remove_markers(storage, time)
+        if verdict.commit is not None and (put or _stands(context, timeline, verdict)):
+            shrink(storage, verdict)
+        if run_key:
+            forget_run(storage, run_key)
+        drop_claim(storage, time)
+
+    if note is None:
+        tidy()
+    else:
+        note(f"what {time} needed until it was committed is left to the next write", tidy)
+    return stands or put or is_told(storage, verdict.batch_id, time)
+
+
+def abandon_instant(context: WriteContext, time: str) -> None:
+    """Roll back an instant of ours that is not committed. The lock is held."""
+    if decide(context.storage, _rolled_back(context, time)).is_committed:
+        return
+    roll_back(context, time, everywhere=False)
+
+
+def take_back(context: WriteContext, decision: Verdict) -> RolledBack:
+    """Carry out the decision to roll a completed commit back; whoever finds it may do so, again and again. The lock is held.
+
+    The claim on the target comes first: from then on recovery finds what is left to do.
+    """
+    storage, target = context.storage, decision.target
+    claim_foreign(storage, context.host, target)
+    overrule(storage, _rolled_back(context, target))
+    if decision.batch_id:
+        forget_batch(storage, decision.batch_id, target)
+    done = roll_back(context, target, everywhere=True)
+    if done.finished:
+        forget_verdict(storage, decision.instant)
+    return done
+
+
+def is_rolled_back(context: WriteContext, time: str) -> bool:
+    """Whether somebody rolled a pending instant of ours back, or has begun to."""
+    return not _is_intact(context, context.table.load_timeline(), time)
+
+
+def is_requested(context: WriteContext, time: str) -> bool:
+    """Whether a pending instant of ours is still on the timeline, and nobody has begun to roll it back."""
+    timeline = context.table.load_timeline()
+    states = _write_states(timeline, time)
+    if InstantState.REQUESTED not in states or InstantState.COMPLETED in states:
+        return False
+    return not _is_named(context, timeline, time)
+
+
+def is_alive(context: WriteContext, claim: Claim) -> bool:
+    """Whether the run that claimed an instant may still be working on it."""
+    attempt = newest_attempt(context.storage, claim.run_key) if claim.run_key else None
+    if attempt is None or not attempt.is_alive(context.host):
+        return False
+    plan = newest_plan(context.storage, claim.run_key)
+    return claim.attempt == attempt.number or (plan is not None and plan.instant == claim.instant)
+
+
+def _resolve(context: WriteContext, claim: Claim) -> None:
+    verdict = load_verdict(context.storage, claim.instant)
+    if verdict is None and not claim.torn and is_alive(context, claim):
+        return
+    if verdict is None and (claim.torn or claim.run_key or _is_visible(context, claim.instant)):
+        verdict = _settle(context, claim.instant)
+    if verdict is None:
+        # A rollback that never began, or a claim that came back after its instant was archived: there is nothing to finish.
+        drop_claim(context.storage, claim.instant)
+        return
+    if verdict.is_committed:
+        # who claimed an instant that another run had committed, and died, has not ended its own run by that
+        roll_forward(context, verdict, claim.run_key if claim.batch_id == verdict.batch_id else "")
+    else:
+        roll_back(context, claim.instant, everywhere=not claim.run_key)
+
+
+def _is_visible(context: WriteContext, time: str) -> bool:
+    return context.table.load_timeline().is_visible(time)
+
+
+def _settle(context: WriteContext, time: str) -> Verdict | None:
+    """The verdict on an instant that nobody may commit from now on.
+
+    The torn one of a commit that stands is made again. None for one that was archived, whose verdict is not kept: a power loss may
+    bring an old lock or claim back that names it.
+    """
+    if not is_decision(time) and load_verdict(context.storage, time) is None:
+        timeline = context.table.load_timeline()
+        if timeline.is_visible(time):
+            return _verdict_of(context, timeline, time)
+    return decide(context.storage, _rolled_back(context, time))
+
+
+def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict | None:
+    """What the verdict on a commit of ours said that stands, from the commit itself; None for others, and archived ones."""
+    found = next((one for one in timeline.completed_writes if one.time == time), None)
+    if found is None:
+        return None
+    marks = timeline.commit_metadata(context.storage, found).extra_metadata
+    if BATCH_KEY not in marks:
+        return None
+    token, batch, digest = (marks.get(key) or "" for key in (ATTEMPT_KEY, BATCH_KEY, DIGEST_KEY))
+    verdict = Verdict(time, Outcome.COMMITTED, token, batch, digest, action=found.action)
+    return decide(context.storage, verdict)
+
+
+def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
+    """Pending writes without a claim: zombies' leftovers of ours, and other writers'.
+
+    The timeline is read before the claims: a requested file of ours is never without one.
+    """
+    timeline = context.table.load_timeline()
+    check_zone(context, timeline)
+    claimed = {claim.instant for claim in load_claims(context.storage)}
+    for instant in reversed(timeline.pending_writes):
+        if instant.time == own or instant.time in claimed:
+            continue
+        if is_foreign(context, timeline, instant):
+            if not is_dead_foreign(context, timeline, instant):
+                raise pending_error(instant)
+            done = roll_back_unclaimed(context, instant.time)
+            context.notes.append(
+                f"instant {instant.time} ({instant.action}) of another writer was rolled back, with {len(done.files)} data "
+                f"files: {_why_dead(context)}"
+            )
+        elif is_tombstoned(context.storage, instant.time):
+            roll_back_unclaimed(context, instant.time)
+    for rollback in pending_rollbacks(context, timeline):
+        time = rollback.plan.instant_time
+        if rollback.is_ours and time != own and time not in claimed and is_tombstoned(context.storage, time):
+            roll_back_unclaimed(context, time)  # begun by a zombie, for an instant whose claim was dropped before
+
+
+def _why_dead(context: WriteContext) -> str:
+    if context.force:
+        return "--force takes every pending instant for dead"
+    return f"nothing of it was written for {context.config.pending_foreign_max_age_seconds} s (lakeindex.pending.foreign.max.age)"
+
+
+def is_tombstoned(storage: Storage, time: str) -> bool:
+    """Whether an instant was rolled back for good: what appears of it later is a zombie's."""
+    verdict = load_verdict(storage, time)
+    return verdict is not None and not verdict.is_committed
+
+
+def roll_back_unclaimed(context: WriteContext, time: str) -> RolledBack:
+    """Roll back an instant that has no claim: the claim makes the rollback resumable. The lock is held."""
+    claim_foreign(context.storage, context.host, time)
+    decide(context.storage, _rolled_back(context, time))
+    return roll_back(context, time, everywhere=True)
+
+
+def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, files_checked: bool) -> bool:
+    """Write ``<instant>.commit`` as the verdict has it, if the instant is still whole; returns whether it is there."""
+    time = verdict.instant
+    if verdict.commit is None or not _is_intact(context, timeline, time):
+        return False  # it stood once and was rolled back by another writer, or was so before it stood
+    if not files_checked and not _all_exist(context.storage, verdict.paths):
+        return False
+    path = timeline.path(Instant(time, verdict.action, InstantState.COMPLETED))
+    data = verdict.commit.encode("utf-8", "surrogatepass")
+    if records.settle_bytes(context.storage, path, data) != data:
+        raise TableCorruptError(
+            f"{path} is not the commit that was decided",
+            culprit=path,
+            hint="another writer used the same instant: run `lakeindex check`",
+        )
+    context.storage.sync([path])
+    return True
+
+
+def _stands(context: WriteContext, timeline: Timeline, verdict: Verdict) -> bool:
+    """Whether the commit is on the timeline, whole and durable; one that was torn is made whole from the verdict."""
+    if not _is_completed(timeline, verdict.instant):
+        return False
+    path = timeline.path(Instant(verdict.instant, verdict.action, InstantState.COMPLETED))
+    try:
+        if verdict.commit is not None:
+            records.mend_bytes(context.storage, path, verdict.commit.encode("utf-8", "surrogatepass"))
+        context.storage.sync([path])
+    except ObjectNotFoundError:
+        return False  # another writer rolled it back, or archived it
+    return True
+
+
+def _tell(context: WriteContext, verdict: Verdict) -> bool:
+    """Write the ledger's entry: from now on the commit stands. False if it was withdrawn first."""
+    entry = LedgerEntry(verdict.batch_id, verdict.input_digest, verdict.instant, verdict.summary)
+    return not record_batch(context.storage, entry).withdrawn
+
+
+def _withdraw(context: WriteContext, verdict: Verdict) -> bool:
+    """Another writer rolled our instant back, or committed beside it: take the commit away, unless it was told already.
+
+    Returns:
+        Whether the commit stands after all.
+    """
+    gone = LedgerEntry(verdict.batch_id, verdict.input_digest, verdict.instant, None, withdrawn=True)
+    if not record_batch(context.storage, gone).withdrawn:
+        return True
+    overrule(context.storage, _rolled_back(context, verdict.instant))
+    roll_back(context, verdict.instant, everywhere=False)
+    return False
+
+
+def _is_undisturbed(context: WriteContext, verdict: Verdict) -> bool:
+    """The look back, after the commit was put: nobody has rolled it back, nor begun or completed a write beside it.
+
+    Another kind of writer may have read the table before our commit was there, and looks for no conflicts: its commit would
+    undo ours, or double a key.
+    """
+    timeline = context.table.load_timeline()
+    if not _is_intact(context, timeline, verdict.instant) or racing(context, timeline, verdict.instant) is not None:
+        return False
+    if verdict.commit is None:
+        return True
+    new = timeline.completed_write_times - {*verdict.base_writes, verdict.instant}
+    return all(load_verdict(context.storage, time) is not None for time in new)
+
+
+def _is_intact(context: WriteContext, timeline: Timeline, time: str) -> bool:
+    """Whether our requested and inflight files are there, and no rollback names the instant."""
+    states = _write_states(timeline, time)
+    if not {InstantState.REQUESTED, InstantState.INFLIGHT} <= states:
+        return False
+    return not _is_named(context, timeline, time)
+
+
+def _write_states(timeline: Timeline, time: str) -> set[InstantState]:
+    """States of a write of ours: a commit or a replacecommit."""
+    return {one.state for one in timeline.files if one.time == time and one.action in names.WRITE_ACTIONS}
+
+
+def _is_named(context: WriteContext, timeline: Timeline, time: str) -> bool:
+    return any(one.plan.instant_time == time for one in pending_rollbacks(context, timeline))
+
+
+def _is_completed(timeline: Timeline, time: str) -> bool:
+    return time in timeline.completed_write_times
+
+
+def _is_archived(timeline: Timeline, time: str) -> bool:
+    """Whether the timeline begins after an instant that has no file on it any more."""
+    return not timeline.find(time) and timeline.is_visible(time)
+
+
+def _rolled_back(context: WriteContext, time: str) -> Verdict:
+    return Verdict(time, Outcome.ROLLED_BACK, context.host.new_token())
+
+
+def _any_exists(storage: Storage, paths: tuple[str, ...]) -> bool:
+    return any(modified_ms(storage, path) is not None for path in paths)
+
+
+def _all_exist(storage: Storage, paths: tuple[str, ...]) -> bool:
+    return None not in in_parallel(storage.uri, lambda path: modified_ms(storage, path), paths)

@@ -1,0 +1,224 @@
+"""Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
+
+A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as Hudi's
+records of it (:mod:`lakeindex.timeline.archived_entries`), into a new log file ``<archive folder>/.commits_.archive.<N>_1-0-1``,
+which stands whole before the first instant file is deleted. Who is killed between finds its instants in the newest log file
+the next time, and only deletes.
+
+Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
+
+* Nothing from the oldest pending instant on, nor from the oldest savepoint on.
+* Strays are swept first, else they would show. Files about which nothing is proven hold up the archiving of their instants.
+* A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left: without it they would
+  be live again. Cleaning removes them.
+* Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a Hudi
+  writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a commit); each
+  deletion is durable before the next.
+* The newest completed clean stays: Hudi plans its next one from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.commit.services.clean import finish_cleans
+from lakeindex.commit.undo.sweep import Stray, find_unexplained, sweep_all
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
+from lakeindex.files.file_system_view import Snapshot, snapshot
+from lakeindex.format import instants as names
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import Instant
+from lakeindex.options.config import WriteConfig
+from lakeindex.storage import sync_folders
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.timeline import records
+from lakeindex.timeline.archived_entries import SCHEMA, archived_entry, entry_key
+from lakeindex.timeline.log_files import format_avro_block, parse_avro_records
+
+_ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
+_LOG: Final = re.compile(r"\.commits_\.archive\.(?P<number>[0-9]+)_[0-9]+-[0-9]+-[0-9]+")
+_BATCH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivingPlan:
+    """What archiving would take from the timeline.
+
+    Attributes:
+        instants: completed instants, in time order.
+        held_by: what keeps newer ones on the timeline though they are more than are to be kept: a savepoint, a pending
+            instant or a replacecommit, in words; None if nothing does.
+    """
+
+    instants: tuple[Instant, ...] = ()
+    held_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """Archiving that is done.
+
+    Attributes:
+        plan: what went.
+        logs: the log files that were written.
+        strays: strays that were swept before.
+    """
+
+    plan: ArchivingPlan
+    logs: tuple[str, ...] = ()
+    strays: tuple[Stray, ...] = ()
+
+
+def archive_table(
+    table: Table, keep_commits: int, config: WriteConfig | None = None, *, force: bool = False, host: Host | None = None
+) -> Archived:
+    """Archive all but the newest writes. Repeating it, after a kill too, does what is left to do.
+
+    Args:
+        table: the table.
+        keep_commits: completed writes that stay on the timeline, 1 or more; not fewer than cleaning keeps, so that what can
+            be read as of then can be named.
+        config: lease, waiting times, metadata table policy.
+        force: take other writers' pending instants for dead.
+        host: clock and process, for tests.
+
+    Raises:
+        PendingInstantError: a living writer of another kind is in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+        FencedError: this process stalled for longer than its lease.
+    """
+    with maintaining(table, "archiving", config, force=force, host=host) as (context, lock):
+        finish_cleans(context, lock)
+        strays = sweep_all(context)
+        plan = plan_archiving(table, keep_commits)
+        logs: list[str] = []
+        for at in range(0, len(plan.instants), _BATCH):
+            lock.check()
+            logs += _archive(context, lock, plan.instants[at : at + _BATCH])
+        return Archived(plan, tuple(logs), strays)
+
+
+def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
+    """What archiving would take now; nothing is changed. Raises: TableCorruptError."""
+    timeline = table.load_timeline()
+    writes = timeline.completed_writes
+    if len(writes) <= keep_commits:
+        return ArchivingPlan()
+    limit, held_by = writes[-keep_commits].time, None
+    for time, what in _holds(snapshot(table.storage, timeline)):
+        if comparable(time) < comparable(limit):
+            limit, held_by = time, what
+    cleans = [one for one in timeline.completed if one.action == names.CLEAN]
+    going = (
+        one
+        for one in timeline.completed
+        if one.action in _ARCHIVED and comparable(one.time) < comparable(limit) and one not in cleans[-1:]
+    )
+    return ArchivingPlan(tuple(going), held_by)
+
+
+def _holds(found: Snapshot) -> Iterator[tuple[str, str]]:
+    """Instants that must stay with all that is newer, and why."""
+    timeline = found.timeline
+    for one in timeline.pending[:1]:
+        yield one.time, f"pending {one.action} {one.time}"
+    for time in sorted(timeline.savepoints, key=comparable)[:1]:
+        yield time, f"savepoint {time}"
+    for file in sorted(find_unexplained(found), key=lambda one: comparable(one.instant_time))[:1]:
+        # as long as a write before it is on the timeline, no reader takes it for an archived one's
+        before = [one.time for one in timeline.completed_writes if comparable(one.time) < comparable(file.instant_time)]
+        if before:
+            yield before[-1], f"{file.path}, which no instant explains: see `lakeindex check`"
+    left = [time for group, time in found.replaced.items() if _has_files(found, *group)]
+    if left:
+        first = min(left, key=comparable)
+        yield first, f"files that replacecommit {first} replaced: clean first"
+
+
+def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:
+    """Whether files of a replaced group are left."""
+    return any(file.file_id == file_id for file in found.files_of(partition).older)
+
+
+def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]) -> list[str]:
+    """Write some instants into a log file, unless they are in the newest one, and take them off the timeline."""
+    storage, timeline = context.storage, context.table.load_timeline()
+    wanted = {_key(one) for one in instants}
+    files = [one for one in timeline.files if _key(one) in wanted]
+    number = _newest_log(context.table)
+    known = _in_log(context.table, number)
+    written: list[str] = []
+    new = [one for one in files if _key(one) not in known]
+    if new:
+        modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.layout.folder).objects}
+        entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
+        written.append(_put_log(context, number + 1, format_avro_block(SCHEMA, entries)))
+        lock.check()  # who holds the lock later sees the log, and takes what it names for archived
+    for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
+        path = timeline.path(one)
+        if one.is_completed:
+            sync_folders(storage, [timeline.layout.folder])  # none of those before it comes back after a power loss
+        records.remove(storage, [path, crc_path(path)])
+    sync_folders(storage, [timeline.layout.folder])
+    return written
+
+
+def in_newest_log(table: Table) -> frozenset[tuple[str, str]]:
+    """Time and action of the completed instants in the newest log file of the archived timeline.
+
+    One that is on the timeline, too, was left there by a kill. Nothing of a log that cannot be read, so that its instants are
+    written again.
+    """
+    return _in_log(table, _newest_log(table))
+
+
+def _in_log(table: Table, number: int) -> frozenset[tuple[str, str]]:
+    if not number:
+        return frozenset()
+    path = _log_path(table, number)
+    try:
+        found = parse_avro_records(table.storage.read(path), path, entry_key)
+    except (TableCorruptError, ObjectNotFoundError):
+        return frozenset()
+    return frozenset(key for key in found if key is not None)
+
+
+def _put_log(context: WriteContext, number: int, data: bytes) -> str:
+    """Write a log file. Raises: FencedError: somebody has written one of this number, who may have archived the same."""
+    path = _log_path(context.table, number)
+    if records.settle(context.storage, path, data) != data:
+        raise FencedError(
+            f"{path} was written by another writer meanwhile",
+            culprit=path,
+            hint="run again: what is archived already is left alone",
+        )
+    context.storage.sync([path])
+    return path
+
+
+def _newest_log(table: Table) -> int:
+    """Number of the newest log file; 0 if there is none."""
+    listed = table.storage.list_folder(_folder(table)).objects
+    found = (_LOG.fullmatch(one.path.rpartition("/")[2]) for one in listed)
+    return max((int(match["number"]) for match in found if match), default=0)
+
+
+def _log_path(table: Table, number: int) -> str:
+    """The newest log file may carry another write token: Hudi's are of one writer, and so are always this one."""
+    return f"{_folder(table)}/.commits_.archive.{number}_1-0-1"
+
+
+def _folder(table: Table) -> str:
+    return table.properties.timeline_layout.archive_folder
+
+
+def _key(instant: Instant) -> tuple[str, str]:
+    return instant.time, names.completed_action(instant.action)

@@ -1,0 +1,40 @@
+"""What every maintenance of a table begins with: the lock, kept alive, and nothing of dead writers left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lakeindex.commit.held_lock import holding
+from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.recovery import recover
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.options.config import WriteConfig
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.table.metadata_table import check_or_drop_metadata_table
+
+
+@contextmanager
+def maintaining(
+    table: Table, purpose: str, config: WriteConfig | None = None, *, force: bool = False, host: Host | None = None
+) -> Iterator[tuple[WriteContext, TableLock]]:
+    """Hold the lock of a table that may be written to, after what dead writers left was settled.
+
+    Args:
+        table: the table.
+        purpose: what for; others that wait for the lock see it.
+        config: lease, waiting times, metadata table policy.
+        force: take other writers' pending instants for dead.
+        host: clock and process, for tests.
+
+    Raises:
+        TableUnsupportedError, MetadataTableError: the table must not be written to.
+        PendingInstantError: a living writer of another kind is in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+    """
+    settings = config or WriteConfig()
+    with holding(table, purpose, settings, force=force, host=host) as (context, lock):
+        check_or_drop_metadata_table(table, settings.metadata_table)
+        recover(context, lock)
+        yield context, lock

@@ -1,0 +1,464 @@
+"""The commit protocol: begin, plan, publish, abandon. See ``docs/commit-protocol.md``.
+
+One :class:`WriteSession` is one attempt of a run. ``begin_write`` finishes what dead writers left, ``plan`` puts the instant
+and its markers on the table, the caller writes the data files, ``publish`` commits them or finds out that they may not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lakeindex.aftermath import noted
+from lakeindex.commit.attempts import Attempt, RunIdentity, start_attempt
+from lakeindex.commit.begin import make_ready, settle_plan
+from lakeindex.commit.clock_checks import check_clock
+from lakeindex.commit.file_check import VerifyFile, verify_file
+from lakeindex.commit.foreign_writers import rolled_back_error
+from lakeindex.commit.guards import (
+    ExpectedFile,
+    PublishGuards,
+    check_files_match,
+    check_groups,
+    check_history,
+    check_index,
+    check_schema,
+    check_untouched,
+    commits_since,
+    files_of_commits,
+)
+from lakeindex.commit.ledger import LedgerEntry, find_batch, update_summary
+from lakeindex.commit.lock.heartbeat import Heartbeat
+from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
+from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, forget_run
+from lakeindex.commit.turns import Scope, Turn
+from lakeindex.commit.undo.sweep import sweep_partitions
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.errors import (
+    BatchIdReusedError,
+    FencedError,
+    InvariantError,
+    LakeIndexError,
+    StorageError,
+    TableUnsupportedError,
+    WriteConflictError,
+)
+from lakeindex.files.file_system_view import snapshot
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.options.config import WriteConfig
+from lakeindex.storage import in_parallel
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host, this_host
+from lakeindex.table.index_changes import forget_dead_changes
+from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.timeline.clock import Clock
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import (
+    ATTEMPT_KEY,
+    BATCH_KEY,
+    DIGEST_KEY,
+    RUN_KEY,
+    Outcome,
+    Verdict,
+    decide,
+    load_verdict,
+)
+
+__all__ = [
+    "AlreadyDone",
+    "ExpectedFile",
+    "PlannedFile",
+    "PublishGuards",
+    "Replacement",
+    "RunIdentity",
+    "RunPlan",
+    "WriteSession",
+    "begin_write",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyDone:
+    """The batch is in the table.
+
+    Attributes:
+        instant: its commit.
+        summary: what its run reported (JSON text), if that is known.
+        notes: what was done to other writers' instants now.
+    """
+
+    instant: str
+    summary: str | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What the checks before a commit found: the completed writes, or the instant that has committed the batch."""
+
+    writes: tuple[str, ...] = ()
+    done_by: str | None = None
+
+
+def begin_write(
+    table: Table,
+    run: RunIdentity,
+    operation: str,
+    config: WriteConfig,
+    clock: Clock | None = None,
+    *,
+    force: bool = False,
+    host: Host | None = None,
+    verify: VerifyFile = verify_file,
+) -> WriteSession | AlreadyDone:
+    """Start an attempt of a run.
+
+    Finishes what dead writers left half-done, refuses or drops a metadata table, and supersedes earlier attempts of the run.
+
+    Args:
+        table: the table.
+        run: which run, and which batch.
+        operation: Hudi's ``operationType``.
+        config: lease, waiting times, policies.
+        clock: time; the machine's by default.
+        force: commit a batch that is in the table already once more, and roll back foreign pending instants of any age.
+        host: clock and process, for tests.
+        verify: checks one data file before it is committed.
+
+    Returns:
+        A session to be closed, or what the batch's earlier run did.
+
+    Raises:
+        BatchIdReusedError: the batch id is in the table with other input.
+        PendingInstantError: a living writer that is none of ours has an instant in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+        TableUnsupportedError: the table must not be written to.
+        ClockError: this machine's clock or time zone does not fit the table.
+    """
+    machine = host or this_host(clock)
+    table.check_writable(config.metadata_table)
+    context = WriteContext(table, machine, config, None, force)
+    done = _find_done(context, run)
+    if done is not None:
+        return done
+    attempt = start_attempt(table.storage, machine, run, context.lease_ms)
+    heartbeat = Heartbeat(config.lock_lease_seconds) if machine.heartbeat else None
+    if heartbeat is not None:
+        heartbeat.add(attempt)
+        heartbeat.start()
+        context = replace(context, heartbeat=heartbeat)
+    session = WriteSession(context, run, operation, attempt, verify)
+    try:
+        done = session.recover_others()
+    except BaseException:
+        session.close()
+        raise
+    if done is not None:
+        session.close()
+        forget_run(table.storage, run.key)
+        return replace(done, notes=session.notes)
+    return session
+
+
+class WriteSession:
+    """One attempt of a run. Made by :func:`begin_write`; close it."""
+
+    def __init__(
+        self, context: WriteContext, run: RunIdentity, operation: str, attempt: Attempt, verify: VerifyFile
+    ) -> None:
+        self._context = context
+        self._run = run
+        self._operation = operation
+        self._attempt = attempt
+        self._verify = verify
+        self._plan: RunPlan | None = None
+        self._snapshot_time: str | None = None
+        self._notes: tuple[str, ...] = ()
+        self._turn = Turn(context.storage, context.host, context.lease_ms, context.config.lock_wait_seconds * 1000)
+        if context.heartbeat is not None:
+            context.heartbeat.add(self._turn)
+
+    @property
+    def instant(self) -> str:
+        """The run's instant. Raises: InvariantError: there is no plan yet."""
+        return self._required_plan().instant
+
+    @property
+    def attempt_number(self) -> int:
+        """Number of this attempt of the run."""
+        return self._attempt.number
+
+    def recover_others(self) -> AlreadyDone | None:
+        """Finish what dead writers left; ``begin_write`` does this.
+
+        Returns:
+            The batch's commit, if that was among it.
+        """
+        context = self._context
+        with context.locked(f"start of run {self._run.run_id}") as lock:
+            check_clock(context, lock)
+            check_or_drop_metadata_table(context.table, context.config.metadata_table)
+            recover(context, lock)
+            forget_dead_changes(context.storage, context.table.load_timeline)
+            return _find_done(context, self._run)
+
+    def take_turn(self, scope: Scope) -> bool:
+        """Wait while others change what this run is going to change; whether there were any. See :mod:`lakeindex.commit.turns`."""
+        return self._turn.take(scope)
+
+    def check_planned(
+        self, planned: Sequence[PlannedFile], snapshot_time: str | None, guards: PublishGuards | None = None
+    ) -> None:
+        """Find out before anything is written that a plan would be in vain: the checks of :meth:`publish`, without the lock.
+
+        Raises:
+            WriteConflictError: the table moved since the snapshot: look up and plan again.
+        """
+        given = guards or PublishGuards()
+        timeline = self._context.table.load_timeline()
+        if timeline.completed_write_times == given.known_writes:
+            return
+        self._check_stands(timeline, RunPlan("", "", 0, tuple(planned), ""), snapshot_time, given)
+
+    def plan(
+        self,
+        planned: Sequence[PlannedFile],
+        snapshot_time: str | None,
+        plan_digest: str,
+        replacement: Replacement | None = None,
+    ) -> RunPlan:
+        """Decide the run's instant and file names, and put everything on the table that must be there before data.
+
+        Args:
+            planned: the files to write.
+            snapshot_time: the instant that the plan was made on; ``None`` for an empty table.
+            plan_digest: digest of what is written where; names of new file groups are not part of it.
+            replacement: file groups that the write takes out of the table: it ends as a replacecommit.
+
+        Returns:
+            The plan to follow: of an earlier attempt, if it had the same digest and still holds.
+
+        Raises:
+            FencedError: a newer attempt exists, or an earlier one has committed.
+            LockTimeoutError: an older plan could not be rolled back in time.
+        """
+        context = self._context
+        self._attempt.check()
+        while True:
+            plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest, replacement)
+            if make_ready(context, self._run, plan, self._operation, retried=self._attempt.number > 1):
+                break
+        self._plan = plan
+        self._snapshot_time = snapshot_time
+        return plan
+
+    def publish(
+        self,
+        commit: CommitMetadata,
+        expected: Sequence[ExpectedFile],
+        guards: PublishGuards | None = None,
+        summary: str | None = None,
+    ) -> str:
+        """Commit the plan's files, or find out that they may not be.
+
+        Args:
+            commit: stats of all files, and the schema.
+            expected: the files as they were written.
+            guards: re-check of inserted keys.
+            summary: JSON text for who asks for the same batch again.
+
+        Returns:
+            The instant that committed the batch: the plan's, or another run's of the same batch, if that was first (the plan is
+            rolled back then).
+
+        Raises:
+            WriteConflictError: the table moved under the plan, or another writer rolled it back: abandon it, plan again.
+            FencedError: a newer attempt of the run exists.
+            PendingInstantError: a living writer that is none of ours has an instant in flight.
+            InvariantError, StorageError: a file is not what it should be.
+        """
+        context, plan = self._context, self._required_plan()
+        self._attempt.check()
+        check_files_match(plan, commit, expected)
+        self._secure_files(plan, expected)
+        with context.locked(f"publishing {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
+            instant = self._publish_locked(lock, plan, commit, guards or PublishGuards(), summary)
+        self.note("the turn was not ended", self._turn.end)
+        self.note("strays were not swept", lambda: sweep_partitions(context, plan.partitions))
+        return instant
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to other writers' instants, and what went wrong after the commit."""
+        return (*self._context.notes, *self._notes)
+
+    def note(self, what: str, work: Callable[[], object]) -> None:
+        """Do something after the commit; what goes wrong is a note."""
+        self._notes += noted(what, work)
+
+    def record_summary(self, instant: str, summary: str) -> None:
+        """Replace the stored summary of a published batch by one with numbers that were not known before."""
+        entry = LedgerEntry(self._run.batch_id, self._run.input_digest, instant, summary)
+        update_summary(self._context.storage, entry)
+
+    def abandon(self) -> None:
+        """Roll the plan's instant back: it no longer fits. The next plan gets a new instant.
+
+        Raises:
+            LockTimeoutError: the lock could not be had in time; the instant is rolled back by a later writer.
+        """
+        plan, self._plan = self._plan, None
+        if plan is None:
+            return
+        context = self._context
+        with context.locked(f"abandoning {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
+            recover(context, lock, own=plan.instant)
+            abandon_instant(context, plan.instant)
+            lock.settled(plan.instant)
+
+    def close(self) -> None:
+        """End the attempt. What it did not publish is left to a retry, or rolled back by the next writer."""
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.stop()
+        self._turn.end()
+        self._attempt.end()
+
+    def _required_plan(self) -> RunPlan:
+        if self._plan is None:
+            raise InvariantError("there is no plan", culprit=self._run.run_id, hint="call plan() first")
+        return self._plan
+
+    def _secure_files(self, plan: RunPlan, expected: Sequence[ExpectedFile]) -> None:
+        """The data files are there as they were written, and stay. Raises: WriteConflictError: their instant was rolled back."""
+        files = {file.path: file for file in plan.files}
+        storage = self._context.storage
+        try:
+            in_parallel(storage.uri, lambda one: self._verify(storage, files[one.path], one), expected)
+            storage.sync([file.path for file in plan.files])
+        except StorageError:
+            self._check_not_rolled_back(plan)
+            raise
+
+    def _check_not_rolled_back(self, plan: RunPlan) -> None:
+        if is_rolled_back(self._context, plan.instant):
+            raise rolled_back_error(plan.instant)
+
+    def _publish_locked(
+        self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards, summary: str | None
+    ) -> str:
+        context = self._context
+        try:
+            standing = load_verdict(context.storage, plan.instant)
+            checked = self._check_table(lock, plan, commit, guards) if standing is None else _Checked()
+        except LakeIndexError:
+            lock.settled(plan.instant)  # nothing was decided, and this call is not going to
+            raise
+        if checked.done_by is not None:
+            abandon_instant(context, plan.instant)
+            lock.settled(plan.instant)
+            return checked.done_by
+        if standing is None:
+            standing = decide(context.storage, self._verdict(plan, commit, summary, checked.writes))
+        return self._follow(lock, plan, standing)
+
+    def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
+        """Everything that must still hold, unless another run has committed the batch."""
+        context = self._context
+        recover(context, lock, own=plan.instant)
+        self._attempt.check()
+        check_or_drop_metadata_table(context.table, context.config.metadata_table)
+        self._check_not_rolled_back(plan)
+        done = _find_done(context, self._run)
+        if done is not None:
+            return _Checked(done_by=done.instant)
+        timeline = context.table.load_timeline()
+        self._check_stands(timeline, plan, self._snapshot_time, guards, commit)
+        try:
+            lock.check()
+        except FencedError as error:
+            raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
+        return _Checked(writes=tuple(sorted(timeline.completed_write_times)))
+
+    def _check_stands(
+        self,
+        timeline: Timeline,
+        plan: RunPlan,
+        snapshot_time: str | None,
+        guards: PublishGuards,
+        commit: CommitMetadata | None = None,
+    ) -> None:
+        """What the plan rests on is still so. Raises: WriteConflictError."""
+        storage = self._context.storage
+        check_history(timeline, snapshot_time, guards, plan.instant)
+        check_groups(plan, snapshot(storage, timeline))
+        commits = commits_since(storage, timeline, snapshot_time, guards.known_writes)
+        if commit is not None:
+            check_schema(commit, tuple(commits.values()))
+        since = files_of_commits(timeline, commits)
+        check_untouched(plan, since)
+        check_index(storage, timeline, snapshot_time, guards.known_writes)
+        guards.recheck_inserts(since)
+
+    def _verdict(
+        self, plan: RunPlan, commit: CommitMetadata, summary: str | None, base_writes: tuple[str, ...]
+    ) -> Verdict:
+        marks = {
+            ATTEMPT_KEY: self._attempt.token,
+            BATCH_KEY: self._run.batch_id,
+            RUN_KEY: self._run.run_id,
+            DIGEST_KEY: self._run.input_digest,
+        }
+        marked = replace(commit, extra_metadata={**commit.extra_metadata, **marks})
+        return Verdict(
+            instant=plan.instant,
+            outcome=Outcome.COMMITTED,
+            token=self._attempt.token,
+            batch_id=self._run.batch_id,
+            input_digest=self._run.input_digest,
+            commit=format_commit_metadata(marked).decode("utf-8", "surrogatepass"),
+            paths=tuple(file.path for file in plan.files),
+            base_writes=base_writes,
+            summary=summary,
+            action=plan.action,
+        )
+
+    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict) -> str:
+        """Do what the verdict says; it may be another's."""
+        if not standing.is_committed:
+            lock.settled(plan.instant)
+            raise WriteConflictError(
+                f"instant {plan.instant} was rolled back: this writer was taken for dead",
+                culprit=plan.instant,
+                hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
+            )
+        stands = roll_forward(self._context, standing, self._run.key, note=self.note)
+        lock.settled(plan.instant)
+        if not stands:
+            raise rolled_back_error(plan.instant, "while it was committed")
+        self._plan = None
+        return plan.instant
+
+
+def _find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
+    """The batch's commit, if it is in the table and not to be committed again. Raises: BatchIdReusedError."""
+    if context.force:
+        return None
+    entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
+    if entry is None:
+        return None
+    is_same = not entry.input_digest or run.has_input(entry.input_digest)
+    if is_same is None:
+        raise TableUnsupportedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant}; its input's digest {entry.input_digest} is one "
+            "that this release cannot make",
+            culprit=run.batch_id,
+            hint="use the release that committed it, or a newer one",
+        )
+    if not is_same:
+        raise BatchIdReusedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
+            culprit=run.batch_id,
+            hint="use a new batch id, or --force to commit this input, too",
+        )
+    return AlreadyDone(entry.instant, entry.summary)

@@ -1,0 +1,1 @@
+"""Taking instants back, and sweeping what they left."""

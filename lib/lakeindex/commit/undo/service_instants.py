@@ -1,0 +1,59 @@
+"""Instants of table services (rollback, clean) on the timeline: taken, put there, resumed; and where files are for Hudi."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.errors import ObjectNotFoundError
+from lakeindex.format import instants as names
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage.port import Storage
+from lakeindex.timeline import records
+from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.timeline import Timeline
+
+
+def request_service(context: WriteContext, timeline: Timeline, action: str, plan: bytes) -> str:
+    """Put a plan on the timeline under an instant that nothing else has; returns that instant."""
+    floor = timeline.max_time
+    while True:
+        now = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
+        own = names.next_instant_time(floor, now)
+        path = timeline.path(Instant(own, action, InstantState.REQUESTED))
+        if records.settle(context.storage, path, plan) == plan:
+            if all(one.action == action for one in context.table.load_timeline().find(own)):
+                return own
+            records.remove(context.storage, [path])
+        floor = own
+
+
+def settle_service(context: WriteContext, timeline: Timeline, instant: Instant, data: bytes) -> None:
+    """Create a later file of a service's instant, unless an earlier try has. It is durable then, and so are those before it, and
+    what was deleted beside them.
+    """
+    path = timeline.path(instant)
+    records.settle(context.storage, path, data)
+    context.storage.sync([path])
+
+
+def is_fresh_service(context: WriteContext, timeline: Timeline, action: str, time: str) -> bool:
+    """Whether another writer's pending service may still be running."""
+    if context.force:
+        return False
+    path = timeline.path(Instant(time, action, InstantState.REQUESTED))
+    try:
+        modified = context.storage.head(path).modified_ms
+    except ObjectNotFoundError:
+        return False
+    return context.host.clock.now_ms() - modified < context.config.pending_foreign_max_age_seconds * 1000
+
+
+def located(storage: Storage, files: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Partition path -> URLs of files, as Hudi writes them (``file:/`` with one slash)."""
+    root = storage.uri.replace("file:///", "file:/", 1)
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(files):
+        found[path.rpartition("/")[0]].append(f"{root}/{path}")
+    return {partition: tuple(paths) for partition, paths in found.items()}

@@ -1,0 +1,175 @@
+"""Rolling an instant back, the way Hudi does, resumable after a kill at any call.
+
+The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then the instant's completed
+file, if it has one (readers stop seeing it), its data files, its inflight and requested files; then ``<t>.rollback``. Data
+files are found by markers *and* by listing. Two things of ours come before: the claim (so that recovery finds what was left
+half-done) and the verdict (so that the instant can never be committed any more); see :mod:`lakeindex.timeline.verdicts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakeindex.commit.claims import drop_claim
+from lakeindex.commit.undo.service_instants import is_fresh_service, located, request_service, settle_service
+from lakeindex.commit.write_context import WriteContext
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.files.listing import all_base_files, base_files_in
+from lakeindex.format import instants as names
+from lakeindex.format.file_names import crc_path
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage import sync_folders
+from lakeindex.table.index_changes import forget_index_change
+from lakeindex.timeline import records
+from lakeindex.timeline.avro_instants import (
+    OWN_SYNC_MARKER,
+    RollbackMetadata,
+    RollbackPlan,
+    format_rollback_metadata,
+    format_rollback_plan,
+    parse_rollback_plan,
+)
+from lakeindex.timeline.markers import marked_files, remove_markers
+from lakeindex.timeline.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """A rollback that is done.
+
+    Attributes:
+        instant: what was rolled back.
+        rollback_instant: the rollback's own instant; ``None`` if nothing was on the timeline.
+        files: data files that were deleted.
+        finished: False if another writer's rollback of the same instant is still running, and was left to it.
+    """
+
+    instant: str
+    rollback_instant: str | None
+    files: tuple[str, ...]
+    finished: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRollback:
+    """A rollback on the timeline that is not completed."""
+
+    time: str
+    plan: RollbackPlan
+    is_ours: bool
+
+
+def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBack:
+    """Roll an instant back, or finish its rollback. The caller holds the lock, and the verdict says rolled back.
+
+    Args:
+        context: the writer.
+        time: the instant.
+        everywhere: whether to look for its files in every partition, not only where markers and metadata point.
+    """
+    timeline = context.table.load_timeline()
+    target = _write_at(timeline, time)
+    pending = next((one for one in pending_rollbacks(context, timeline) if one.plan.instant_time == time), None)
+    if (
+        pending is not None
+        and not pending.is_ours
+        and is_fresh_service(context, timeline, names.ROLLBACK, pending.time)
+    ):
+        if target is not None and target.is_completed:
+            # Ours, put while the other one read the table: it takes away what it saw, and this it did not see.
+            _delete_timeline_files(context, timeline, time, target.action, InstantState.COMPLETED)
+        return RolledBack(time, pending.time, (), finished=False)
+    files = _files_of(context, timeline, time, target, everywhere=everywhere)
+    if target is None and pending is None:
+        _delete_data(context, files)
+        _tidy(context, time)
+        return RolledBack(time, None, tuple(sorted(files)))
+    action = target.action if target is not None else pending.plan.action if pending is not None else names.COMMIT
+    started = context.host.clock.now_ms()
+    own = pending.time if pending is not None else _request(context, timeline, time, action, files)
+    settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
+    _delete_timeline_files(context, timeline, time, action, InstantState.COMPLETED)
+    sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
+    _delete_data(context, files)
+    _delete_timeline_files(context, timeline, time, action, InstantState.INFLIGHT, InstantState.REQUESTED)
+    deleted = (
+        located(context.storage, files)
+        if pending is None
+        else _merged(located(context.storage, files), pending.plan.files)
+    )
+    took = context.host.clock.now_ms() - started
+    done = RollbackMetadata(own, time, action, deleted, {}, max(took, 0))
+    settle_service(
+        context, timeline, Instant(own, names.ROLLBACK, InstantState.COMPLETED), format_rollback_metadata(done)
+    )
+    _tidy(context, time)
+    return RolledBack(time, own, tuple(sorted(files)))
+
+
+def pending_rollbacks(context: WriteContext, timeline: Timeline) -> list[PendingRollback]:
+    """The unfinished rollbacks on the timeline; an unreadable plan names no instant and is passed over."""
+    found: list[PendingRollback] = []
+    for one in timeline.pending:
+        if one.action != names.ROLLBACK:
+            continue
+        path = timeline.path(Instant(one.time, one.action, InstantState.REQUESTED))
+        try:
+            data = context.storage.read(path)
+            found.append(PendingRollback(one.time, parse_rollback_plan(data, path), OWN_SYNC_MARKER in data))
+        except (ObjectNotFoundError, TableCorruptError):
+            continue
+    return found
+
+
+def _write_at(timeline: Timeline, time: str) -> Instant | None:
+    writes = (one for one in timeline.find(time) if names.completed_action(one.action) in names.WRITE_ACTIONS)
+    return next(writes, None)
+
+
+def _files_of(
+    context: WriteContext, timeline: Timeline, time: str, target: Instant | None, *, everywhere: bool
+) -> set[str]:
+    """Paths of the instant's data files that are there or marked."""
+    marked = set(marked_files(context.storage, time))
+    partitions = {path.rpartition("/")[0] for path in marked}
+    if target is not None and target.state is not InstantState.REQUESTED:
+        partitions |= _partitions_in_metadata(context, timeline, target)
+    listed = all_base_files(context.storage) if everywhere else base_files_in(context.storage, partitions)
+    return marked | {file.path for file in listed if file.instant_time == time}
+
+
+def _partitions_in_metadata(context: WriteContext, timeline: Timeline, target: Instant) -> set[str]:
+    try:
+        return set(timeline.commit_metadata(context.storage, target).write_stats)
+    except (TableCorruptError, TimelineChangedError):
+        return set()  # an empty inflight file is legal, and a damaged commit is no reason to keep it
+
+
+def _request(context: WriteContext, timeline: Timeline, time: str, action: str, files: Iterable[str]) -> str:
+    data = format_rollback_plan(RollbackPlan(time, action, located(context.storage, files)))
+    return request_service(context, timeline, names.ROLLBACK, data)
+
+
+def _delete_timeline_files(
+    context: WriteContext, timeline: Timeline, time: str, action: str, *states: InstantState
+) -> None:
+    for state in states:
+        final = names.completed_action(action) if state is InstantState.COMPLETED else action
+        path = timeline.path(Instant(time, final, state))
+        records.remove(context.storage, [path, crc_path(path)])
+
+
+def _delete_data(context: WriteContext, files: Iterable[str]) -> None:
+    records.remove(context.storage, [one for path in sorted(files) for one in (path, crc_path(path))])
+
+
+def _tidy(context: WriteContext, time: str) -> None:
+    """The claim goes last: as long as it is there, recovery comes back here."""
+    remove_markers(context.storage, time)
+    forget_index_change(context.storage, time)
+    drop_claim(context.storage, time)
+
+
+def _merged(one: Mapping[str, tuple[str, ...]], other: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {part: tuple(sorted({*one.get(part, ()), *other.get(part, ())})) for part in sorted({*one, *other})}

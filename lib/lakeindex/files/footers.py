@@ -1,0 +1,340 @@
+"""Footers of base files: row groups, key range and filter, read with one or two range requests.
+
+Nothing in a Parquet file protects its footer, so nothing in it is believed unchecked:
+
+* sizes it claims are checked against the bytes that are there before they are read or allocated;
+* a footer that cannot be read, or that is not what its checksum says (:mod:`lakeindex.parquet.stamps`; those of other
+  writers have none), makes the file unreadable: TableCorruptError;
+* pyarrow parses it, but is not asked for column chunks: on some damaged footers that ends the process
+  (:mod:`lakeindex.parquet.footer_text`);
+* a range or filter that is missing or damaged is left out and named in ``problem``: the file then stays a candidate
+  for every key. A range is widened to what the key column's statistics say; our own files carry a checksum
+  (:mod:`lakeindex.bloom.marks`); a filter of another writer must have as many bits set as its rows explain, and hold
+  the least and the greatest key. (A single bit lost there cannot be seen without reading the keys: ``check`` does.)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.bloom import marks
+from lakeindex.bloom.codec import FilterProblem, parse_filter
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.hashing.java_order import java_order_key, orders_may_differ
+from lakeindex.model import BaseFile
+from lakeindex.parquet import stamps
+from lakeindex.parquet.footer_text import ColumnChunk, column_chunks
+from lakeindex.storage.port import Storage
+
+RECORD_KEY: Final = "_hoodie_record_key"
+
+_MAGIC: Final = b"PAR1"
+_ENCRYPTED: Final = b"PARE"
+_END_BYTES: Final = 8
+_TAIL_BYTES: Final = 65_536
+_MOST_LIST_ENTRIES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a base file's footer says, as far as it can be believed.
+
+    Attributes:
+        rows: rows of the file.
+        row_group_rows: rows of each row group.
+        min_key: least record key in Java's order; None if there is no range that can be trusted.
+        max_key: greatest record key; None exactly if ``min_key`` is.
+        filter_text: base64 text of the filter; None if there is none that can be trusted, or it was not asked for.
+        filter_type: ``hoodie_bloom_filter_type_code``; None means SIMPLE.
+        problem: what is wrong with range or filter; None if nothing is.
+        arrow_schema: the file's columns; None for a footer that comes from the cache.
+        key_value: the footer's entries that are text, without filter; empty for one from the cache.
+    """
+
+    rows: int
+    row_group_rows: tuple[int, ...]
+    min_key: str | None = None
+    max_key: str | None = None
+    filter_text: bytes | None = field(default=None, repr=False)
+    filter_type: str | None = None
+    problem: str | None = None
+    arrow_schema: pa.Schema | None = field(default=None, repr=False, compare=False)
+    key_value: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def without_filter(self) -> Footer:
+        """The same without the filter's text and the schema: small enough to send to the driver."""
+        return replace(self, filter_text=None, arrow_schema=None, key_value={})
+
+    def with_filter(self, filter_text: bytes) -> Footer:
+        """The same with the filter's text."""
+        return replace(self, filter_text=filter_text)
+
+
+def read_footer(storage: Storage, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
+    """The footer of a base file.
+
+    Args:
+        storage: the table's storage.
+        base_file: which file; its listed size must be right.
+        want_filter: False leaves the filter out (it is still checked).
+
+    Raises:
+        TableCorruptError: the file is missing, or its footer cannot be read.
+    """
+    return parse_footer(_bytes_of(storage, base_file), base_file, want_filter=want_filter)
+
+
+def _bytes_of(storage: Storage, base_file: BaseFile) -> bytes:
+    try:
+        return read_footer_bytes(storage, base_file)
+    except ObjectNotFoundError:
+        raise TableCorruptError(
+            f"base file {base_file.path} is missing",
+            culprit=base_file.path,
+            hint="restore the file, or roll back the commit that wrote it",
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What it takes to read parts of a base file.
+
+    Attributes:
+        footer: what the footer says, with its filter.
+        metadata: the parsed Parquet footer.
+        key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes); None where it has none.
+        key_bytes: compressed bytes of the key column.
+    """
+
+    footer: Footer
+    metadata: pq.FileMetaData
+    key_ends: tuple[tuple[bytes, bytes] | None, ...]
+    key_bytes: int
+
+
+def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
+    """The footer of a base file, and what is needed to read parts of the file without reading the footer again.
+
+    Raises:
+        TableCorruptError: as :func:`read_footer`.
+    """
+    return parse_layout(_bytes_of(storage, base_file), base_file)
+
+
+def parse_layout(raw: bytes, base_file: BaseFile) -> FileLayout:
+    """The same, from the footer's thrift bytes. Raises: TableCorruptError."""
+    return _parse(raw, base_file, want_filter=True)
+
+
+def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
+    """The thrift bytes of the footer: the file's tail, and what is missing of a long one.
+
+    Raises:
+        TableCorruptError: the file has no footer, one that claims to be longer than the file, or one that does not agree with its
+            checksum.
+        ObjectNotFoundError: there is no such file.
+    """
+    size = base_file.size_bytes
+    if size < len(_MAGIC) + _END_BYTES:
+        raise _corrupt(base_file, f"it has {size} bytes, too few for a Parquet file")
+    start = max(0, size - _TAIL_BYTES)
+    tail = storage.read_range(base_file.path, start, size - start)
+    if len(tail) != size - start:
+        raise _corrupt(base_file, f"it is listed with {size} bytes but ends at {start + len(tail)}")
+    if tail[-4:] != _MAGIC:
+        what = "it is encrypted" if tail[-4:] == _ENCRYPTED else "it does not end as a Parquet file does"
+        raise _corrupt(base_file, what)
+    (length,) = struct.unpack("<I", tail[-_END_BYTES:-4])
+    if length == 0 or length > size - _END_BYTES - len(_MAGIC):
+        raise _corrupt(base_file, f"its footer claims {length} bytes, the file has {size}")
+    head = b""
+    first = size - _END_BYTES - length
+    if first < start:
+        head = storage.read_range(base_file.path, first, start - first)
+        if len(head) != start - first:
+            raise _corrupt(base_file, f"reading its footer gave {len(head)} bytes instead of {start - first}")
+    raw = (head + tail)[-_END_BYTES - length : -_END_BYTES]
+    problem = stamps.footer_problem(raw)
+    if problem is not None:
+        raise _corrupt(base_file, problem)
+    return raw
+
+
+def footer_in(tail: bytes | memoryview, base_file: BaseFile) -> Footer:
+    """The footer of a base file that was just encoded; ``tail``: its last bytes, the footer among them.
+
+    Raises:
+        TableCorruptError: it is not what a reader would accept.
+    """
+    (length,) = struct.unpack("<I", tail[-_END_BYTES:-4])
+    return parse_footer(bytes(tail[-_END_BYTES - length : -_END_BYTES]), base_file)
+
+
+def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
+    """The footer in its thrift bytes.
+
+    Raises:
+        TableCorruptError: the bytes cannot be read, or contradict the file.
+    """
+    return _parse(raw, base_file, want_filter=want_filter).footer
+
+
+def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
+    metadata, schema = _metadata(raw, base_file)
+    row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
+        raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
+    chunks = _key_chunks(raw, metadata, base_file)
+    chunk_ends = [chunk.ends for chunk in chunks]
+    values = metadata.metadata or {}
+    filter_text = values.pop(marks.FILTER.encode(), None) or values.pop(marks.OLD_FILTER.encode(), None)
+    values.pop(marks.OLD_FILTER.encode(), None)
+    entries, problems = _text_entries(values)
+    ends = _range(entries, _column_ends(chunk_ends), problems) if metadata.num_rows else None
+    known = _known_keys(entries, chunk_ends) if metadata.num_rows else ()
+    text = _checked_filter(filter_text, entries, metadata.num_rows, known, problems)
+    if not _checksum_agrees(filter_text, entries):
+        problems.append("key range or bloom filter is damaged: their checksum does not agree")
+        ends, text = None, None
+    footer = Footer(
+        rows=metadata.num_rows,
+        row_group_rows=row_group_rows,
+        min_key=ends[0] if ends else None,
+        max_key=ends[1] if ends else None,
+        filter_text=text if want_filter else None,
+        filter_type=entries.get(marks.FILTER_TYPE),
+        problem="; ".join(problems) or None,
+        arrow_schema=schema,
+        key_value=entries,
+    )
+    return FileLayout(footer, metadata, tuple(chunk_ends), sum(chunk.size for chunk in chunks))
+
+
+def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema]:
+    """Parsed metadata and schema. What thrift may allocate is bounded by the bytes that are there."""
+    whole = pa.BufferReader(_MAGIC + raw + struct.pack("<I", len(raw)) + _MAGIC)
+    try:
+        parsed = pq.ParquetFile(
+            whole,
+            thrift_string_size_limit=len(raw) + 1,
+            thrift_container_size_limit=min(len(raw) // 4 + 16, _MOST_LIST_ENTRIES),
+        )
+        return parsed.metadata, parsed.schema_arrow
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError) as error:
+        raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
+
+
+def _key_chunks(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> list[ColumnChunk]:
+    """The key column's chunk in each row group.
+
+    Raises:
+        TableCorruptError: there is no key column, or its data lies outside the file.
+    """
+    try:
+        place = metadata.schema.names.index(RECORD_KEY)
+    except ValueError:
+        raise _corrupt(
+            base_file,
+            f"it has no column {RECORD_KEY}",
+            "tables without Hudi's meta columns (hoodie.populate.meta.fields=false) cannot be upserted into",
+        ) from None
+    if metadata.schema.column(place).physical_type != "BYTE_ARRAY":
+        raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
+    chunks = column_chunks(raw, place, metadata.num_row_groups)
+    if chunks is None:
+        raise _corrupt(base_file, "its row groups cannot be read")
+    data_end = base_file.size_bytes - len(raw) - _END_BYTES
+    for group, chunk in enumerate(chunks):
+        if chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > data_end:
+            raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
+    return chunks
+
+
+def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, bytes] | None:
+    """Least and greatest key of the column; None if a row group does not say."""
+    known = [pair for pair in chunk_ends if pair is not None]
+    if not known or len(known) < len(chunk_ends):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _text_entries(entries: dict[bytes, bytes]) -> tuple[dict[str, str], list[str]]:
+    """Entries that are UTF-8 text, and complaints about those of ours that are not."""
+    found: dict[str, str] = {}
+    bad: list[str] = []
+    for key, value in entries.items():
+        try:
+            found[key.decode()] = value.decode()
+        except UnicodeDecodeError:
+            name = key.decode("utf-8", "replace")
+            if name in (marks.MIN_KEY, marks.MAX_KEY, marks.FILTER_TYPE, marks.MARK):
+                bad.append(f"footer entry {name} is not text")
+    return found, bad
+
+
+def _range(
+    entries: dict[str, str], statistics: tuple[bytes, bytes] | None, problems: list[str]
+) -> tuple[str, str] | None:
+    """The key range, widened to the statistics of the key column."""
+    low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
+    if low is None or high is None:
+        problems.append("footer has no key range")
+        return None
+    if java_order_key(low) > java_order_key(high):
+        problems.append(f"key range is reversed: {low!r} to {high!r}")
+        return None
+    if statistics is None:
+        return low, high
+    try:
+        least, greatest = statistics[0].decode(), statistics[1].decode()
+    except UnicodeDecodeError:
+        problems.append("statistics of the key column are not text")
+        return None
+    wide = min(low, least, key=java_order_key), max(high, greatest, key=java_order_key)
+    if wide != (low, high) and not any(map(orders_may_differ, (low, high, least, greatest))):
+        problems.append(f"key range {low!r} to {high!r} is narrower than the key column's statistics; widened")
+    return wide
+
+
+def _known_keys(entries: dict[str, str], chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[str, ...]:
+    """Keys that went into the filter if the footer is whole: the ends of the range it says, and of the row groups."""
+    said = [entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)]
+    stored = [end.decode("utf-8", "replace") for pair in chunk_ends if pair is not None for end in pair]
+    return tuple(key for key in dict.fromkeys([*said, *stored]) if key)
+
+
+def _checked_filter(
+    text: bytes | None, entries: dict[str, str], rows: int, known_keys: tuple[str, ...], problems: list[str]
+) -> bytes | None:
+    if text is None:
+        problems.append("footer has no bloom filter")
+        return None
+    parsed = parse_filter(text, entries.get(marks.FILTER_TYPE), rows, known_keys)
+    if isinstance(parsed, FilterProblem):
+        problems.append(parsed.reason)
+        return None
+    return text
+
+
+def _checksum_agrees(filter_text: bytes | None, entries: dict[str, str]) -> bool:
+    """False if the footer carries our mark and does not agree with it. Footers of others carry none."""
+    if marks.MARK not in entries:
+        return not any(marks.looks_like_mark(value) for value in entries.values())
+    mark = marks.parse_mark(entries[marks.MARK])
+    low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
+    if mark is None or filter_text is None or low is None or high is None:
+        return False
+    return mark.crc32 == marks.keys_checksum(filter_text, low, high)
+
+
+def _corrupt(base_file: BaseFile, what: str, hint: str | None = None) -> TableCorruptError:
+    return TableCorruptError(
+        f"base file {base_file.path} is damaged: {what}",
+        culprit=base_file.path,
+        hint=hint or "restore the file from a copy, or roll back the commit that wrote it",
+    )

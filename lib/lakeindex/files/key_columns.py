@@ -1,0 +1,96 @@
+"""The record keys of a base file: one column, by row group."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.files.footers import FileLayout, read_layout
+from lakeindex.hashing.arrow import one_array, string_buffers
+from lakeindex.index.key_ranges import search_sorted
+from lakeindex.model import BaseFile
+from lakeindex.parquet.read_pages import open_pages, read_groups
+from lakeindex.storage.port import Storage
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.write.base_file import RECORD_KEY
+
+
+class StoredColumns:
+    """Columns of one base file by row group, read when they are asked for.
+
+    Raises:
+        TableCorruptError: it cannot be read.
+    """
+
+    def __init__(self, storage: Storage, file: BaseFile) -> None:
+        self._path = file.path
+        self.partition_path = file.partition_path
+        self._layout = read_layout(storage, file)
+        source = StorageFile(storage, file.path, file.size_bytes)
+        try:
+            self._file = open_pages(source, metadata=self._layout.metadata, pre_buffer=True)
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(error) from error
+
+    @property
+    def row_groups(self) -> range:
+        """Numbers of the row groups."""
+        return range(len(self._layout.footer.row_group_rows))
+
+    def row_groups_for(self, keys: pa.Array) -> list[int]:
+        """As :func:`row_groups_for`, of this file."""
+        return row_groups_for(self._layout, keys)
+
+    def column(self, name: str, row_groups: Iterable[int]) -> list[pa.Array]:
+        """The column's values, an array a row group; null where the file has no such column."""
+        groups = list(row_groups)
+        rows = [self._layout.footer.row_group_rows[group] for group in groups]
+        if name not in self._file.schema_arrow.names:
+            return [pa.nulls(count) for count in rows]
+        if not groups:
+            return []
+        try:
+            values = read_groups(self._file, groups, [name]).column(0)
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(error) from error
+        starts = itertools.accumulate(rows, initial=0)
+        return [one_array(values.slice(start, count)) for start, count in zip(starts, rows, strict=False)]
+
+    def _corrupt(self, error: Exception) -> TableCorruptError:
+        return TableCorruptError(
+            f"base file {self._path!r} cannot be read: {str(error).splitlines()[0]}",
+            culprit=self._path,
+            hint="restore the file, or roll the table back to an instant before it",
+        )
+
+
+def row_groups_for(layout: FileLayout, keys: pa.Array) -> list[int]:
+    """Row groups that may hold one of these keys, by the key column's statistics; all if the footer is not to be trusted.
+
+    Statistics are believed only of a footer without a problem: its filter holds the ends of every row group then.
+
+    Args:
+        layout: of the file.
+        keys: ascending by their UTF-8 bytes.
+    """
+    if not len(keys):
+        return []
+    filled = [group for group, rows in enumerate(layout.footer.row_group_rows) if rows]
+    if layout.footer.problem is not None:
+        return filled
+    known = [(group, ends) for group in filled if (ends := layout.key_ends[group]) is not None]
+    buffers = string_buffers(keys)
+    first = search_sorted(buffers, [low for _, (low, _) in known], right=False)
+    last = search_sorted(buffers, [high for _, (_, high) in known], right=True)
+    closed = {group for (group, _), low, high in zip(known, first, last, strict=True) if high <= low}
+    return [group for group in filled if group not in closed]
+
+
+def read_record_keys(storage: Storage, file: BaseFile) -> pa.Array:
+    """All record keys of a file, in file order."""
+    stored = StoredColumns(storage, file)
+    groups = [group.cast(pa.string()) for group in stored.column(RECORD_KEY, stored.row_groups)]
+    return pa.concat_arrays(groups) if groups else pa.array([], pa.string())

@@ -1,0 +1,298 @@
+"""Rows of a Hudi index in an HBase table, over HBase's Thrift server (version 1 of its interface, through happybase).
+
+A row is laid out as Hudi 0.15 does it (``SparkHoodieHBaseIndex``): row key = the record key in UTF-8; family ``_s`` with
+``commit_ts`` (the instant in which the key entered its file group), ``file_name`` (the id of the file group, whatever its name says)
+and ``partition_path``, texts in UTF-8.
+
+Every call may be repeated, so everything here may happen twice. Puts and deletes carry the time stamp that the caller gives,
+which makes repeating them harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import happybase  # noqa: F401 - it makes Hbase_thrift, the module of HBase's interface
+from Hbase_thrift import AlreadyExists, BatchMutation, ColumnDescriptor, Mutation, TScan
+
+from lakeindex.errors import HBaseTableError, InputError
+from lakeindex.index.hbase.client import VERSIONS, HBaseClient, RowRate
+
+FAMILY: Final = b"_s"
+COMMIT: Final = b"_s:commit_ts"
+FILE: Final = b"_s:file_name"
+PARTITION: Final = b"_s:partition_path"
+MARKER_KEY: Final = b"\xff\xfelakeindex"
+"""Row that no record key can be: it is not UTF-8. It sorts behind all of them."""
+FOR_EVER: Final = 2**31 - 1
+LONGEST_KEY: Final = 32_767
+"""Bytes of a row key, at most: HBase keeps the length in 16 bits with a sign."""
+
+_I = TypeVar("_I")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row.
+
+    Attributes:
+        commit: instant in which the key entered the file group.
+        file_id: the file group.
+        partition: its partition path.
+        stamp: time stamp of the commit cell, milliseconds; 0 in rows to be put.
+    """
+
+    commit: str
+    file_id: str
+    partition: str
+    stamp: int = 0
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Partition path and file id."""
+        return self.partition, self.file_id
+
+
+@dataclass
+class HBaseRows:
+    """Rows of one HBase table. Not for use by several threads at once.
+
+    Args:
+        client: what it is called with.
+        get_batch: rows of one get.
+        put_batch: rows of one put.
+        rate: bound of rows a second, if there is one.
+    """
+
+    client: HBaseClient
+    get_batch: int = 1000
+    put_batch: int = 1000
+    rate: RowRate | None = None
+
+    @property
+    def _name(self) -> bytes:
+        return self.client.table.encode()
+
+    # --- the table ---------------------------------------------------------------------------------------------
+
+    def check(self, *, create: bool, retry_seconds: float | None = None) -> None:
+        """See that the table and its family are there and keep what is put.
+
+        Args:
+            create: make the table if it is not there.
+            retry_seconds: how long to try; default: as for every call.
+
+        Raises:
+            HBaseUnavailableError: no answer.
+            HBaseTableError: there is no such table or family, or the family forgets rows.
+        """
+        try:
+            families = self.client.call(lambda c: c.getColumnDescriptors(self._name), retry_seconds)
+        except HBaseTableError:
+            if not create:
+                raise
+            self._create()
+            families = self.client.call(lambda c: c.getColumnDescriptors(self._name))
+        family = families.get(FAMILY + b":")
+        if family is None:
+            raise HBaseTableError(
+                f"table {self.client.table!r} of HBase at {self.client.address} has no family '_s'",
+                culprit=self.client.table,
+                hint=f"add it in the HBase shell: alter '{self.client.table}', {{NAME=>'_s', VERSIONS=>{VERSIONS}}}",
+            )
+        if family.timeToLive not in (-1, 0, FOR_EVER):
+            raise HBaseTableError(
+                f"family '_s' of table {self.client.table!r} forgets rows after {family.timeToLive} s",
+                culprit=self.client.table,
+                hint=f"an index must not: alter '{self.client.table}', {{NAME=>'_s', TTL=>'FOREVER'}}",
+            )
+
+    def _create(self) -> None:
+        def do(client: Any) -> None:
+            descriptor = ColumnDescriptor(name=FAMILY + b":", maxVersions=VERSIONS)
+            try:
+                client.createTable(self._name, [descriptor])
+            except AlreadyExists:
+                return  # somebody else, or our own call whose answer was lost
+
+        self.client.call(do)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def get(self, keys: Sequence[str]) -> dict[str, Row]:
+        """The rows that are there, by key; batch by batch, the whole family (half the time of three named columns)."""
+        found: dict[str, Row] = {}
+        for batch in _batches(iter(keys), self.get_batch):
+            asked = [row_key(key) for key in batch]
+            self._pace(len(asked))
+            answer = self.client.call(partial(self._get_some, asked))
+            for one in answer:
+                found[one.row.decode()] = _row(one.columns)
+        return found
+
+    def _get_some(self, keys: list[bytes], client: Any) -> list[Any]:
+        rows: list[Any] = client.getRowsWithColumns(self._name, keys, [FAMILY], {})
+        return rows
+
+    def get_before(self, rows: Mapping[str, Row]) -> dict[str, Row]:
+        """What was there before some rows were put, as far as the family keeps older versions."""
+        by_stamp: dict[int, list[bytes]] = {}
+        for key, row in rows.items():
+            by_stamp.setdefault(row.stamp, []).append(row_key(key))
+        found: dict[str, Row] = {}
+        for stamp, keys in by_stamp.items():
+            for asked in _batches(iter(keys), self.get_batch):
+                self._pace(len(asked))
+                for one in self.client.call(partial(self._get_some_before, stamp, asked)):
+                    found[one.row.decode()] = _row(one.columns)
+        return found
+
+    def _get_some_before(self, stamp: int, keys: list[bytes], client: Any) -> list[Any]:
+        rows: list[Any] = client.getRowsWithColumnsTs(self._name, keys, [FAMILY], stamp, {})
+        return rows
+
+    def scan(self) -> Iterator[tuple[str, Row]]:
+        """All rows but the marker, in order of their keys.
+
+        A scan that loses its connection goes on behind the last row that came.
+        """
+        start = b""
+        while True:
+            rows = self.client.call(partial(self._scan_some, start))
+            for one in rows:
+                if one.row != MARKER_KEY:
+                    yield one.row.decode(), _row(one.columns)
+            if not rows:
+                return
+            start = rows[-1].row + b"\x00"
+
+    def _scan_some(self, start: bytes, client: Any) -> list[Any]:
+        """Some rows from ``start`` on, all in one call's reach: nothing is kept on the server between two calls."""
+        size = self.get_batch * 5
+        scan = TScan(startRow=start, columns=[FAMILY], caching=size)
+        scanner = client.scannerOpenWithScan(self._name, scan, {})
+        rows: list[Any] = []
+        try:
+            while len(rows) < size * 4:
+                some = client.scannerGetList(scanner, size)
+                rows += some
+                if not some:
+                    break
+        finally:
+            client.scannerClose(scanner)
+        return rows
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    def put(self, rows: Iterable[tuple[str, Row]], stamp: int) -> int:
+        """Put rows with one time stamp; how many."""
+        count = 0
+        for batch in _batches(iter(rows), self.put_batch):
+            self._mutate([BatchMutation(row_key(key), _puts(row)) for key, row in batch], stamp)
+            count += len(batch)
+        return count
+
+    def delete(self, keys: Iterable[str], stamp: int) -> None:
+        """Delete what is not newer than a time stamp of some rows."""
+        for batch in _batches(iter(keys), self.put_batch):
+            self._mutate([BatchMutation(row_key(key), [Mutation(True, FAMILY)]) for key in batch], stamp)
+
+    def delete_if_commit(self, keys: Sequence[str], commit: str) -> int:
+        """Delete those of some rows that have this ``commit_ts``, up to the cell that was seen; how many.
+
+        What is put meanwhile is newer than that cell, and stays.
+        """
+        stamps: dict[int, list[str]] = {}
+        for key, row in self.get(keys).items():
+            if row.commit == commit:
+                stamps.setdefault(row.stamp, []).append(key)
+        for stamp, mine in stamps.items():
+            self.delete(mine, stamp)
+        return sum(len(mine) for mine in stamps.values())
+
+    def _mutate(self, mutations: list[Any], stamp: int) -> None:
+        self._pace(len(mutations))
+        self.client.call(lambda c: c.mutateRowsTs(self._name, mutations, stamp, {}))
+
+    # --- the marker --------------------------------------------------------------------------------------------
+
+    def marker(self, column: bytes) -> tuple[bytes, int] | None:
+        """A cell of the marker row with its time stamp."""
+        rows = self.client.call(lambda c: c.getRowWithColumns(self._name, MARKER_KEY, [column], {}))
+        if not rows or column not in rows[0].columns:
+            return None
+        cell = rows[0].columns[column]
+        return cell.value, cell.timestamp
+
+    def swap_marker(self, column: bytes, before: bytes | None, after: bytes) -> bool:
+        """Replace a cell of the marker row if it still is ``before`` (None: not there); whether it was.
+
+        An answer that was lost may be repeated by a False: read the cell to know.
+        """
+        mutation = Mutation(False, column, after)
+        swapped: bool = self.client.call(lambda c: c.checkAndPut(self._name, MARKER_KEY, column, before, mutation, {}))
+        return swapped
+
+    def server_time(self) -> int:
+        """The server's clock, milliseconds: the time stamp it gives to a cell now."""
+        column = FAMILY + b":clock"
+        self.client.call(lambda c: c.mutateRow(self._name, MARKER_KEY, [Mutation(False, column, b"")], {}))
+        cell = self.marker(column)
+        if cell is None:
+            raise HBaseTableError(
+                f"table {self.client.table!r} of HBase at {self.client.address} does not keep what is put into it",
+                culprit=self.client.table,
+                hint="look into the logs of its region servers",
+            )
+        return cell[1]
+
+    def delete_marker(self) -> None:
+        """Remove the marker row."""
+        self.client.call(lambda c: c.deleteAllRow(self._name, MARKER_KEY, {}))
+
+    def _pace(self, rows: int) -> None:
+        if self.rate is not None:
+            self.rate.wait(rows)
+
+
+def row_key(key: str) -> bytes:
+    """The row of a record key.
+
+    Raises:
+        InputError: HBase cannot have such a row.
+    """
+    encoded = key.encode()
+    if not 0 < len(encoded) <= LONGEST_KEY:
+        raise InputError(
+            f"record key {key[:40]!r} has {len(encoded)} bytes; the row key of HBase has 1 .. {LONGEST_KEY}",
+            culprit=key[:200],
+            hint="choose another index type: lakeindex index migrate TABLE --to RECORD_INDEX",
+        )
+    return encoded
+
+
+def _puts(row: Row) -> list[Any]:
+    return [
+        Mutation(False, COMMIT, row.commit.encode()),
+        Mutation(False, FILE, row.file_id.encode()),
+        Mutation(False, PARTITION, row.partition.encode()),
+    ]
+
+
+def _row(cells: Mapping[bytes, Any]) -> Row:
+    """A row as it came; what it lacks is empty, which is no location."""
+
+    def text(column: bytes) -> str:
+        return cells[column].value.decode(errors="replace") if column in cells else ""
+
+    stamp = cells[COMMIT].timestamp if COMMIT in cells else max((c.timestamp for c in cells.values()), default=0)
+    return Row(text(COMMIT), text(FILE), text(PARTITION), stamp)
+
+
+def _batches(items: Iterator[_I], size: int) -> Iterator[list[_I]]:
+    while batch := list(islice(items, size)):
+        yield batch

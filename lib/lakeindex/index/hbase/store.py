@@ -1,0 +1,328 @@
+"""HBASE: locations in an HBase table, laid out as Hudi 0.15 does it, so that both can share one.
+
+HBase cannot change in the same moment as the table. So a row counts only if its instant does, everything but new keys is written
+after the commit, from the change log, and whoever comes next goes on where a dead writer stopped. A row whose instant does not count
+says nothing about where its key is: the key is looked for in the files (*unknown*), which is slower and never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import HBaseTableError
+from lakeindex.hashing.arrow import StringArray
+from lakeindex.index.contract import Change, Found, IndexTraits
+from lakeindex.index.hbase.client import HBaseAddress, HBaseClient, shared_rate
+from lakeindex.index.hbase.marker import Marker, MarkerRow
+from lakeindex.index.hbase.rows import HBaseRows, Row
+from lakeindex.index.hbase.writer import NEVER, RowWriter
+from lakeindex.index.stored.change_log import read_delta
+from lakeindex.index.stored.log_state import BEFORE_ALL, instant_of, new_generation
+from lakeindex.index.stored.store_context import LogView, StoreContext
+from lakeindex.model import IndexSpec
+from lakeindex.options.config import WriteConfig
+
+TABLE_OPTION: Final = "hoodie.index.hbase.table"
+_PIECE: Final = 50_000
+_FIRST_ANSWER_SECONDS: Final = 5.0
+_answered: Final[set[HBaseAddress]] = set()
+"""Servers that this process has had an answer from. One that never answered is given up soon: its address may be wrong."""
+
+
+class HBaseStore:
+    """The store of one table."""
+
+    def __init__(self, context: StoreContext, rows: HBaseRows) -> None:
+        self._context = context
+        self._rows = rows
+        self._marker = MarkerRow(rows)
+        verify = context.config.hbase_verify_puts
+        self._writer = RowWriter(rows, self._marker, context.completed, verify=verify)
+
+    def generation(self) -> str | None:
+        """The generation that the log names, if the rows are its."""
+        marker, named = self._marker.read(), self._context.view.generation
+        return named if marker is not None and named in marker.generations else None
+
+    # --- look-up -----------------------------------------------------------------------------------------------
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """Locations of keys; a row whose instant does not count makes its key unknown."""
+        del partition  # a key is unique in the whole table
+        found = self._rows.get(keys.to_pylist())
+        rows: list[int] = []
+        unknown: list[int] = []
+        places: list[Row] = []
+        for number, key in enumerate(keys.to_pylist()):
+            row = found.get(key)
+            if row is None:
+                continue
+            if self._writer.counts(row):
+                rows.append(number)
+                places.append(row)
+            else:
+                unknown.append(number)
+        return Found(
+            np.array(rows, np.int64),
+            pa.array([row.partition for row in places], pa.string()),
+            pa.array([row.file_id for row in places], pa.string()),
+            np.array(unknown, np.int64),
+        )
+
+    # --- deltas ------------------------------------------------------------------------------------------------
+
+    def behind(self, names: Sequence[str]) -> Sequence[str]:
+        """Deltas that are not applied yet."""
+        marker = self._marker.read()
+        return [name for name in names if marker is None or name not in marker.applied]
+
+    def prepare(self, name: str) -> None:
+        """Put the keys that a commit is about to add. Until it is completed, they are unknown; should it fail, too."""
+        delta = self._delta(name)
+        new = delta.filter(pc.equal(delta.column("change"), int(Change.INSERT)))
+        stamp = self._marker.stamp_of(name)
+        for piece in _pieces(new):
+            self._rows.put(_wanted(piece, instant_of(name)), stamp)
+        self._marker.change(lambda m: _with_prepared(self._marker.required(m), name))
+
+    def apply(self, names: Sequence[str]) -> None:
+        """Apply deltas in their order. What a later one overwrites again is left to it."""
+        todo = self.behind(names)
+        deltas = {name: self._delta(name) for name in todo}
+        for position, name in enumerate(todo):
+            delta = deltas[name]
+            for other in todo[position + 1 :]:
+                delta = delta.filter(pc.invert(pc.is_in(delta.column("key"), deltas[other].column("key"))))
+            self._apply_one(name, delta)
+            self._marker.change(lambda m, name=name: _with_applied(self._marker.required(m), name))  # type: ignore[misc]
+
+    def _apply_one(self, name: str, delta: pa.Table) -> None:
+        stamp, instant = self._marker.stamp_of(name), instant_of(name)
+        prepared = name in self._marker.required(self._marker.read()).prepared
+        gone = pc.is_null(delta.column("file_id"))
+        for piece in _pieces(delta.filter(gone)):
+            self._writer.remove(piece.column("key").to_pylist(), instant, stamp, name)
+        there = delta.filter(pc.invert(gone))
+        look_first = pc.or_(
+            pc.equal(there.column("change"), int(Change.FOUND)),
+            pc.and_(pc.equal(there.column("change"), int(Change.INSERT)), prepared),
+        )
+        for piece in _pieces(there.filter(look_first)):
+            self._writer.enter(_wanted(piece, instant), stamp, name, look_first=True)
+        for piece in _pieces(there.filter(pc.invert(look_first))):
+            self._writer.enter(_wanted(piece, instant), stamp, name, look_first=False)
+
+    def undo(self, name: str) -> None:
+        """Take back what a failed commit put, and say of what it overwrote or removed that it may be anywhere."""
+        delta, instant = self._delta(name), instant_of(name)
+        new = pc.equal(delta.column("change"), int(Change.INSERT))
+        if self._context.config.hbase_rollback_sync:
+            for piece in _pieces(delta.filter(new)):
+                self._rows.delete_if_commit(piece.column("key").to_pylist(), instant)
+        for piece in _pieces(delta.filter(pc.invert(new))):
+            self._doubt(piece, instant)
+        self._marker.change(lambda m: self._marker.required(m).without(frozenset((name,))))
+
+    def _doubt(self, piece: pa.Table, instant: str) -> None:
+        """Rows that a commit that does not count any more overwrote or removed: what was there before, as far as HBase still has
+        it and it counts; else their keys may be anywhere.
+        """
+        keys, partitions = piece.column("key").to_pylist(), piece.column("partition").to_pylist()
+        found = self._rows.get(keys)
+        written = {key: row for key, row in found.items() if row.commit == instant}
+        before = self._rows.get_before(written)
+        rows = []
+        for key, partition in zip(keys, partitions, strict=True):
+            if key in found and key not in written:
+                continue
+            older = before.get(key)
+            here = older is not None and self._writer.counts(older)
+            rows.append((key, older if older is not None and here else Row(NEVER, "", partition)))
+        if rows:
+            newest = max((row.stamp for row in found.values()), default=0)
+            self._rows.put(rows, max(self._rows.server_time(), newest + 1))
+
+    def fold(self) -> str:
+        """Deltas are part of the rows once they are applied; a new name tells these rows from an older copy of them."""
+        current = self._context.view.generation
+        number = int((current or "0").partition("-")[0]) + 1
+        name = new_generation(number)
+        self._marker.change(lambda m: self._marker.required(m).with_generation(name, current))
+        return name
+
+    # --- whole -------------------------------------------------------------------------------------------------
+
+    def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
+        """Put all entries over what is there. Rows are true for what was built before as well: they say where keys are now.
+
+        Rows that no entry overwrote are removed afterwards if the HBase table was ours before.
+        """
+        before = self._marker.read()
+        self._refuse_other_table(before)
+        stamp = self._begin_build()
+        for table in entries:
+            for piece in _pieces(table):
+                self._writer.enter(_wanted(piece, BEFORE_ALL), stamp, None, look_first=False)
+        count = sum(1 for _, row in self._rows.scan() if row.commit == BEFORE_ALL and row.stamp >= stamp)
+        if count == self._context.expected_rows and before is not None:
+            self._remove_older(stamp)
+        current = self._context.view.generation
+        self._marker.change(lambda m: self._marker.required(m).with_generation(generation, current))
+        return count
+
+    def _begin_build(self) -> int:
+        """The time stamp of all rows of a build. Deltas applied before are applied again after it: it may be older than they."""
+        now, uri = self._rows.server_time(), self._context.storage.uri
+
+        def begin(marker: Marker | None) -> Marker:
+            self._refuse_other_table(marker)
+            there = marker or Marker(uri)
+            return replace(there, table=uri, stamps={}, prepared=(), applied=(), last=max(now, there.last + 1))
+
+        return self._marker.change(begin).last
+
+    def _refuse_other_table(self, marker: Marker | None) -> None:
+        uri = self._context.storage.uri
+        if marker is None or marker.table == uri or self._context.view.generation in marker.generations:
+            return
+        raise HBaseTableError(
+            f"table {self._rows.client.table!r} of HBase holds the index of {marker.table}",
+            culprit=TABLE_OPTION,
+            hint=f"one HBase table serves one table: give {uri} another one, or, if {marker.table} is no more, "
+            "empty it (truncate in the HBase shell)",
+        )
+
+    def _remove_older(self, stamp: int) -> None:
+        """Remove rows whose keys are in no file: written before a build that did not write them again."""
+        stamps: dict[int, list[str]] = {}
+        for key, row in self._rows.scan():
+            if row.stamp < stamp and row.commit not in self._context.completed.pending:
+                stamps.setdefault(row.stamp, []).append(key)
+        for one, keys in stamps.items():
+            self._rows.delete(keys, one)
+
+    def retire(self, keep: str | None) -> None:
+        """Generations have no rows of their own: their names go, and those of the deltas that are part of the one that stays."""
+        folded = frozenset(self._context.view.deltas)
+
+        def leave(marker: Marker | None) -> Marker:
+            there = self._marker.required(marker)
+            return replace(there.without(folded), generations=tuple(g for g in there.generations if g == keep))
+
+        if self._marker.read() is not None:
+            self._marker.change(leave)
+
+    def drop(self) -> None:
+        """Remove the marker, then all rows; nothing if the HBase table is not this table's."""
+        marker = self._marker.read()
+        if marker is None or marker.table != self._context.storage.uri:
+            return
+        newest = self._rows.server_time()
+        self._rows.delete_marker()
+        self._rows.delete((key for key, row in self._rows.scan() if row.stamp <= newest), newest)
+
+    def count(self) -> int | None:
+        """Only a scan could say."""
+        return None
+
+    def entries(self) -> Iterator[pa.Table]:
+        """Rows whose instants count."""
+        piece: list[tuple[str, str, str]] = []
+        for key, row in self._rows.scan():
+            if self._writer.counts(row):
+                piece.append((key, row.partition, row.file_id))
+            if len(piece) == _PIECE:
+                yield _entries(piece)
+                piece = []
+        yield _entries(piece)
+
+    def _delta(self, name: str) -> pa.Table:
+        return read_delta(self._context.storage, self._context.view, name)
+
+
+@dataclass(frozen=True, slots=True)
+class HBaseIndex:
+    """The kind."""
+
+    spec: IndexSpec
+
+    @property
+    def traits(self) -> IndexTraits:
+        """It asks neither for footers nor for filters."""
+        return IndexTraits()
+
+    def open(self, context: StoreContext) -> HBaseStore:
+        """The store of a table; the driver sees first whether HBase answers and the table is fit, before anything is written.
+
+        Raises:
+            HBaseUnavailableError: HBase does not answer.
+            HBaseTableError: its table is missing or unfit.
+        """
+        config = context.config
+        rows = rows_of(config, self.spec.option(TABLE_OPTION) or context.table_name)
+        if context.runner is not None:
+            known = rows.client.address in _answered
+            rows.check(create=config.hbase_create_table, retry_seconds=None if known else _FIRST_ANSWER_SECONDS)
+            _answered.add(rows.client.address)
+        return HBaseStore(context, rows)
+
+    def arrange(self, delta: pa.Table, view: LogView) -> Sequence[pa.Table]:
+        """One piece: deltas are read whole."""
+        del view
+        return [delta]
+
+
+def rows_of(config: WriteConfig, table: str) -> HBaseRows:
+    """The rows of an HBase table, by the options of a write.
+
+    The bound of rows a second is Hudi's, for one region server: ``qps.fraction x max.qps.per.region.server``.
+    """
+    address = HBaseAddress(
+        config.hbase_host,
+        config.hbase_port,
+        connect_seconds=config.hbase_connect_seconds,
+        retry_seconds=config.hbase_retry_seconds,
+    )
+    bound = math.ceil(config.hbase_qps_fraction * config.hbase_max_qps)
+    return HBaseRows(
+        HBaseClient(address, table),
+        config.hbase_get_batch,
+        config.hbase_put_batch,
+        shared_rate(f"{address}/{table}", bound),
+    )
+
+
+def make_index(spec: IndexSpec) -> HBaseIndex:
+    """The kind."""
+    return HBaseIndex(spec)
+
+
+def _pieces(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, _PIECE):
+        yield table.slice(start, _PIECE)
+
+
+def _wanted(piece: pa.Table, instant: str) -> list[tuple[str, Row]]:
+    columns = (piece.column(name).to_pylist() for name in ("key", "partition", "file_id"))
+    return [(key, Row(instant, file_id, partition)) for key, partition, file_id in zip(*columns, strict=True)]
+
+
+def _entries(rows: list[tuple[str, str, str]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    names = ("key", "partition", "file_id")
+    return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+
+
+def _with_prepared(marker: Marker, name: str) -> Marker:
+    return marker if name in marker.prepared else replace(marker, prepared=(*marker.prepared, name))
+
+
+def _with_applied(marker: Marker, name: str) -> Marker:
+    return marker if name in marker.applied else replace(marker, applied=(*marker.applied, name))

@@ -1,0 +1,1 @@
+"""SIMPLE and GLOBAL_SIMPLE."""

@@ -1,0 +1,356 @@
+"""STATE: what Flink State is to Hudi, on Spark's state store; it follows the timeline and never leads it.
+
+The state takes in completed deltas only, so a death at any point is a replay; a look-up never changes it. It is written by one
+job at a time, under the table's lock, and read by any (``spark.read.format("statestore")``).
+
+``.hoodie/.lakeindex/index/state/state-<generation>.json`` says which folder the state is in and which deltas it has taken in. It is written
+after the micro-batch: deltas taken in just before a death are taken in again, in order, which changes nothing.
+
+With a time to live, keys that were not written for so long are forgotten: a key that is not in the state is then no new key but
+one that the state cannot say anything about, and is looked for in the files. Flink doubles it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeindex.errors import OptionError, UsageError
+from lakeindex.hashing.arrow import StringArray
+from lakeindex.hashing.murmur import murmur
+from lakeindex.index.contract import BatchRequest, Found, IndexTraits
+from lakeindex.index.keyed import KeyedStateEngine, StateRunner, StateSettings
+from lakeindex.index.stored.change_log import read_delta
+from lakeindex.index.stored.store_context import LogView, StoreContext
+from lakeindex.model import IndexSpec
+from lakeindex.storage import open_storage
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.timeline import records
+
+TTL_OPTION: Final = "index.state.ttl"
+ANYWHERE: Final = "?"
+"""File id of a key that may be anywhere: no file group has it."""
+_ROWS_A_BUCKET: Final = 2_000
+_FEWEST_BUCKETS: Final = 64
+_MOST_BUCKETS: Final = 65_536
+_ROWS_AT_ONCE: Final = 1_000_000
+_PREFIX: Final = "state-"
+_WORN: Final = 100_000
+"""Entries that a state may hold beyond twice what counts before it is written anew."""
+
+_ENTRY_SCHEMA: Final = pa.schema(
+    [
+        pa.field("bucket", pa.int32()),
+        pa.field("key", pa.string()),
+        pa.field("partition", pa.string()),
+        pa.field("file_id", pa.string()),
+        pa.field("seq", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """``state.json``."""
+
+    generation: str
+    folder: str
+    partitions: int
+    ttl_days: float
+    buckets: int
+    rows: int
+    fed: int
+    feeds: int
+    batch: int
+    applied: tuple[str, ...]
+
+    @property
+    def settings(self) -> StateSettings:
+        return StateSettings(self.partitions, self.ttl_days)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTask:
+    """One delta to be fed; ``doubt``: it does not count any more, its keys may be anywhere."""
+
+    table_uri: str
+    view: LogView
+    name: str
+    buckets: int
+    seq: int
+    doubt: bool = False
+
+
+class StateStore:
+    """The store of one table."""
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._storage = context.storage
+        self._by_partition = not context.spec.is_global
+
+    def generation(self) -> str | None:
+        """The generation in force, if its state is still there and not older than it was."""
+        record = self._record()
+        if record is None:
+            return None
+        batch = self._engine(record).last_batch()
+        return record.generation if batch is not None and batch >= record.batch else None
+
+    def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
+        """Make a new state beside those that are there."""
+        rows = [0]
+
+        def pieces() -> Iterable[pa.Table]:
+            for table in entries:
+                for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+                    piece = table.slice(start, _ROWS_AT_ONCE)
+                    rows[0] += piece.num_rows
+                    yield _entries(piece.combine_chunks(), record.buckets, 0)
+
+        record = self._fresh(generation, self._buckets())
+        engine = self._engine(record)
+        engine.feed_tables(1, pieces())
+        if not rows[0]:
+            engine.feed_tables(1, [_ENTRY_SCHEMA.empty_table()])
+        self._take_in(engine, replace(record, rows=rows[0], fed=rows[0], feeds=1))
+        return engine.count(by_partition=self._by_partition)
+
+    def drop(self) -> None:
+        """Remove every state."""
+        self.retire(None)
+
+    def retire(self, keep: str | None) -> None:
+        """Remove the states of all generations but one."""
+        for one in self._storage.list_folder(self._context.view.folder).objects:
+            name = one.path.rpartition("/")[2]
+            if name.startswith(_PREFIX) and name != f"{_PREFIX}{keep}.json":
+                found = self._load(one.path)
+                if found is not None:
+                    self._engine(found).remove()
+                self._storage.delete(one.path)
+
+    def behind(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Deltas that it has not taken in."""
+        record = self._record()
+        applied = frozenset() if record is None else frozenset(record.applied)
+        return tuple(name for name in names if name not in applied)
+
+    def prepare(self, name: str) -> None:
+        """Nothing: the state follows."""
+
+    def undo(self, name: str) -> None:
+        """A delta that was taken in does not count any more: where its keys were before, the state cannot say."""
+        record = self._record()
+        if record is None or name not in record.applied:
+            return
+        number = record.feeds + 1
+        task = FeedTask(self._storage.uri, self._context.view, name, record.buckets, number << 32, doubt=True)
+        engine = self._engine(record)
+        engine.feed(number, read_entries, [task])
+        applied = tuple(one for one in record.applied if one != name)
+        self._take_in(engine, replace(record, feeds=number, fed=record.fed + self._rows_of(name), applied=applied))
+
+    def apply(self, names: Sequence[str]) -> None:
+        """Take in deltas, in one micro-batch."""
+        record = self._record()
+        new = self.behind(names)
+        if record is None or not new:
+            return
+        view, uri = self._context.view, self._storage.uri
+        number = record.feeds + 1
+        first = number << 32
+        tasks = [FeedTask(uri, view, name, record.buckets, first + place) for place, name in enumerate(new)]
+        engine = self._engine(record)
+        engine.feed(number, read_entries, tasks)
+        rows = sum(self._rows_of(name) for name in new)
+        kept = tuple(name for name in record.applied if name in names)
+        self._take_in(engine, replace(record, feeds=number, fed=record.fed + rows, applied=(*kept, *new)))
+
+    def _rows_of(self, name: str) -> int:
+        return int(pq.read_metadata(StorageFile(self._storage, self._context.view.path_of(name))).num_rows)
+
+    def fold(self) -> str:
+        """Deltas are part of the state once they were taken in; one that is worn out by overwritten entries is made anew."""
+        record = self._record()
+        if record is None:
+            raise UsageError("there is no state to fold", culprit="STATE", hint="lakeindex index build TABLE")
+        if record.fed <= 2 * record.rows + _WORN:
+            return record.generation
+        fresh = replace(self._fresh(uuid.uuid4().hex, record.buckets), ttl_days=record.ttl_days, applied=record.applied)
+        engine = self._engine(fresh)
+        engine.copy_from(self._engine(record), 1, buckets=record.buckets, by_partition=self._by_partition)
+        self._take_in(engine, replace(fresh, rows=record.rows, fed=record.rows, feeds=1))
+        return fresh.generation
+
+    def count(self) -> int | None:
+        """Only a scan could say."""
+        return None
+
+    def size_bytes(self) -> int:
+        """Bytes of the state and of what was fed to it."""
+        record = self._record()
+        return 0 if record is None else self._engine(record).size_bytes()
+
+    def entries(self) -> Iterable[pa.Table]:
+        """Everything that counts."""
+        record = self._record()
+        root = self._context.work_uri
+        if record is None or root is None:
+            return
+        write = partial(write_entries, root, uuid.uuid4().hex)
+        for path in self._engine(record).write_newest(write, by_partition=self._by_partition):
+            found = pq.read_table(pa.BufferReader(open_storage(root).read(path)))
+            yield found.filter(pc.not_equal(found.column("file_id"), ANYWHERE)).select(["key", "partition", "file_id"])
+
+    def look_up_batch(self, request: BatchRequest) -> list[Any]:
+        """Locations of all keys of a batch, by the engine."""
+        record = self._record()
+        if record is None:
+            return []
+        return self._engine(record).look_up(
+            request.tasks, request.read, request.rows, request.write, by_partition=self._by_partition
+        )
+
+    def found(self, rows: np.ndarray, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
+        """A chunk's part of the answer."""
+        record = self._record()
+        known = pc.not_equal(file_id, ANYWHERE).to_numpy(zero_copy_only=False)
+        unknown = np.zeros(asked, np.bool_)
+        if record is not None and record.ttl_days:
+            unknown[:] = True
+        unknown[rows] = ~known
+        mask = pa.array(known)
+        return Found(rows[known], partition.filter(mask), file_id.filter(mask), np.flatnonzero(unknown))
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """The engine answers for whole batches only."""
+        raise UsageError(
+            "the state index answers for whole batches",
+            culprit=partition,
+            hint=f"it was asked for {len(keys)} keys alone",
+        )
+
+    def _take_in(self, engine: KeyedStateEngine, record: _Record) -> None:
+        engine.run()
+        batch = engine.last_batch()
+        done = replace(record, batch=-1 if batch is None else batch)
+        path = self._path(done.generation)
+        records.put(self._storage, path, records.encode(asdict(done)))
+        self._storage.sync([path])
+
+    def _fresh(self, generation: str, buckets: int) -> _Record:
+        config = self._context.config
+        root = config.state_folder or _local_folder(self._storage.uri, self._context.view.folder)
+        ttl = float(self._context.spec.option(TTL_OPTION))
+        folder = f"{root.rstrip('/')}/{generation}"
+        return _Record(generation, folder, config.state_partitions, ttl, buckets, 0, 0, 0, -1, ())
+
+    def _buckets(self) -> int:
+        """Lists that keys are spread over: about 2,000 keys each by the rows of the table now."""
+        rows = self._context.expected_rows
+        return max(_FEWEST_BUCKETS, min(_MOST_BUCKETS, rows // _ROWS_A_BUCKET))
+
+    def _path(self, generation: str) -> str:
+        return f"{self._context.view.folder}/{_PREFIX}{generation}.json"
+
+    def _record(self) -> _Record | None:
+        generation = self._context.view.generation
+        return None if generation is None else self._load(self._path(generation))
+
+    def _load(self, path: str) -> _Record | None:
+        found = records.load(self._storage, path)
+        if not found:
+            return None
+        try:
+            return _Record(**{**found, "applied": tuple(found["applied"])})
+        except (KeyError, TypeError) as error:
+            raise records.damaged(path, repr(error)) from None
+
+    def _engine(self, record: _Record) -> KeyedStateEngine:
+        runner = self._context.runner
+        if not isinstance(runner, StateRunner):
+            raise UsageError(
+                "index type STATE needs Spark's state store, which the local runner does not have",
+                culprit="hoodie.index.type",
+                hint="use the Spark runner: --runner spark, or runner='spark'",
+            )
+        return runner.keyed_state(record.folder, record.settings)
+
+
+def _entries(delta: pa.Table, buckets: int, seq: int) -> pa.Table:
+    keys = delta.column("key").combine_chunks()
+    bucket = murmur(keys).view(np.uint32).astype(np.int64) % buckets
+    columns = [
+        pa.array(bucket.astype(np.int32)),
+        keys,
+        delta.column("partition"),
+        delta.column("file_id"),
+        pa.array(np.full(len(keys), seq, np.int64)),
+    ]
+    return pa.table(columns, schema=_ENTRY_SCHEMA)
+
+
+def read_entries(task: FeedTask) -> pa.Table:
+    """The entries of one delta."""
+    delta = read_delta(open_storage(task.table_uri), task.view, task.name).combine_chunks()
+    entries = _entries(delta, task.buckets, task.seq)
+    if not task.doubt:
+        return entries
+    return entries.set_column(3, _ENTRY_SCHEMA.field(3), pa.repeat(ANYWHERE, entries.num_rows))
+
+
+def write_entries(root: str, name: str, number: int, entries: pa.Table) -> str:
+    """Keep one piece of everything below ``root``; its path."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(entries, sink, compression="zstd")
+    path = f"index/{name}/{number:05d}.parquet"
+    open_storage(root).write(path, sink.getvalue().to_pybytes())
+    return path
+
+
+def _local_folder(uri: str, folder: str) -> str:
+    """The state's folder inside a table that lies on a file system Spark sees as we do."""
+    scheme = urlsplit(uri).scheme
+    if scheme in ("", "file"):
+        return f"{uri.rstrip('/')}/{folder}"
+    raise OptionError(
+        f"Spark cannot keep a state in {uri!r} by itself",
+        culprit="lakeindex.state.folder",
+        hint="name a folder that Spark's file systems can write to: -o lakeindex.state.folder=hdfs://... or s3a://...",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StateIndex:
+    """The kind."""
+
+    spec: IndexSpec
+
+    @property
+    def traits(self) -> IndexTraits:
+        """Answers for whole batches, by the engine."""
+        return IndexTraits(answers_batches=True)
+
+    def open(self, context: StoreContext) -> StateStore:
+        """The state of a table."""
+        return StateStore(context)
+
+    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
+        """A delta is taken in whole."""
+        del context
+        return [delta]
+
+
+def make_index(spec: IndexSpec) -> StateIndex:
+    """The kind."""
+    return StateIndex(spec)

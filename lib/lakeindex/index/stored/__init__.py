@@ -1,0 +1,1 @@
+"""What all stored indexes share: the change log, and which files it covers."""

@@ -1,0 +1,252 @@
+"""The change log of a stored index: what each commit changed, and which files the index covers.
+
+Under ``.hoodie/.lakeindex/index/<type>/``, files that are written whole and never changed::
+
+    built-<number>.parquet   what was built: one row a base file that is covered; the newest number counts
+    log/<instant>.parquet    a delta: what one commit changes, put before it, in force once the instant is completed
+    log/<instant>.c-<number>-<id>.parquet   keys of files that the index did not see being written, read from them afterwards
+
+A delta names the files its commit writes. Coverage, the live file of each file group whose keys the index knows, follows from
+what was built and the deltas in force; it is compared with the table's live files by name. A rollback, a restore, a clustering,
+another writer's commit: all show as a live file that is not covered, and are caught up from that file.
+
+A commit's delta says what changed from the file before (``replaces``). It counts for its file group only if that is the file
+that is covered: a delta that was lost, is damaged, or lies in the wrong order among those of racing writers makes a file group
+that is not covered, which is read again, and never one whose keys are missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.errors import IndexDamagedError, ObjectExistsError, ObjectNotFoundError
+from lakeindex.index.contract import DELTA_SCHEMA
+from lakeindex.index.stored.log_state import (
+    BEFORE_ALL,
+    META,
+    SUFFIX,
+    Built,
+    CoveredFile,
+    Delta,
+    LogState,
+    catch_up_name,
+    coverage_of,
+    damaged,
+    delta_of,
+    instant_of,
+    new_generation,
+    place_of,
+)
+from lakeindex.index.stored.store_context import Completed, LogView
+from lakeindex.model import IndexType
+from lakeindex.storage.port import Storage
+from lakeindex.storage.storage_file import StorageFile
+
+__all__ = [
+    "Built",
+    "ChangeLog",
+    "CoveredFile",
+    "Delta",
+    "LogState",
+    "catch_up_name",
+    "new_generation",
+    "read_delta",
+]
+
+INDEX_FOLDER: Final = ".hoodie/.lakeindex/index"
+_BUILT: Final = "built-"
+_LOOKS: Final = 5
+
+_COVER_SCHEMA: Final = pa.schema(
+    [
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("file_id", pa.string(), nullable=False),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+    ]
+)
+
+
+class ChangeLog:
+    """The change log of one index of a table."""
+
+    def __init__(self, storage: Storage, index_type: IndexType) -> None:
+        self._storage = storage
+        self.folder = f"{INDEX_FOLDER}/{index_type.lower()}"
+
+    def load(self, completed: Completed) -> LogState:
+        """Read the log.
+
+        Args:
+            completed: which instants count.
+
+        Raises:
+            IndexDamagedError: a file of it is damaged.
+        """
+        for _ in range(_LOOKS):
+            try:
+                return self._load(completed)
+            except ObjectNotFoundError:
+                continue  # folded and forgotten by another writer since it was listed
+        raise IndexDamagedError(
+            f"the change log {self.folder} changes faster than it can be read",
+            culprit=self.folder,
+            hint="try again",
+        )
+
+    def _load(self, completed: Completed) -> LogState:
+        numbers = tuple(self._built_numbers())
+        built = self._newest_built(numbers)
+        if built is None:
+            return LogState(self.folder, None, numbers=numbers)
+        names = self.names()
+        in_force, doubtful, unreadable = [], [], []
+        for name in names:
+            instant = instant_of(name)
+            if name in built.folded:
+                continue
+            if instant != BEFORE_ALL and not completed.has(instant):
+                doubtful.append(name)
+                continue
+            try:
+                in_force.append(self.read(name))
+            except IndexDamagedError:
+                unreadable.append(name)
+        coverage, broken = coverage_of(built, in_force)
+        return LogState(
+            self.folder,
+            built,
+            tuple(in_force),
+            tuple(doubtful),
+            coverage,
+            broken,
+            tuple(unreadable),
+            tuple(names),
+            numbers,
+        )
+
+    def read(self, name: str) -> Delta:
+        """A delta without its rows. Raises: IndexDamagedError, ObjectNotFoundError."""
+        path = LogView(self.folder).path_of(name)
+        try:
+            metadata = pq.read_metadata(StorageFile(self._storage, path)).metadata
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(path, error) from error
+        return delta_of(name, path, metadata)
+
+    def is_readable(self, name: str) -> bool:
+        """Whether a delta was written whole."""
+        try:
+            self.read(name)
+        except (IndexDamagedError, ObjectNotFoundError):
+            return False
+        return True
+
+    def put(self, delta: Delta, row_groups: Iterable[pa.Table]) -> None:
+        """Write a delta, whole; an attempt that follows the same plan writes the same again.
+
+        Args:
+            delta: what is known of it.
+            row_groups: its rows, tables of ``DELTA_SCHEMA``, each of which becomes a row group.
+        """
+        meta = {
+            "files": [[f.partition_path, f.file_id, f.name, f.rows, f.replaces] for f in delta.files],
+            "gone": [list(g) for g in delta.gone],
+            "resets": [list(g) for g in delta.resets],
+            "inserted": delta.inserted,
+            "removed": delta.removed,
+        }
+        schema = DELTA_SCHEMA.with_metadata({META: json.dumps(meta)})
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+            for table in row_groups:
+                writer.write_table(table.cast(schema), row_group_size=max(table.num_rows, 1))
+        path = LogView(self.folder).path_of(delta.name)
+        self._storage.write(path, sink.getvalue().to_pybytes())
+        self._storage.sync([path])
+
+    def put_built(self, built: Built) -> bool:
+        """Put what was built into force; False if another builder was first with this number."""
+        rows = [
+            {"partition": f.partition_path, "file_id": f.file_id, "file": f.name, "rows": f.rows} for f in built.files
+        ]
+        meta = {"generation": built.generation, "folded": sorted(built.folded), "rows": built.rows}
+        schema = _COVER_SCHEMA.with_metadata({META: json.dumps(meta)})
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
+        path = self._built_path(built.number)
+        try:
+            self._storage.create(path, sink.getvalue().to_pybytes())
+        except ObjectExistsError:
+            return False
+        self._storage.sync([path])
+        return True
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Delete deltas: dead ones, and those that have long been part of what was built."""
+        for name in names:
+            self._storage.delete(LogView(self.folder).path_of(name))
+
+    def tidy(self, keep: int = 2) -> None:
+        """Delete what older builds left: all but the newest ``keep`` of them, and deltas folded into those that stay."""
+        numbers = self._built_numbers()
+        for number in numbers[:-keep]:
+            self._storage.delete(self._built_path(number))
+        if len(numbers) >= keep:
+            oldest = self._read_built(numbers[-keep])
+            self.forget(name for name in self.names() if oldest is not None and name in oldest.folded)
+
+    def drop(self) -> None:
+        """Remove everything; what was built first, so that a drop cut short leaves an index that is not built."""
+        for number in self._built_numbers():
+            self._storage.delete(self._built_path(number))
+        for one in self._storage.list(self.folder):
+            self._storage.delete(one.path)
+
+    def names(self) -> list[str]:
+        """Names of all deltas that are there, in order."""
+        listed = self._storage.list_folder(f"{self.folder}/log").objects
+        names = (one.path.rpartition("/")[2] for one in listed)
+        return sorted((name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)), key=place_of)
+
+    def _built_path(self, number: int) -> str:
+        return f"{self.folder}/{_BUILT}{number:08d}{SUFFIX}"
+
+    def _built_numbers(self) -> list[int]:
+        listed = self._storage.list_folder(self.folder).objects
+        names = (one.path.rpartition("/")[2] for one in listed)
+        numbers = (n.removeprefix(_BUILT).removesuffix(SUFFIX) for n in names if n.startswith(_BUILT))
+        return sorted(int(n) for n in numbers if n.isdecimal())
+
+    def _newest_built(self, numbers: Sequence[int]) -> Built | None:
+        """The newest that can be read. An older one is as good: what was folded into a newer one is in the log, or is read anew."""
+        for number in reversed(numbers):
+            built = self._read_built(number)
+            if built is not None:
+                return built
+        return None
+
+    def _read_built(self, number: int) -> Built | None:
+        """None if it is damaged. Raises: ObjectNotFoundError."""
+        data = self._storage.read(self._built_path(number))
+        try:
+            table = pq.read_table(pa.BufferReader(data))
+            meta = json.loads(table.schema.metadata[META])
+            files = [CoveredFile(*row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+            return Built(number, meta["generation"], tuple(files), frozenset(meta["folded"]), meta["rows"])
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def read_delta(storage: Storage, view: LogView, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of a delta. Raises: IndexDamagedError."""
+    path = view.path_of(name)
+    try:
+        return pq.read_table(pa.BufferReader(storage.read(path)), columns=columns)
+    except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
+        raise damaged(path, error) from error

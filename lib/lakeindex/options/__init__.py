@@ -1,0 +1,1 @@
+"""The options: typed once, under Hudi's names."""

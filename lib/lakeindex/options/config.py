@@ -1,0 +1,476 @@
+"""Options, typed once at the edge.
+
+Users give ``-o key=value`` pairs under Hudi's ``hoodie.*`` names (``lakeindex.*`` for what Hudi does not have);
+inside the library only the frozen :class:`WriteConfig` and :class:`CreateConfig` travel. ``OPTIONS`` (for writes) and
+``CREATE_OPTIONS`` (for ``create``) are the single lists: the parsers, the error messages and the tables in
+docs/options.md are made from them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, TypeAlias
+
+from lakeindex.errors import OptionError
+from lakeindex.model import GLOBAL_OPTION, INDEX_ALIASES, IndexSpec, IndexType, KeyGeneratorType, MergeMode
+from lakeindex.options.foreign import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
+from lakeindex.options.types import (
+    Codec,
+    CreateConfig,
+    FilterSizing,
+    FilterType,
+    InputFormat,
+    MetadataTablePolicy,
+    ReportFormat,
+    StagedCodec,
+    WriteConfig,
+)
+from lakeindex.options.values import (
+    FLAG,
+    KEY_GENERATOR_CLASSES,
+    MEMORY_OPTION,
+    TIME_UNITS,
+    TIMESTAMP_TYPES,
+    choice_of,
+    days,
+    flag,
+    generator_class,
+    growth,
+    index_type_named,
+    key_rule,
+    memory,
+    names_of,
+    one_of,
+    probability,
+    share,
+    some_text,
+    whole,
+)
+
+__all__ = [
+    "BY_KEY",
+    "CREATE_BY_KEY",
+    "CREATE_OPTIONS",
+    "KEY_GENERATOR_CLASSES",
+    "MEMORY_OPTION",
+    "OPTIONS",
+    "OPTION_AREAS",
+    "TIMEBASED_PREFIX",
+    "Codec",
+    "CreateConfig",
+    "FilterSizing",
+    "FilterType",
+    "InputFormat",
+    "MetadataTablePolicy",
+    "Option",
+    "Options",
+    "ReportFormat",
+    "StagedCodec",
+    "WriteConfig",
+    "index_spec",
+    "option_texts",
+    "options_table",
+    "parse_create_options",
+    "parse_options",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: the name users write, the field it sets, how its text is read, and what is valid.
+
+    Attributes:
+        bound_at_creation: all writers must agree on it; it is bound when the table is created.
+        bound_with: index types that it is bound for; with others it has no meaning.
+        bound_default: text that is bound if the option is not given.
+    """
+
+    key: str
+    field: str
+    parse: Callable[[str], Any]
+    valid: str
+    text: str
+    bound_at_creation: bool = False
+    bound_with: tuple[IndexType, ...] = ()
+    bound_default: str = ""
+
+    @property
+    def default(self) -> Any:
+        """The value when the option is not given."""
+        return self.bound_default or _DEFAULTS.get(self.field)
+
+
+_DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for kind in (CreateConfig, WriteConfig) for f in fields(kind)}
+_TIMEBASED: Final = "timebased"
+
+TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
+"""Options of the timestamp-based key generator; the table's properties keep them under the same names."""
+
+_BUCKET: Final = (IndexType.BUCKET,)
+
+# Tables of options, not code: the formatter would give each argument a line.
+# fmt: off
+_WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
+    "Index type and record merging": (
+        Option("hoodie.index.type", "index_type", index_type_named, " | ".join((*IndexType, *INDEX_ALIASES)),
+               "Index that finds the file of a key. Bound when the table is created (default BLOOM). On a table of another writer, "
+               "the first write binds the type that its files show. INMEMORY keeps a hash map in one process, for tests and small tables.", True),
+        Option("hoodie.write.record.merge.mode", "merge_mode", one_of(MergeMode), names_of(MergeMode),
+               "Decides which version of a record is kept: the one with the greater ordering value, or the one written last. Bound when "
+               "the table is created. Default: event time if the table has an ordering field, otherwise commit time. If the properties "
+               "of a Hudi table do not state it, the first write must.", True),
+        Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", flag, FLAG,
+               "Complex key generator with exactly one key field: `true` stores the record key as `value`, `false` as `field:value`. "
+               "Bound. Required by `create`, because Hudi 0.15 and 1.2 have different defaults. On tables of other writers it is "
+               "detected from the stored keys.", True),
+    ),
+    "BLOOM and GLOBAL_BLOOM": (
+        Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", flag, FLAG,
+               "Skip files whose key range excludes a key, before their bloom filters are read."),
+        Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", flag, FLAG,
+               "Algorithm of range pruning: an interval tree (`true`), a list (`false`), or binary search over the sorted keys (not "
+               "set). The result is the same."),
+        Option("hoodie.bloom.index.update.partition.path", "bloom_moves_rows", flag, FLAG,
+               "GLOBAL_BLOOM, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates "
+               "the row in its present partition."),
+        Option("lakeindex.footer.cache", "footer_cache", flag, FLAG,
+               "Cache key ranges, row counts and bloom filters of base files in the table's `.hoodie/.lakeindex/cache` folder."),
+        Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", flag, FLAG,
+               "Look up from the footer cache only. Footers that are missing from the cache are added to it first (`footers_read` in "
+               "the summary counts them), so the cache must be writable. Hudi's metadata table is never used."),
+        Option("hoodie.bloom.index.filter.type", "filter_type", one_of(FilterType), names_of(FilterType),
+               "Type of the bloom filters that are written to footers."),
+        Option("lakeindex.bloom.sizing", "filter_sizing", one_of(FilterSizing), names_of(FilterSizing),
+               "`exact` sizes each filter for 1.25 times the rows of its file. `fixed` sizes filters as Hudi does, by "
+               "`hoodie.index.bloom.num_entries`."),
+        Option("hoodie.index.bloom.num_entries", "filter_entries", whole(1, 2**31 - 1), "1 .. 2147483647",
+               "With `fixed` sizing: number of entries that one filter row is sized for."),
+        Option("hoodie.index.bloom.fpp", "filter_fpp", probability, "between 0 and 1, exclusive",
+               "False-positive probability of a filter. Default: 1e-6 with `exact` sizing, 1e-9 with `fixed` sizing."),
+        Option("hoodie.bloom.index.filter.dynamic.max.entries", "filter_max_entries", whole(1, 2**31 - 1),
+               "1 .. 2147483647", "With `fixed` sizing: number of entries up to which a DYNAMIC_V0 filter grows."),
+    ),
+    "GLOBAL_SIMPLE": (
+        Option("hoodie.simple.index.update.partition.path", "simple_moves_rows", flag, FLAG,
+               "GLOBAL_SIMPLE, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates the row in its "
+               "present partition."),
+    ),
+    "BUCKET": (
+        Option("hoodie.bucket.index.num.buckets", "buckets", whole(1, 99_999_999), "1 .. 99999999",
+               "BUCKET: number of buckets (file groups) in each partition. Bound. On a table of another writer it is detected from the stored keys. "
+               "`lakeindex rescale` changes it.", True, _BUCKET, "256"),
+        Option("hoodie.bucket.index.hash.field", "bucket_fields", some_text, "key fields, comma-separated",
+               "BUCKET: record key fields that are hashed. Default: all of them. On a table of another writer they are detected from the stored "
+               "keys. Bound.", True, _BUCKET),
+        Option("hoodie.bucket.index.partition.expressions", "bucket_rules", some_text, "`regex,count;regex,count;...`",
+               "BUCKET: number of buckets for the partitions whose path matches an expression. The first expression that matches applies. Bound.", True, _BUCKET),
+        Option("lakeindex.bucket.key.rule", "bucket_key_rule", key_rule, "1.x | 0.15",
+               "BUCKET: Hudi release whose rule is used to hash keys that contain `:`. Default: the release that the stored keys show, otherwise 1.x. "
+               "Bound.", True, _BUCKET),
+    ),
+    "RECORD_INDEX and RECORD_LEVEL_INDEX": (
+        Option("hoodie.record.index.update.partition.path", "record_moves_rows", flag, FLAG,
+               "RECORD_INDEX, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates the "
+               "row in its present partition."),
+        Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", whole(1, 100_000), "1 .. 100000",
+               "RECORD: minimum number of shards. If the maximum has the same value, this is the number of shards."),
+        Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", whole(1, 100_000), "1 .. 100000",
+               "RECORD: maximum number of shards."),
+        Option("hoodie.metadata.global.record.level.index.min.filegroup.count", "record_min_shards", whole(1, 100_000),
+               "1 .. 100000", "RECORD: name of `hoodie.metadata.record.index.min.filegroup.count` since Hudi 1.1."),
+        Option("hoodie.metadata.global.record.level.index.max.filegroup.count", "record_max_shards", whole(1, 100_000),
+               "1 .. 100000", "RECORD: name of `hoodie.metadata.record.index.max.filegroup.count` since Hudi 1.1."),
+        Option("hoodie.metadata.record.index.max.filegroup.size", "record_shard_bytes", whole(48), "bytes, 48 or more",
+               "RECORD: target size of a shard when the index is built or compacted, at 48 bytes for each key."),
+        Option("hoodie.metadata.record.index.growth.factor", "record_growth", growth, "1 or more",
+               "RECORD: expected growth of the table. The number of shards is chosen for the table's keys times this factor."),
+    ),
+    "HBASE": (
+        Option("hoodie.index.hbase.table", "hbase_table", some_text, "a table of HBase",
+               "HBASE: table of HBase that stores the index. It must have the column family `_s`. Default: the name of the Hudi table. Bound.", True,
+               (IndexType.HBASE,)),
+        Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", flag, FLAG,
+               "HBASE, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates the row in its "
+               "present partition."),
+        Option("lakeindex.hbase.thrift.host", "hbase_host", some_text, "a host", "HBASE: host of HBase's Thrift server."),
+        Option("lakeindex.hbase.thrift.port", "hbase_port", whole(1, 65_535), "1 .. 65535", "HBASE: port of HBase's Thrift server."),
+        Option("lakeindex.hbase.create.table", "hbase_create_table", flag, FLAG,
+               "HBASE: create the HBase table if it does not exist. (Hudi never creates it.)"),
+        Option("lakeindex.hbase.connect.timeout", "hbase_connect_seconds", whole(1, 3_600), "seconds, 1 .. 3600",
+               "HBASE: longest wait for a connection."),
+        Option("lakeindex.hbase.retry.timeout", "hbase_retry_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
+               "HBASE: how long a call that fails during a run is retried, each time over a new connection."),
+        Option("lakeindex.hbase.verify.puts", "hbase_verify_puts", flag, FLAG,
+               "HBASE: read back the rows that were put, and put missing ones again."),
+        Option("hoodie.index.hbase.get.batch.size", "hbase_get_batch", whole(1, 100_000), "rows, 1 .. 100000",
+               "HBASE: rows in one get request. (Hudi's default: 100.)"),
+        Option("hoodie.index.hbase.put.batch.size", "hbase_put_batch", whole(1, 100_000), "rows, 1 .. 100000",
+               "HBASE: rows in one put request. (Hudi's default: 100.)"),
+        Option("hoodie.index.hbase.max.qps.per.region.server", "hbase_max_qps", whole(0, 100_000_000),
+               "rows a second, 0 or more (0: no limit)",
+               "HBASE: rate limit. One process reads or writes at most this number times `hoodie.index.hbase.qps.fraction` rows a second. "
+               "(Hudi's default: 1000.)"),
+        Option("hoodie.index.hbase.qps.fraction", "hbase_qps_fraction", share, "above 0, up to 1",
+               "HBASE: share of `hoodie.index.hbase.max.qps.per.region.server` that this process may use."),
+        Option("hoodie.index.hbase.rollback.sync", "hbase_rollback_sync", flag, FLAG,
+               "HBASE: delete the rows that a failed commit put. (Hudi's default: false.) If they are not deleted, look-ups ignore them."),
+    ),
+    "STATE": (
+        Option(GLOBAL_OPTION, "state_is_global", flag, FLAG,
+               "STATE: a key is unique in the whole table (`true`) or in its partition (`false`). Bound.", True,
+               (IndexType.STATE,), "true"),
+        Option("index.state.ttl", "state_ttl_days", days, "days, 0 or more (0: keys never expire)",
+               "STATE: time to live. A key that was not inserted or moved for this long expires from the state and is then looked up in the files. Bound.", True,
+               (IndexType.STATE,), "0.0"),
+        Option("lakeindex.state.folder", "state_folder", some_text, "a path or URL Spark can write to",
+               "STATE: folder in which a new state is created. Default: a folder inside the table, if the table is on a local file system."),
+        Option("lakeindex.state.partitions", "state_partitions", whole(1, 10_000), "1 .. 10000",
+               "STATE: number of partitions of a new state. It cannot be changed for an existing state."),
+    ),
+    "All stored indexes": (
+        Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", whole(1, 10_000), "deltas, 1 .. 10000",
+               "Stored index: number of deltas after which the index is compacted."),
+    ),
+    "Base files": (
+        Option("hoodie.parquet.max.file.size", "max_file_bytes", whole(1), "bytes, 1 or more",
+               "Target size of a base file. New rows beyond it go to another file group."),
+        Option("hoodie.parquet.small.file.limit", "small_file_bytes", whole(0), "bytes, 0 or more (0: never fill)",
+               "New rows go to base files smaller than this first."),
+        Option("hoodie.copyonwrite.record.size.estimate", "record_bytes_estimate", whole(1), "bytes, 1 or more",
+               "Size of a record on disk. Default: estimated by encoding a sample of the batch."),
+        Option("hoodie.parquet.compression.codec", "codec", one_of(Codec), names_of(Codec), "Compression of base files."),
+        Option("lakeindex.parquet.row.group.rows", "row_group_rows", whole(1, 2**31 - 1), "rows, 1 or more",
+               "Rows in a row group of a base file. Within a row group, rows are sorted by key."),
+    ),
+    "Input and staging": (
+        Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
+               "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, .json, .jsonl, .ndjson)."),
+        Option("lakeindex.staged.codec", "staged_codec", one_of(StagedCodec), names_of(StagedCodec),
+               "Compression of the staged batch. `auto`: uncompressed if the run folder is on a local disk, otherwise zstd."),
+        Option("lakeindex.chunk.rows", "chunk_rows", whole(1, 2**31 - 1), "rows, 1 or more",
+               "Maximum number of rows in a chunk. A chunk is one row group of the staged batch and the unit of look-up work."),
+    ),
+    "Parallelism and memory": (
+        Option("lakeindex.parallelism", "parallelism", whole(0, 10_000), "tasks at once, 0 .. 10000",
+               "Number of tasks that run at once. 0: one task for each core (local runner) or Spark's default parallelism."),
+        Option(MEMORY_OPTION, "memory", memory, "bytes, or a number with k, m or g; 64m or more",
+               "Limit on the memory that the tasks of one process hold together; on Spark, of all tasks that run at once. A batch that "
+               "needs more is spilled into the run folder. Default: half of the machine's (or the cgroup's) memory, at least 512m."),
+        Option("lakeindex.spark.driver.bytes", "driver_bytes", whole(0), "bytes, 0 or more",
+               "Spark runner: a step that reads at most this many bytes runs on the driver's cores, without a Spark job. While a "
+               "spark-submit job has no executors, the limit is four times as high; if no step exceeds it, no executors are started. "
+               "0: every step is a Spark job."),
+    ),
+    "Other writers": (
+        Option("lakeindex.lock.wait", "lock_wait_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
+               "How long a run waits for the table's lock before it ends with exit code 5."),
+        Option("lakeindex.lock.lease", "lock_lease_seconds", whole(2, 86_400), "seconds, 2 .. 86400",
+               "Lease of the table's lock and of a run. If the holder does not renew it in time, another writer may take over."),
+        Option("lakeindex.conflict.retries", "conflict_retries", whole(0, 100), "0 .. 100",
+               "How many times a run repeats its look-up and its plan because another writer changed the same file groups."),
+        Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", whole(0), "seconds, 0 or more",
+               "Age at which an unfinished instant of another writer is considered dead and rolled back."),
+        Option("lakeindex.metadata.table", "metadata_table", one_of(MetadataTablePolicy), names_of(MetadataTablePolicy),
+               "What happens if the table has a metadata table. `refuse`: the write is refused. `drop`: the metadata table is deleted "
+               "before the first data file is written."),
+        Option("lakeindex.clock.max.skew", "clock_max_skew_seconds", whole(0, 86_400), "seconds, 0 .. 86400 (0: no check)",
+               "Maximum difference between the clock of this machine and that of the storage. With 0, the time zone of the table's instants "
+               "is not checked either."),
+    ),
+    "Retention": (
+        Option("hoodie.cleaner.commits.retained", "cleaner_commits", whole(1), "commits, 1 or more",
+               "`clean`: number of commits whose base files stay readable."),
+        Option("hoodie.keep.min.commits", "archive_commits", whole(1), "commits, 1 or more",
+               "`archive`: number of commits that stay on the timeline. It must not be less than `hoodie.cleaner.commits.retained`."),
+        Option("lakeindex.checkpoint.keep.runs", "keep_runs", whole(0, 1_000_000), "runs, 0 or more",
+               "Number of finished runs whose checkpoints, quarantine files and reports are kept."),
+        Option("lakeindex.checkpoint.keep.dead.days", "keep_dead_runs_days", days, "days, 0 or more",
+               "`maintain`: age at which the folder of a run that never finished is deleted, with its quarantine files."),
+    ),
+    "Reports and metrics": (
+        Option("lakeindex.report", "report", one_of(ReportFormat), "html, json or none",
+               "Report that a run writes to its folder: `json` writes report.json, `html` also report.html. Default: json from Python, "
+               "otherwise html."),
+        Option("lakeindex.metrics.textfile", "metrics_textfile", some_text, "a local file NAME.prom, or a local folder",
+               "File for the run's metrics, read by Prometheus's textfile collector. In a folder, each table gets its own file. Needs the "
+               "extra `metrics`."),
+        Option("lakeindex.openlineage", "openlineage", flag, FLAG,
+               "Emit OpenLineage events. OpenLineage's own settings say where to. Needs the extra `lineage`."),
+    ),
+}
+
+_CREATE_ONLY: Final[tuple[Option, ...]] = (
+    Option("hoodie.table.keygenerator.type", "key_generator", one_of(KeyGeneratorType), names_of(KeyGeneratorType),
+           "Key generator. Default: NON_PARTITION without partition fields, SIMPLE with one key field and one partition field, otherwise "
+           "COMPLEX. For CUSTOM, write partition fields as `field:SIMPLE` or `field:TIMESTAMP`."),
+    Option("hoodie.table.keygenerator.class", "key_generator", generator_class, " | ".join(KEY_GENERATOR_CLASSES),
+           "Key generator by its Java class, instead of `hoodie.table.keygenerator.type`."),
+    Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", flag, FLAG,
+           "Name partition folders `field=value`."),
+    Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", flag, FLAG,
+           "Escape partition values. Without it, a `/` in a value creates a nested folder."),
+    Option("hoodie.database.name", "database", some_text, "a name", "Database of the table."),
+    Option(TIMEBASED_PREFIX + "timestamp.type", _TIMEBASED, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
+           "TIMESTAMP key generator: how the partition field stores the time."),
+    Option(TIMEBASED_PREFIX + "timestamp.scalar.time.unit", _TIMEBASED, choice_of(*TIME_UNITS), " | ".join(TIME_UNITS),
+           "Unit of a SCALAR timestamp, which counts from the epoch."),
+    Option(TIMEBASED_PREFIX + "input.dateformat", _TIMEBASED, some_text, "Java date patterns",
+           "Patterns of a DATE_STRING or MIXED timestamp. The first pattern that fits is used."),
+    Option(TIMEBASED_PREFIX + "input.dateformat.list.delimiter.regex", _TIMEBASED, some_text, "a regular expression",
+           "Separator of several input patterns. Default: `,`."),
+    Option(TIMEBASED_PREFIX + "input.timezone", _TIMEBASED, some_text, "a time zone",
+           "Time zone of input texts that do not name one."),
+    Option(TIMEBASED_PREFIX + "output.dateformat", _TIMEBASED, some_text, "a Java date pattern",
+           "Pattern of the partition path, for example `yyyy/MM/dd`."),
+    Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, some_text, "a time zone", "Time zone of the partition path."),
+    Option(TIMEBASED_PREFIX + "timezone", _TIMEBASED, some_text, "a time zone",
+           "Time zone of both input and partition path."),
+)
+# fmt: on
+
+OPTIONS: Final[tuple[Option, ...]] = tuple(option for area in _WRITE_AREAS.values() for option in area)
+CREATE_OPTIONS: Final[tuple[Option, ...]] = (*(option for option in OPTIONS if option.bound_at_creation), *_CREATE_ONLY)
+
+OPTION_AREAS: Final[dict[str, tuple[Option, ...]]] = {**_WRITE_AREAS, "Key generator and partition path": _CREATE_ONLY}
+"""Every option once, by area, as docs/options.md has them; only those of the last area are for ``create`` alone."""
+
+BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}
+CREATE_BY_KEY: Final[dict[str, Option]] = {option.key: option for option in CREATE_OPTIONS}
+
+
+def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
+    """Typed configuration of a write from option names and texts.
+
+    Raises:
+        OptionError: an unknown name (the message names near ones) or a value that is not valid (it says what is).
+    """
+    given = option_texts(pairs)
+    notes = tuple(_note(key, given.pop(key)) for key in sorted(given.keys() & NOTED_OPTIONS.keys()))
+    config = WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
+    if config.filters_from_cache_only and not config.footer_cache:
+        raise OptionError(
+            "option hoodie.bloom.index.use.metadata=true needs the footer cache, and lakeindex.footer.cache=false turns it off",
+            culprit="hoodie.bloom.index.use.metadata",
+            hint="remove one of the two options",
+        )
+    return config
+
+
+Options: TypeAlias = Mapping[str, str | bool | int | float]
+"""Option names and values, as Python's callers give them."""
+
+
+def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Options as texts: from Python they may be bools and numbers, too.
+
+    Raises:
+        OptionError: a name that is no text, or a value that is neither text, bool nor number.
+    """
+    texts: dict[str, str] = {}
+    for key, value in dict(pairs).items():
+        if not isinstance(key, str):
+            raise OptionError(f"an option cannot be named {key!r}", culprit=repr(key), hint="names must be texts")
+        if isinstance(value, bool):
+            texts[key] = str(value).lower()
+        elif isinstance(value, (str, int, float)):
+            texts[key] = str(value)
+        else:
+            hint = f"valid: {BY_KEY[key].valid}" if key in BY_KEY else "give a text, a bool or a number"
+            raise OptionError(f"option {key} cannot be {value!r}", culprit=key, hint=hint)
+    return texts
+
+
+def _note(key: str, text: str) -> str:
+    only = NOTED_VALUES.get(key)
+    if only is not None and text.strip().upper() != only:
+        raise OptionError(f"option {key} cannot be {text!r}", culprit=key, hint=f"valid: {only}; {NOTED_OPTIONS[key]}")
+    return f"{key} changes nothing: {NOTED_OPTIONS[key]}"
+
+
+def index_spec(index_type: IndexType, config: WriteConfig | CreateConfig) -> IndexSpec:
+    """The index type with the options that are bound with it: as given, else their defaults.
+
+    Raises:
+        OptionError: an option is given that has no meaning with this index type.
+    """
+    bound: list[tuple[str, str]] = []
+    for option in OPTIONS:
+        if not option.bound_with:
+            continue
+        value = getattr(config, option.field)
+        if index_type in option.bound_with:
+            bound.append((option.key, option.bound_default if value is None else _as_text(value)))
+        elif value is not None:
+            raise OptionError(
+                f"option {option.key} has no meaning with index type {index_type}",
+                culprit=option.key,
+                hint=f"it belongs to {', '.join(option.bound_with)}",
+            )
+    return IndexSpec(index_type, tuple(sorted(bound)))
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def parse_create_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> CreateConfig:
+    """Typed configuration of a new table from option names and texts.
+
+    Raises:
+        OptionError: an unknown name, a value that is not valid, or two names of one thing with different values.
+    """
+    values: dict[str, Any] = {}
+    timebased: dict[str, str] = {}
+    for option, value in _parse_pairs(pairs, CREATE_BY_KEY):
+        if option.field == _TIMEBASED:
+            timebased[option.key.removeprefix(TIMEBASED_PREFIX)] = value
+        elif values.setdefault(option.field, value) != value:
+            raise OptionError(
+                f"option {option.key} says {value}, another option for the same setting says {values[option.field]}",
+                culprit=option.key,
+                hint="give one of the two",
+            )
+    return CreateConfig(**values, timebased=timebased)
+
+
+def _parse_pairs(
+    pairs: Mapping[str, str] | Iterable[tuple[str, str]], options: Mapping[str, Option]
+) -> Iterator[tuple[Option, Any]]:
+    for key, text in option_texts(pairs).items():
+        option = options.get(key)
+        if option is None:
+            raise _unknown(key, options)
+        try:
+            yield option, option.parse(text)
+        except ValueError:
+            raise OptionError(f"option {key} cannot be {text!r}", culprit=key, hint=f"valid: {option.valid}") from None
+
+
+def _unknown(key: str, options: Mapping[str, Option]) -> OptionError:
+    if key in REFUSED_OPTIONS:
+        return OptionError(f"option {key} is refused", culprit=key, hint=REFUSED_OPTIONS[key])
+    if key in CREATE_BY_KEY:
+        hint = "it is given when the table is created (`lakeindex create -o ...`) and is part of the table then"
+    elif key in BY_KEY:
+        hint = "it belongs to a write (`lakeindex upsert -o ...`), not to the table"
+    else:
+        near = difflib.get_close_matches(key, list(options), n=3, cutoff=0.5)
+        hint = f"did you mean {', '.join(near)}?" if near else f"valid options: {', '.join(sorted(options))}"
+    return OptionError(f"unknown option {key!r}", culprit=key, hint=hint)
+
+
+def options_table(options: Iterable[Option] = OPTIONS) -> str:
+    """Options as a Markdown table, by default those of a write."""
+    lines = ["| option | valid | default | meaning |", "|---|---|---|---|"]
+    for option in options:
+        default = _default_text(option.default)
+        lines.append(f"| `{option.key}` | {option.valid.replace('|', '/')} | {default} | {option.text} |")
+    return "\n".join(lines)
+
+
+def _default_text(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return default if isinstance(default, str) else str(default) if isinstance(default, (int, float)) else ""

@@ -1,0 +1,167 @@
+"""What a run's report holds; ``docs/schemas/report.json`` describes its JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakeindex.run.summary import RunSummary
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """How much is left after a step.
+
+    Attributes:
+        name: what is counted.
+        count: how many.
+        unit: ``rows``, or ``pairs`` of a key and a file that may hold it.
+    """
+
+    name: str
+    count: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class FalsePositives:
+    """Pairs that the filters let through although the key is not in the file.
+
+    Attributes:
+        probed: pairs that were asked.
+        expected: as the filters' fill says.
+        observed: as the exact match found.
+    """
+
+    probed: int
+    expected: float
+    observed: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLine:
+    """The key range of a file on a scale of 0 to 1 over the ends of all ranges, in key order."""
+
+    partition: str
+    file_id: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMap:
+    """How the files' key ranges overlap.
+
+    Attributes:
+        files: files in the scope of the look-up.
+        without_range: of them without a range: they are never pruned.
+        files_per_key: files that ranges left for a key of the batch, on average.
+        lines: ranges in the order of partition and lower end; of many files a sample.
+    """
+
+    files: int
+    without_range: int
+    files_per_key: float
+    lines: tuple[RangeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeBin:
+    """Files of a size: ``below_bytes`` and not in the bin before; None: larger than all."""
+
+    below_bytes: int | None
+    in_scope: int
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    """A file that was written, and why it took what it took."""
+
+    path: str
+    seconds: float
+    bytes: int
+    rows: int
+    changed: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """An earlier run into the same table."""
+
+    run_id: str
+    finished_at: str
+    rows_in: int
+    seconds: float
+    bytes_written: int
+    files_written: int
+    pairs_kept: float | None
+    stage_seconds: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """One run.
+
+    Attributes:
+        table: the table's folder.
+        index_type: the index that was asked.
+        finished_at: ISO time, UTC.
+        run: the summary.
+        funnel: from the rows that came in to those that were found.
+        false_positives: None if no filters were asked.
+        ranges: None if the index has no ranges.
+        sizes: histogram of file sizes: files in the scope of the look-up, files written.
+        bytes_staged: encoded bytes of the batch's rows.
+        amplification: bytes written for a byte of the batch; None if nothing was written.
+        slowest: the files that took longest.
+        past: up to ten runs before this one, the newest first.
+        advice: what stands out, a sentence each.
+    """
+
+    table: str
+    index_type: str
+    finished_at: str
+    run: RunSummary
+    funnel: tuple[FunnelStep, ...]
+    false_positives: FalsePositives | None
+    ranges: RangeMap | None
+    sizes: tuple[SizeBin, ...]
+    bytes_staged: int
+    amplification: float | None
+    slowest: tuple[FileLine, ...]
+    past: tuple[PastRun, ...]
+    advice: tuple[str, ...]
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> RunReport:
+        """Inverse of :meth:`to_json`; fields of later versions are left out.
+
+        Raises:
+            ValueError, TypeError, KeyError: it is no report.
+        """
+        raw: dict[str, Any] = json.loads(text)
+        ranges, false = raw["ranges"], raw["false_positives"]
+        if ranges is not None:
+            ranges = RangeMap(**{**ranges, "lines": tuple(RangeLine(**line) for line in ranges["lines"])})
+        parsed = {
+            "run": RunSummary.from_json(json.dumps(raw["run"])),
+            "funnel": tuple(FunnelStep(**step) for step in raw["funnel"]),
+            "false_positives": None if false is None else FalsePositives(**false),
+            "ranges": ranges,
+            "sizes": tuple(SizeBin(**one) for one in raw["sizes"]),
+            "slowest": tuple(FileLine(**line) for line in raw["slowest"]),
+            "past": tuple(PastRun(**one) for one in raw["past"]),
+            "advice": tuple(raw["advice"]),
+        }
+        known = {k: v for k, v in raw.items() if k in RunReport.__dataclass_fields__}
+        return RunReport(**{**known, **parsed})

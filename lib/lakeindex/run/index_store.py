@@ -1,0 +1,384 @@
+"""A stored index in one run, on the driver's side: bring it up to the table before a look-up, tell it of a commit.
+
+Before a look-up: what failed instants left is taken back, live files that the index does not cover are read and entered, completed
+deltas are applied, and the number of keys is compared with the table's rows. Around a commit: the delta is put into the log
+first, so that it is in force in the same moment as the commit, whoever makes that visible; what a store has to do beside the
+log is done before (harmlessly) and after (repeatably).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from lakeindex.commit.held_lock import locked
+from lakeindex.errors import (
+    IndexDamagedError,
+    IndexNotBuiltError,
+    InvariantError,
+    LakeIndexError,
+    WriteConflictError,
+)
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.index.contract import DELTA_SCHEMA, Group, LocationStore, VolatileStore
+from lakeindex.index.registry import stored_index_for
+from lakeindex.index.stored.change_log import (
+    Built,
+    ChangeLog,
+    CoveredFile,
+    Delta,
+    LogState,
+    catch_up_name,
+    new_generation,
+)
+from lakeindex.index.stored.store_context import Completed, LogView, StoreContext
+from lakeindex.model import BaseFile
+from lakeindex.run.checkpoints import Part
+from lakeindex.run.index_delta import DeltaTask, FileKeys, KeysTask, joined, put_delta, read_keys, store_context
+from lakeindex.run.run_folders import begin_run
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.table.properties import load_table_properties
+from lakeindex.tasks.runner import Runner, pack, run_tasks
+from lakeindex.timeline.timeline import Timeline
+
+_ROWS_A_DELTA: Final = 1_000_000
+_BYTES_A_TASK: Final = 128 * 1024 * 1024
+"""Base files whose keys one task reads, in bytes: it holds them in memory."""
+
+
+class IndexSession:
+    """The stored index of one run."""
+
+    def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner) -> None:
+        self._spec = spec
+        self._facts = facts
+        self._runner = runner
+        self._index = stored_index_for(facts.index)
+        self._storage = storage_at(spec.table_uri)
+        self._log = ChangeLog(self._storage, facts.index_type)
+
+    @cached_property
+    def _work(self) -> str:
+        begin_run(self._spec)
+        return f"{self._spec.run_id}/index/{uuid.uuid4().hex[:12]}"
+
+    def ready(
+        self, snapshot: Snapshot, files: Sequence[BaseFile], partitions: Collection[str] | None = None
+    ) -> StoreContext:
+        """Bring the index up to a snapshot.
+
+        Args:
+            snapshot: the table's state.
+            files: live files in scope: all of the table under a global index, else of the touched partitions.
+            partitions: the touched partitions, also those without a file; None: all of the table is in scope.
+
+        Returns:
+            What tasks open the store with.
+
+        Raises:
+            IndexNotBuiltError: there is nothing, or not what was built.
+            IndexDamagedError: it does not hold as many keys as the files it covers.
+        """
+        completed = Completed.of(snapshot.timeline)
+        if self._index.traits.in_process:
+            return self._ready_in_process(completed, files, partitions)
+        state = self._log.load(completed)
+        if state.built is None and not snapshot.timeline.completed_writes:
+            self._start_empty(completed, state)
+            state = self._log.load(completed)
+        store = self._open(completed, state)
+        self._check_built(store, state)
+        self._settle(store, state)
+        if self._catch_up(snapshot, files, partitions, state):
+            state = self._log.load(completed)
+            store = self._open(completed, state)
+        self._apply(store, state)
+        _check_count(store, state, self._facts)
+        return self._context(completed, state.view)
+
+    def _apply(self, store: LocationStore, state: LogState) -> None:
+        """Completed deltas that the store has not applied: by one writer at a time, in order."""
+        if not store.behind(state.view.deltas):
+            return
+        with locked(self._storage, self._spec.config, f"applying deltas to index {self._facts.index_type}"):
+            store.apply(state.view.deltas)
+
+    def prepare(self, snapshot: Snapshot, instant: str, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
+        """Put the delta of a commit that is about to be made into the log.
+
+        Args:
+            snapshot: what the commit was planned on.
+            instant: its instant.
+            written: the files it writes.
+            parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
+        """
+        if self._index.traits.in_process:
+            return
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        delta = Delta(instant, tuple(written))
+        self._put(delta, parts, completed, state.view)
+        self._open(completed, state).prepare(instant)
+
+    def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
+        """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""
+        if self._index.traits.in_process:
+            folder = run_folder(self._spec)
+            here = _volatile(self._index.open(self._context(Completed(frozenset(), None), LogView(""))))
+            here.enter(joined([folder.read_table(p) for p in parts]), written)
+            return
+        completed = self._completed()
+        state = self._log.load(completed)
+        store = self._open(completed, state)
+        self._apply(store, state)
+        if len(state.in_force) >= self._spec.config.index_max_deltas and not state.broken:
+            self._fold(store, state)
+
+    def failed(self) -> None:
+        """The commit was given up: take back what was prepared, now if that works, else before the next look-up."""
+        if self._index.traits.in_process:
+            return
+        try:
+            completed = self._completed()
+            state = self._log.load(completed)
+            self._settle(self._open(completed, state), state)
+        except LakeIndexError:
+            return
+
+    def _completed(self) -> Completed:
+        """What is committed now."""
+        return Completed.of(Timeline.load(self._storage, load_table_properties(self._storage).timeline_layout))
+
+    def build(self, snapshot: Snapshot) -> Built:
+        """Build the index anew from the key columns of all live files.
+
+        Raises:
+            InvariantError: a key that must be unique is stored twice; what was built before stays in force.
+        """
+        files = snapshot.base_files_all()
+        read = self.read_keys(files)
+        folder = run_folder(self._spec)
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        generation = new_generation(state.next_number)
+        expected = sum(f.rows for one in read for f in one.files)
+        context = self._context(completed, replace(state, in_force=()).view)
+        store = self._open_with(replace(context, expected_rows=expected))
+        rows = store.build(generation, (folder.read_table(one.part) for one in read))
+        if rows != expected:
+            raise InvariantError(
+                f"the table has {expected} rows, but {rows} distinct keys went into the index",
+                culprit=self._facts.name,
+                hint="lakeindex check TABLE lists duplicate keys; the index that was there before stays in force",
+            )
+        folded = frozenset(d.name for d in state.in_force) | frozenset(state.unreadable)
+        built = Built(state.next_number, generation, tuple(f for one in read for f in one.files), folded, rows)
+        if not self._log.put_built(built):
+            raise WriteConflictError(
+                f"index {self._facts.index_type} was built or compacted by another run at the same time",
+                culprit=self._facts.name,
+                hint="its result is in force; build again if that is not what you want",
+            )
+        self._log.tidy()
+        store.retire(generation)
+        return built
+
+    def compact(self, snapshot: Snapshot) -> int:
+        """Fold all deltas into what was built, after the index was brought up to a snapshot; how many there were.
+
+        Raises:
+            IndexNotBuiltError: there is nothing, or not what was built.
+            IndexDamagedError: it does not hold as many keys as the files it covers.
+        """
+        self.ready(snapshot, snapshot.base_files_all())
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        if state.in_force:
+            self._fold(self._open(completed, state), state)
+        return len(state.in_force)
+
+    def drop(self) -> None:
+        """Remove the index: what was built, its log and its store."""
+        completed = self._completed()
+        store = self._open(completed, LogState(self._log.folder, None))
+        self._log.drop()
+        store.drop()
+
+    def state(self, snapshot: Snapshot) -> LogState:
+        """The log as of a snapshot."""
+        return self._log.load(Completed.of(snapshot.timeline))
+
+    def store(self, snapshot: Snapshot) -> LocationStore:
+        """The store as of a snapshot, as it is."""
+        completed = Completed.of(snapshot.timeline)
+        return self._open(completed, self._log.load(completed))
+
+    @property
+    def folder(self) -> str:
+        """Where the index is, relative to the table."""
+        return self._log.folder
+
+    def check_built(self, snapshot: Snapshot) -> None:
+        """Raises: IndexNotBuiltError: there is nothing, or not what was built. IndexDamagedError: it cannot be read."""
+        completed = Completed.of(snapshot.timeline)
+        state = self._log.load(completed)
+        self._check_built(self._open(completed, state), state)
+
+    def _start_empty(self, completed: Completed, state: LogState) -> None:
+        """A table without any row needs no build: its index begins empty."""
+        generation = new_generation(state.next_number)
+        store = self._open(completed, state)
+        store.build(generation, ())
+        self._log.put_built(Built(state.next_number, generation, (), frozenset(), 0))
+
+    def _check_built(self, store: LocationStore, state: LogState) -> None:
+        if state.built is None and state.numbers:
+            raise IndexDamagedError(
+                f"the record of the contents of index {self._facts.index_type} of table {self._facts.name} is damaged",
+                culprit=self._log.folder,
+                hint="build it anew: lakeindex index build TABLE. No other index takes its place",
+            )
+        held = store.generation()
+        if state.built is None or held != state.built.generation:
+            what = (
+                "is not built"
+                if state.built is None
+                else f"was built as {state.built.generation}, but holds {held or 'nothing'}"
+            )
+            raise IndexNotBuiltError(
+                f"index {self._facts.index_type} of table {self._facts.name} {what}",
+                culprit=self._facts.index_type,
+                hint="build it: lakeindex index build TABLE. No other index takes its place",
+            )
+
+    def _settle(self, store: LocationStore, state: LogState) -> None:
+        """Take back deltas of failed instants, and forget damaged ones. The timeline is read after the log: a delta never comes
+        before its instant.
+        """
+        self._log.forget(state.unreadable)
+        if not state.doubtful:
+            return
+        now = self._completed()
+        for name in state.doubtful:
+            instant = Delta(name).instant
+            if not now.has(instant) and instant not in now.pending:
+                if self._log.is_readable(name):  # else it was never prepared
+                    with locked(self._storage, self._spec.config, f"taking {name} back from an index"):
+                        store.undo(name)
+                self._log.forget([name])
+
+    def _catch_up(
+        self,
+        snapshot: Snapshot,
+        files: Sequence[BaseFile],
+        partitions: Collection[str] | None,
+        state: LogState,
+    ) -> bool:
+        """Enter the keys of live files that are not covered; whether there were any."""
+        missing, gone = uncovered(files, state.coverage, partitions)
+        gone = tuple(sorted({*gone, *state.broken} - {(f.partition_path, f.file_id) for f in missing}))
+        if not missing and not gone:
+            return False
+        deltas: list[tuple[list[CoveredFile], list[Part]]] = [([], [])]
+        rows = 0
+        for one in self.read_keys(missing):
+            if rows and rows + one.part.rows > _ROWS_A_DELTA:
+                deltas.append(([], []))
+                rows = 0
+            rows += one.part.rows
+            deltas[-1][0].extend(one.files)
+            deltas[-1][1].append(one.part)
+        names: list[str] = [*state.names]
+        for number, (covered, parts) in enumerate(deltas):
+            groups = tuple(f.group for f in covered)
+            names.append(catch_up_name(snapshot.instant_time, names))
+            delta = Delta(names[-1], tuple(covered), gone if number == 0 else (), groups)
+            self._put(delta, parts, Completed.of(snapshot.timeline), state.view)
+        return True
+
+    def read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
+        """Keys of base files, by tasks, as parts in the run's folder."""
+        sizes = [float(f.size_bytes) for f in files]
+        packs = pack(sizes, max(self._runner.slots * 3, len(files) // 16, int(sum(sizes)) // _BYTES_A_TASK))
+        tasks = [
+            KeysTask(self._spec, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
+            for n, numbers in enumerate(packs)
+        ]
+        return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover")
+
+    def _put(self, delta: Delta, parts: Sequence[Part], completed: Completed, view: LogView) -> None:
+        task = DeltaTask(self._spec, self._facts, delta, tuple(parts), completed, view)
+        run_tasks(self._runner, put_delta, [task], "index: write the delta")
+
+    def _fold(self, store: LocationStore, state: LogState) -> None:
+        assert state.built is not None  # a store is only applied to after _check_built
+        rows = state.rows
+        generation = store.fold()
+        folded = (state.built.folded & frozenset(state.names)) | {d.name for d in state.in_force}
+        built = Built(state.next_number, generation, tuple(state.coverage.values()), folded, rows)
+        if self._log.put_built(built):
+            self._log.tidy()
+            store.retire(generation)
+
+    def _ready_in_process(
+        self, completed: Completed, files: Sequence[BaseFile], partitions: Collection[str] | None
+    ) -> StoreContext:
+        context = self._context(completed, LogView(""))
+        store = _volatile(self._index.open(context))
+        missing, gone = uncovered(files, store.coverage(), partitions)
+        folder = run_folder(self._spec)
+        store.enter(DELTA_SCHEMA.empty_table(), (), gone)
+        for one in self.read_keys(missing):
+            store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
+        return context
+
+    def _open(self, completed: Completed, state: LogState) -> LocationStore:
+        return self._open_with(self._context(completed, state.view))
+
+    def _open_with(self, context: StoreContext) -> LocationStore:
+        store = self._index.open(context)
+        if isinstance(store, VolatileStore):
+            raise InvariantError(f"index {self._facts.index_type} keeps nothing", culprit=self._facts.name)
+        return store
+
+    def _context(self, completed: Completed, view: LogView) -> StoreContext:
+        return store_context(self._spec, self._facts, completed, view, self._runner)
+
+
+def uncovered(
+    files: Sequence[BaseFile], coverage: Mapping[Group, CoveredFile], partitions: Collection[str] | None
+) -> tuple[tuple[BaseFile, ...], tuple[Group, ...]]:
+    """Live files whose keys an index does not know, and covered file groups that are no more.
+
+    Args:
+        files: the live files in scope.
+        coverage: what the index covers.
+        partitions: the partitions in scope; None: all of the table.
+    """
+    live = {(f.partition_path, f.file_id) for f in files}
+    missing = []
+    for file in files:
+        covered = coverage.get((file.partition_path, file.file_id))
+        if covered is None or covered.name != file.name:
+            missing.append(file)
+    gone = (g for g in coverage if g not in live and (partitions is None or g[0] in partitions))
+    return tuple(missing), tuple(sorted(gone))
+
+
+def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> None:
+    held = store.count()
+    if held is not None and held != state.rows:
+        raise IndexDamagedError(
+            f"index {facts.index_type} of table {facts.name} holds {held} keys, but the files it covers have {state.rows} rows",
+            culprit=facts.index_type,
+            hint="lakeindex index verify TABLE shows the difference, lakeindex index build TABLE makes it anew",
+        )
+
+
+def _volatile(store: LocationStore | VolatileStore) -> VolatileStore:
+    if not isinstance(store, VolatileStore):
+        raise InvariantError("an index says that it lives in this process, but its store does not")
+    return store

@@ -1,0 +1,232 @@
+"""The run summary: what happened to every row, and the funnel of each stage. The JSON of the command line and of Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+from lakeindex.errors import InvariantError
+from lakeindex.notebook import facts_html, rows_html
+from lakeindex.tasks.meter import StageCost
+
+SCHEMA_VERSION = 1
+FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
+"""What happens to a row of the input: exactly one of these, fields of :class:`RunSummary`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """One stage.
+
+    Attributes:
+        name: the stage.
+        seconds: wall time; 0 if its checkpoint was reused.
+        rows_in: rows that came in.
+        rows_out: rows passed to the next stage.
+        pairs_in: (key, file) pairs before the stage, 0 where it has none.
+        pairs_out: pairs after it.
+        bytes_read: bytes read from storage.
+        requests: storage requests.
+        bytes_written: bytes written to storage, checkpoints included.
+        tasks: tasks that the runner was given.
+        slowest_task_seconds: the longest of them.
+        median_task_seconds: half of them took longer. If it is far below the longest, the work was divided unevenly.
+        peak_bytes: most resident memory of a process that worked for the stage, whatever it did before; 0 if unknown.
+        reused: the checkpoint of an earlier attempt was reused.
+        counters: everything else the stage counted.
+    """
+
+    name: str
+    seconds: float
+    rows_in: int
+    rows_out: int
+    pairs_in: int
+    pairs_out: int
+    bytes_read: int
+    requests: int
+    reused: bool = False
+    counters: Mapping[str, int | float] = field(default_factory=dict)
+    bytes_written: int = 0
+    tasks: int = 0
+    slowest_task_seconds: float = 0.0
+    median_task_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The cost model's estimate of the look-up (stages 2 to 4) of a run, beside the measured values.
+
+    Attributes:
+        seconds: estimated.
+        actual_seconds: measured.
+        bytes_read: estimated.
+        actual_bytes_read: measured.
+    """
+
+    seconds: float
+    actual_seconds: float
+    bytes_read: int
+    actual_bytes_read: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunSummary:
+    """What one upsert or delete did; counts are rows unless they say files or bytes.
+
+    Attributes:
+        instant: the commit, or None if nothing was committed.
+        batch_id: names the batch.
+        run_id: names the checkpoints.
+        operation: ``UPSERT`` or ``DELETE``.
+        noop: nothing was committed by this run: the batch was empty, changed nothing, or was committed before.
+        rows_in: rows of the input.
+        combined: older duplicates inside the batch.
+        quarantined: bad rows, written to the quarantine file.
+        inserts: new keys.
+        updates: replaced rows.
+        deletes: removed rows.
+        moved: rows that went to another partition (global index).
+        ignored: rows older than the stored row, and deletes of keys that are not stored.
+        files_created: new file groups.
+        files_rewritten: file groups with a new slice.
+        bytes_written: bytes of base files.
+        rows_copied: untouched rows that were rewritten with their file.
+        chunks_copied: column chunks of the new files that were copied as bytes.
+        chunks_encoded: column chunks of the new files that were encoded.
+        seconds: wall time of the whole run.
+        stages: the stages that ran, in order.
+        estimate: the cost model's estimate of the look-up; None if there was none.
+        notes: information for the caller: options that change nothing, an index that is behind.
+    """
+
+    instant: str | None
+    batch_id: str
+    run_id: str
+    operation: str
+    noop: bool
+    rows_in: int = 0
+    combined: int = 0
+    quarantined: int = 0
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    moved: int = 0
+    ignored: int = 0
+    files_created: int = 0
+    files_rewritten: int = 0
+    bytes_written: int = 0
+    rows_copied: int = 0
+    chunks_copied: int = 0
+    chunks_encoded: int = 0
+    seconds: float = 0.0
+    stages: tuple[StageSummary, ...] = ()
+    estimate: Estimate | None = None
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def outcome(self) -> str:
+        """How the run ended, in words."""
+        if self.instant and not self.noop:
+            return f"committed {self.instant}"
+        return f"done before, in {self.instant}" if self.instant else "nothing committed"
+
+    @property
+    def fates(self) -> dict[str, int]:
+        """Rows by what happened to them, without those that are 0."""
+        return {name: count for name in FATES if (count := getattr(self, name))}
+
+    def __repr__(self) -> str:
+        counts = "".join(f", {count:,} {name}" for name, count in self.fates.items())
+        return f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}; {self.seconds:.2f} s>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "batch": self.batch_id,
+            "run": self.run_id,
+            "rows in": self.rows_in,
+            **self.fates,
+            "files created": self.files_created,
+            "files rewritten": self.files_rewritten,
+            "bytes written": self.bytes_written,
+            "seconds": self.seconds,
+            "notes": self.notes,
+        }
+        columns = ("stage", "rows in", "rows out", "pairs in", "pairs out", "seconds", "bytes read", "requests")
+        stages = [
+            (s.name, s.rows_in, s.rows_out, s.pairs_in, s.pairs_out, s.seconds, s.bytes_read, s.requests)
+            for s in self.stages
+        ]
+        return facts_html(f"{self.operation.lower()}: {self.outcome}", facts) + rows_html(columns, stages)
+
+    def check_identity(self) -> None:
+        """Every row of the input has exactly one fate.
+
+        Raises:
+            InvariantError: the counts do not add up.
+        """
+        fates = (
+            self.combined + self.quarantined + self.inserts + self.updates + self.deletes + self.moved + self.ignored
+        )
+        if self.rows_in != fates:
+            raise InvariantError(
+                f"{self.rows_in} rows came in, but {fates} are accounted for",
+                culprit=self.run_id,
+                hint="nothing was published; report this with the run folder",
+            )
+
+    def to_json(self) -> str:
+        """One JSON object, as ``docs/schemas/upsert.json`` describes it."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> RunSummary:
+        """Inverse of :meth:`to_json`; fields of later versions are left out."""
+        raw: dict[str, Any] = json.loads(text)
+        fields = StageSummary.__dataclass_fields__
+        stages = tuple(StageSummary(**{k: v for k, v in s.items() if k in fields}) for s in raw.pop("stages", ()))
+        estimate, notes = raw.pop("estimate", None), tuple(raw.pop("notes", ()))
+        known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
+        return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None, notes=notes)
+
+
+def costs_of(cost: StageCost) -> dict[str, int | float]:
+    """A stage's cost as its manifest holds it."""
+    return {
+        "seconds": cost.seconds,
+        "requests": cost.io.requests,
+        "bytes_read": cost.io.bytes_read,
+        "bytes_written": cost.io.bytes_written,
+        "tasks": len(cost.task_seconds),
+        "slowest_task_seconds": round(max(cost.task_seconds, default=0.0), 4),
+        "median_task_seconds": round(median(cost.task_seconds) if cost.task_seconds else 0.0, 4),
+        "peak_bytes": cost.peak_bytes,
+    }
+
+
+def stage_summary(
+    name: str, costs: Mapping[str, int | float], counters: Mapping[str, int | float], *, reused: bool
+) -> StageSummary:
+    """A stage's line from the costs and counters that its manifest holds."""
+    shown = {k: v for k, v in counters.items() if k not in ("rows_in", "rows_out", "pairs_in", "pairs_out")}
+    return StageSummary(
+        name,
+        round(float(costs["seconds"]), 4),
+        int(counters.get("rows_in", 0)),
+        int(counters.get("rows_out", 0)),
+        int(counters.get("pairs_in", 0)),
+        int(counters.get("pairs_out", 0)),
+        int(costs["bytes_read"]),
+        int(costs["requests"]),
+        reused,
+        shown,
+        int(costs.get("bytes_written", 0)),
+        int(costs.get("tasks", 0)),
+        float(costs.get("slowest_task_seconds", 0.0)),
+        float(costs.get("median_task_seconds", 0.0)),
+        int(costs.get("peak_bytes", 0)),
+    )

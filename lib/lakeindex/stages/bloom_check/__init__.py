@@ -1,0 +1,1 @@
+"""Stage 3: probe each file's filter."""

@@ -1,0 +1,1 @@
+"""Stage 2: which files can hold which keys."""

@@ -1,0 +1,1 @@
+"""Stage 5: tag, plan, write, publish."""

@@ -1,0 +1,294 @@
+"""Second part of stage 5: write one file slice a task, as the plan says; whole, under the planned name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.files.footer_cache import CacheEntry, FooterCache
+from lakeindex.files.footers import Footer, footer_in
+from lakeindex.index.contract import DELTA_SCHEMA, Change
+from lakeindex.index.fate import Fate
+from lakeindex.index.registry import index_for
+from lakeindex.model import BaseFile
+from lakeindex.parquet.stamps import digest_in
+from lakeindex.pipeline import STAGED_KEY
+from lakeindex.run.checkpoints import Part, RunFolder
+from lakeindex.run.chunks import Chunk, StagedRows, chunk_columns, unpack_rows_of
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.storage import Storage, is_local_disk
+from lakeindex.storage.storage_file import StoredBytes
+from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
+from lakeindex.write.fixed_columns import fixed_columns
+from lakeindex.write.merge_rows import Changes, NewSlice, Rows
+from lakeindex.write.rewrite import ALL_IN_MEMORY, NewFile, Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """New rows ``[start, stop)`` of a chunk, partition and home, and the ``inserts`` file that lists them."""
+
+    part: Part
+    chunk: int
+    partition: str
+    home: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """One file slice to write.
+
+    Attributes:
+        number: numbers the task in its commit; part of sequence numbers.
+        old: the slice it replaces, or None for a new file group.
+        old_number: the old slice's number in the ``files`` checkpoint, or None.
+        new: the slice to write.
+        locations: files that list the found rows of the old slice.
+        placed: new rows that go in.
+        chunks: chunks that are named, by number.
+        changes_path: where to leave what changes, for an index that stores locations; else None.
+        part: of the file's rows, how many it may have in memory at once (:class:`~lakeindex.write.rewrite.Rewrite`).
+        held_bytes: memory it will need, about (:mod:`lakeindex.tasks.memory_bound`).
+    """
+
+    spec: RunSpec
+    facts: TableFacts
+    number: int
+    old: BaseFile | None
+    old_number: int | None
+    new: BaseFile
+    locations: tuple[Part, ...]
+    placed: tuple[PlacedRows, ...]
+    chunks: dict[int, Chunk]
+    changes_path: str | None = None
+    part: float = ALL_IN_MEMORY
+    held_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed;
+    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall time; digest of its footer.
+    """
+
+    file: BaseFile
+    old: BaseFile | None
+    rows: int
+    rows_before: int
+    updates: int
+    removed: int
+    inserts: int
+    delta: Part | None = None
+    cached: CacheEntry | None = None
+    chunks_copied: int = 0
+    chunks_encoded: int = 0
+    seconds: float = 0.0
+    footer: str = ""
+
+
+def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
+    """Several slices, one after the other: a task of Spark's costs as much as a small file.
+
+    Their filters are left in the footer cache, so that the next look-up reads no footers. A file begins to go to disk while
+    the next one is made: the sync before the commit, which is the one that counts, finds little left to do.
+    """
+    footers: list[tuple[BaseFile, Footer]] = []
+    store = storage_at(tasks[0].spec.table_uri)
+    written: list[WrittenFile] = []
+    with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
+        for task in tasks:
+            written.append(write_file(task, footers))
+            if is_local_disk(store.uri):
+                pool.submit(store.sync, [task.new.path])
+    if not footers:
+        return tuple(written)
+    entries = {e.path: e for e in FooterCache(store).keep_filters(footers)}
+    return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
+
+
+def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = None) -> WrittenFile:
+    """Merge and write one file slice.
+
+    Args:
+        task: what to write.
+        footers: gets the slice's footer, if the index asks for footers.
+
+    Raises:
+        TableCorruptError: the old slice cannot be read.
+        InvariantError: the merged rows are not what the plan says.
+    """
+    started = time.perf_counter()
+    store = storage_at(task.spec.table_uri)
+    rewrite = _rewrite_of(task)
+    old = None if task.old is None else _open_slice(store, task.old, rewrite)
+    changes, gone = _changes(task, None if old is None else old.row_group_starts, is_whole=rewrite.part >= 1)
+    before = 0 if old is None else old.rows
+    expected = before - len(changes.delete_positions) + len(changes.inserts)
+    new = NewFile(old, changes, rewrite)
+    if new.rows != expected:
+        raise InvariantError(
+            f"{task.new.path!r} would have {new.rows} rows instead of {expected}", culprit=task.new.path
+        )
+    store.write(task.new.path, new if task.old is None else _reading(task.old, new))
+    encoded = new.encoded
+    written = BaseFile(
+        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.size
+    )
+    if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).traits.needs_footers:
+        footers.append((written, footer_in(encoded.tail, written)))
+    return WrittenFile(
+        written,
+        task.old,
+        new.rows,
+        before,
+        len(changes.updates),
+        len(changes.delete_positions),
+        len(changes.inserts),
+        _write_delta(task, changes.inserts, gone),
+        chunks_copied=encoded.chunks_copied,
+        chunks_encoded=encoded.chunks_encoded,
+        seconds=round(time.perf_counter() - started, 4),
+        footer=digest_in(encoded.tail),
+    )
+
+
+def _rewrite_of(task: WriteTask) -> Rewrite:
+    facts, new = task.facts, task.new
+    return Rewrite(
+        facts.name,
+        facts.schema,
+        task.spec.config,
+        fixed_columns(facts.keys, facts.schema, None if facts.is_global else new.partition_path),
+        NewSlice(new.partition_path, new.instant_time, new.name, task.number),
+        task.part,
+    )
+
+
+def _write_delta(task: WriteTask, added: Rows, gone: pa.Table) -> Part | None:
+    """What an index that stores locations has to learn: keys that are in this file now, keys that left the old one."""
+    if task.changes_path is None:
+        return None
+    n = len(added)
+    columns = [
+        added.column(STAGED_KEY),
+        pa.repeat(task.new.partition_path, n),
+        pa.repeat(task.new.file_id, n),
+        pa.array(np.full(n, Change.INSERT, np.int8)),
+    ]
+    arrived = pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
+    return run_folder(task.spec).write_table(task.changes_path, pa.concat_tables([arrived, gone]))
+
+
+def _open_slice(store: Storage, file: BaseFile, rewrite: Rewrite) -> OldSlice | ForeignSlice:
+    """The slice, in memory if there is room for all that is done with it."""
+    whole = rewrite.part >= 1
+    try:
+        content = WholeFile(store.read(file.path)) if whole else StoredBytes(store, file.path, file.size_bytes)
+        return open_slice(content, rewrite.schema, rewrite.config)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _reading(file: BaseFile, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
+    """Pieces of the new file; what goes wrong is said of the old one, which is read for them."""
+    try:
+        yield from pieces
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
+    return TableCorruptError(
+        f"base file {file.path!r} cannot be read: {str(error).splitlines()[0]}",
+        culprit=file.path,
+        hint="restore the file, or roll the table back to an instant before it",
+    )
+
+
+def _changes(task: WriteTask, starts: np.ndarray | None, *, is_whole: bool) -> tuple[Changes, pa.Table]:
+    """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know).
+
+    Args:
+        task: what to write.
+        starts: where the row groups of the old slice start.
+        is_whole: the batch's rows are read now; else where they are sliced.
+    """
+    folder = run_folder(task.spec)
+    empty = _empty_rows(task, folder)
+
+    def staged(chunk: np.ndarray, row: np.ndarray) -> StagedRows:
+        return StagedRows(folder, task.chunks, chunk, row, empty)
+
+    def fetched(rows: StagedRows) -> Rows:
+        return rows.slice(0, len(rows)) if is_whole else rows
+
+    inserts = fetched(staged(*_inserts(task, folder)))
+    nothing = np.array([], np.int64)
+    if starts is None:
+        return Changes(empty, nothing, nothing, inserts), DELTA_SCHEMA.empty_table()
+    located = _located(task, folder)
+    fate = located.column("fate").to_numpy()
+    places = starts[located.column("row_group").to_numpy()] + located.column("row_in_group").to_numpy()
+    is_update = fate == Fate.UPDATE
+    chunk, row = located.column("chunk").to_numpy(), located.column("row").to_numpy()
+    order = np.argsort(chunk[is_update], kind="stable")
+    updates = fetched(staged(chunk[is_update][order], row[is_update][order]))
+    leaves = (fate == Fate.DELETE) | (fate == Fate.MOVED)
+    changes = Changes(updates, places[is_update][order], places[leaves], inserts)
+    if task.changes_path is None or task.old is None:
+        return changes, DELTA_SCHEMA.empty_table()
+    return changes, _leaving(task.old, staged(chunk[leaves], row[leaves]), fate[leaves])
+
+
+def _leaving(old: BaseFile, rows: StagedRows, fate: np.ndarray) -> pa.Table:
+    keys = rows.column(STAGED_KEY)
+    change = np.where(fate == Fate.MOVED, Change.MOVE, Change.DELETE).astype(np.int8)
+    columns = [keys, pa.repeat(old.partition_path, len(keys)), pa.nulls(len(keys), pa.string()), pa.array(change)]
+    return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
+
+
+def _located(task: WriteTask, folder: RunFolder) -> pa.Table:
+    tables: list[pa.Table] = []
+    for part in task.locations:
+        table = folder.read_table(part)
+        tables.append(table.filter(pc.equal(table.column("file"), task.old_number)))
+    if tables:
+        return pa.concat_tables(tables)
+    names = ("chunk", "row", "row_group", "row_in_group", "fate")
+    return pa.table({n: pa.array([], pa.int32()) for n in names})
+
+
+def _inserts(task: WriteTask, folder: RunFolder) -> tuple[np.ndarray, np.ndarray]:
+    """Chunk and row number of the new rows: int64, shapes (n,)."""
+    chunks, rows = [np.array([], np.int64)], [np.array([], np.int64)]
+    for piece in task.placed:
+        table = folder.read_table(piece.part)
+        lines = zip(*(table.column(name).to_pylist() for name in ("chunk", "partition", "home")), strict=True)
+        for number, line in enumerate(lines):
+            if line == (piece.chunk, piece.partition, piece.home):
+                packed = table.column("rows")[number].as_py()
+                rows.append(unpack_rows_of(task.chunks[piece.chunk], packed)[piece.start : piece.stop])
+                chunks.append(np.full(len(rows[-1]), piece.chunk, np.int64))
+    chunk, row = np.concatenate(chunks), np.concatenate(rows)
+    if (chunk[1:] >= chunk[:-1]).all():
+        return chunk, row
+    order = np.argsort(chunk, kind="stable")
+    return chunk[order], row[order]
+
+
+def _empty_rows(task: WriteTask, folder: RunFolder) -> pa.Table:
+    if task.chunks:
+        return chunk_columns(folder, next(iter(task.chunks.values())), None).slice(0, 0)
+    return pa.table(
+        [pa.array([], pa.string()), *(pa.array([], f.type) for f in task.facts.schema)],
+        names=[STAGED_KEY, *task.facts.schema.names],
+    )

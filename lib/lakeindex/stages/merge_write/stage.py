@@ -1,0 +1,334 @@
+"""Stage 5: tag, plan, write, publish. The only stage that changes the table; everything before can be thrown away.
+
+One attempt, against the snapshot of the look-up. If the table moves while files are written, publishing finds out under the lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakeindex.commit.session import (
+    ExpectedFile,
+    PlannedFile,
+    PublishGuards,
+    WriteSession,
+)
+from lakeindex.commit.turns import Scope
+from lakeindex.errors import WriteConflictError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footer_cache import FooterCache
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
+from lakeindex.index.bucket.bucket import bucket_of
+from lakeindex.index.contract import HomeIndex, StoredIndex
+from lakeindex.index.registry import index_for
+from lakeindex.index.stored.change_log import CoveredFile
+from lakeindex.model import BaseFile, IndexType
+from lakeindex.pipeline import Stage
+from lakeindex.run.checkpoints import digest_of_text
+from lakeindex.run.chunks import chunks_of
+from lakeindex.run.estimate import estimate_of
+from lakeindex.run.index_store import IndexSession
+from lakeindex.run.lookup_files import read_files
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.stage_run import LookedUp
+from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
+from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, write_files
+from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
+from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
+from lakeindex.stages.merge_write.tags import FoundLine, Tags, found_lines, tag_batch
+from lakeindex.stages.merge_write.written_files import check_counts, keep_written, write_stat
+from lakeindex.tasks.memory_bound import current_bound, write_bytes
+from lakeindex.tasks.meter import StageCost
+from lakeindex.tasks.runner import Runner, do_task, for_work, pack, run_tasks
+from lakeindex.write.rewrite import ALL_IN_MEMORY
+from lakeindex.write.types.avro_schema import schema_to_avro
+
+_META_BYTES = 24.0
+"""What the meta columns and the filter add to a row on disk, about."""
+_SMALL_SAMPLE_ROWS = 1_000
+_OPEN_COST = 1_000_000
+"""A file costs about as much as rewriting this many bytes."""
+_DECODED_FACTOR = 4
+"""Rows of the batch cost about as much as a file that they would make: a quarter of what they take decoded."""
+_PACKS_A_SLOT = 5
+
+
+def _notes(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
+    """What whoever started the run should know of its options and of the index."""
+    notes = list(spec.config.notes)
+    if facts.index_type is IndexType.INMEMORY:
+        notes.append("INMEMORY is a hash map of one process, filled from the whole table: not for production")
+    if spec.config.filters_from_cache_only and not facts.index_type.has_filters:
+        notes.append(f"hoodie.bloom.index.use.metadata changes nothing: {facts.index_type} has no filters")
+    return tuple(notes)
+
+
+def _write_cost(file_bytes: int, staged_bytes: int) -> float:
+    return _OPEN_COST + file_bytes + staged_bytes / _DECODED_FACTOR
+
+
+class OutOfDateError(Exception):
+    """The table moved before anything was planned on it.
+
+    Attributes:
+        conflict: in what.
+    """
+
+    def __init__(self, conflict: WriteConflictError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+class MergeAttempt:
+    """One attempt at the merge, against one snapshot.
+
+    Args:
+        spec: the run.
+        facts: what tasks know of the table.
+        session: the run's place in the commit protocol.
+        runner: schedules the tasks.
+        looked_up: stages 1 to 4, against the snapshot.
+        snapshot: the table's state.
+        lost: attempts that were made before, in vain.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        facts: TableFacts,
+        session: WriteSession,
+        runner: Runner,
+        looked_up: LookedUp,
+        snapshot: Snapshot,
+        *,
+        lost: int,
+    ) -> None:
+        self._spec = spec
+        self._facts = facts
+        self._session = session
+        self._runner = runner
+        self._looked_up = looked_up
+        self._snapshot = snapshot
+        self._lost = lost
+        self._folder = run_folder(spec)
+        self._chunks = chunks_of(self._folder, looked_up.staged)
+        self._started = time.perf_counter()
+        self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
+        self._index = index_for(facts.index)
+        self._stored = IndexSession(spec, facts, runner) if isinstance(self._index, StoredIndex) else None
+
+    def given_up(self) -> None:
+        """The plan was abandoned."""
+        if self._stored is not None:
+            self._stored.failed()
+
+    def run(self) -> RunSummary:
+        """Tag, plan, write, publish.
+
+        Raises:
+            WriteConflictError: the table moved under the plan; nothing was published.
+        """
+        outcome = do_task(lambda _: self._tag_plan_write(), None)
+        written, tags, found = outcome.value
+        summary = self._summary(written, tags, found, outcome.cost)
+        summary.check_identity()
+        check_counts(written, summary)
+        if not written:
+            return replace(summary, notes=summary.notes + self._session.notes)
+        keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
+        summary = replace(summary, instant=self._session.instant, noop=False)
+        published = do_task(lambda _: self._publish(written, tags, summary), None)
+        self._session.note("footers were not kept", lambda: self._keep_footers(written))
+        stage = self._stage_line(written, found, outcome.cost + published.cost)
+        return replace(
+            summary,
+            instant=published.value,
+            notes=summary.notes + self._session.notes,
+            noop=published.value != summary.instant,  # another run of the same batch was first
+            stages=(*self._looked_up.summaries, stage),
+            seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
+        )
+
+    def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
+        found = found_lines(self._folder, self._looked_up.verified)
+        verified = self._looked_up.verified
+        tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
+        files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
+        plan = make_plan(
+            files, found, tags, self._snapshot, self._spec.config, self._index, record_bytes=self._record_bytes()
+        )
+        if not plan.slices:
+            return (), tags, found
+        near = self._writer(plan)
+        tasks = self._write_tasks(plan, tags, near.slots)
+        costs = [_write_cost(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
+        packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, near.slots * _PACKS_A_SLOT)]
+        results = run_tasks(near, write_files, packs, "merge write: rewrite and create base files")
+        written = {one.file.path: one for result in results for one in result}
+        return tuple(written[t.new.path] for t in tasks), tags, found
+
+    def _writer(self, plan: MergePlan) -> Runner:
+        """Who writes: files that are small together are written sooner here than workers are started."""
+        work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
+        return for_work(self._runner, work, self._spec.config)
+
+    def _write_tasks(self, plan: MergePlan, tags: Tags, slots: int) -> list[WriteTask]:
+        share = current_bound() // slots
+        needs = [write_bytes(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
+        # How rows are cut into row groups depends on it, so it is part of the plan: a retry with another bound has other names.
+        parts = [share / max(need, 1) for need in needs]
+        digest = digest_of_text(plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY))
+        named = []
+        for number, planned in enumerate(plan.slices):
+            file_id, token = planned_name(planned, number)
+            named.append(
+                PlannedFile(planned.partition_path, file_id, token, planned.old, planned.updates, planned.inserts)
+            )
+        self._wait_for_turn(named, tags)
+        run_plan = self._session.plan(named, self._snapshot.instant_time, digest)
+        return [
+            replace(self._write_task(number, planned, file), part=part, held_bytes=min(need, share))
+            for number, (planned, file, part, need) in enumerate(
+                zip(plan.slices, run_plan.files, parts, needs, strict=True)
+            )
+        ]
+
+    def _wait_for_turn(self, planned: Sequence[PlannedFile], tags: Tags) -> None:
+        """Let those go first who came first; then make sure that the plan is not in vain.
+
+        Raises:
+            OutOfDateError: it is.
+        """
+        at_home = isinstance(self._index, HomeIndex)
+        changed = [
+            (p.partition_path, str(bucket_of(p.file_id)) if at_home else p.file_id)
+            for p in planned
+            if at_home or p.previous is not None
+        ]
+        created = {p.partition_path for p in planned if p.previous is None}
+        self._session.take_turn(Scope.of(changed, created, lost=self._lost > 0))
+        try:
+            self._session.check_planned(planned, self._snapshot.instant_time, self._guards(tags))
+        except WriteConflictError as conflict:
+            raise OutOfDateError(conflict) from None
+
+    def _guards(self, tags: Tags) -> PublishGuards:
+        def recheck(files: Sequence[BaseFile]) -> None:
+            if isinstance(self._index, HomeIndex):
+                find_committed_homes(self._index, tags.new_rows, self._snapshot, files)
+            find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
+
+        return PublishGuards.of(self._snapshot.timeline, recheck)
+
+    def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
+        locations = self._looked_up.verified.parts("locations")
+        return WriteTask(
+            self._spec,
+            self._facts,
+            number,
+            planned.old,
+            planned.old_number,
+            file,
+            tuple(locations[i] for i in planned.location_parts),
+            planned.placed,
+            {n: self._chunks[n] for n in planned.chunks},
+            f"{self._attempt}/delta/{number:05d}.parquet" if self._stored is not None else None,
+        )
+
+    def _staged_bytes(self, planned: PlannedSlice) -> int:
+        """Decoded bytes of the batch's rows that go into a slice."""
+        counters = self._looked_up.staged.counters
+        rows = planned.updates + planned.inserts
+        return rows * int(counters.get("staged_bytes", 0)) // max(int(counters["rows_out"]), 1)
+
+    def _record_bytes(self) -> float:
+        """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch, from the files that are there."""
+        config = self._spec.config
+        if config.record_bytes_estimate is not None:
+            return float(config.record_bytes_estimate)
+        counters = self._looked_up.staged.counters
+        rows = int(counters["rows_out"])
+        stored_rows = int(self._looked_up.lookup.counters["file_rows"])
+        if rows < _SMALL_SAMPLE_ROWS <= stored_rows:
+            files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
+            return sum(f.file.size_bytes for f in files) / stored_rows
+        return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
+
+    def _publish(self, written: Sequence[WrittenFile], tags: Tags, summary: RunSummary) -> str:
+        stats: dict[str, tuple[WriteStat, ...]] = {}
+        for one in written:
+            path = one.file.partition_path
+            stats[path] = (*stats.get(path, ()), write_stat(one))
+        schema = schema_to_avro(self._facts.schema, self._facts.name)
+        footers = footer_entry({one.file.path: one.footer for one in written})
+        commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema, **footers})
+        expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
+        covered = [
+            CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
+            for w in written
+        ]
+        deltas = [w.delta for w in written if w.delta is not None]
+        if self._stored is not None:
+            self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
+        instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
+        if self._stored is not None and instant == summary.instant:
+            stored = self._stored
+            behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
+            self._session.note(behind, lambda: stored.committed(covered, deltas))
+        return instant
+
+    def _keep_footers(self, written: Sequence[WrittenFile]) -> None:
+        FooterCache(storage_at(self._spec.table_uri)).keep_facts(w.cached for w in written if w.cached is not None)
+
+    def _summary(
+        self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], cost: StageCost
+    ) -> RunSummary:
+        staged = self._looked_up.staged.counters
+        stage = self._stage_line(written, found, cost)
+        touched = sum(w.updates + w.inserts for w in written)
+        return RunSummary(
+            instant=None,
+            notes=_notes(self._spec, self._facts),
+            batch_id=self._spec.batch_id,
+            run_id=self._spec.run_id,
+            operation=self._spec.operation,
+            noop=True,
+            rows_in=int(staged["rows_in"]),
+            combined=int(staged["combined"]),
+            quarantined=int(staged["quarantined"]),
+            inserts=tags.inserts,
+            updates=sum(f.updates for f in found),
+            deletes=sum(f.deletes for f in found),
+            moved=sum(f.moves for f in found),
+            ignored=sum(f.ignored for f in found) + tags.ignored_missing,
+            files_created=sum(w.old is None for w in written),
+            files_rewritten=sum(w.old is not None for w in written),
+            bytes_written=sum(w.file.size_bytes for w in written),
+            rows_copied=sum(w.rows for w in written) - touched,
+            chunks_copied=sum(w.chunks_copied for w in written),
+            chunks_encoded=sum(w.chunks_encoded for w in written),
+            seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
+            stages=(*self._looked_up.summaries, stage),
+            estimate=estimate_of(
+                self._facts.index_type,
+                self._looked_up.staged,
+                self._looked_up.lookup,
+                self._looked_up.summaries,
+            ),
+        )
+
+    def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], cost: StageCost) -> StageSummary:
+        counters = {
+            "rows_in": int(self._looked_up.staged.counters["rows_out"]),
+            "rows_out": sum(w.rows for w in written),
+            "keys_found": sum(f.found for f in found),
+            "files_created": sum(w.old is None for w in written),
+            "files_rewritten": sum(w.old is not None for w in written),
+            "bytes_written": sum(w.file.size_bytes for w in written),
+            "chunks_copied": sum(w.chunks_copied for w in written),
+            "chunks_encoded": sum(w.chunks_encoded for w in written),
+        }
+        costs = costs_of(replace(cost, seconds=time.perf_counter() - self._started))
+        return stage_summary(Stage.MERGE_WRITE, costs, counters, reused=False)

@@ -1,0 +1,213 @@
+"""First part of stage 5: tag what was not found, by chunk: inserts, new homes of moved rows, deletes that find nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import InvariantError
+from lakeindex.hashing.arrow import one_array
+from lakeindex.index.contract import NOWHERE, HomeIndex, Index
+from lakeindex.index.fate import Fate
+from lakeindex.index.registry import index_for
+from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
+from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
+from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows_of
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
+
+
+@dataclass(frozen=True, slots=True)
+class TagTask:
+    """Some chunks, and the location parts that name them."""
+
+    spec: RunSpec
+    facts: TableFacts
+    chunks: tuple[Chunk, ...]
+    locations: tuple[Part, ...]
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """New rows of one chunk, partition and home, and the ``inserts`` file that lists them."""
+
+    chunk: int
+    partition: str
+    home: int
+    rows: int
+    part: Part
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """What tells it from other new rows."""
+        return self.chunk, self.partition, self.home
+
+
+@dataclass(frozen=True, slots=True)
+class TagResult:
+    """Inserts of some chunks: (chunk, partition, home, rows) lines, and deletes that found nothing."""
+
+    part: Part
+    lines: tuple[tuple[int, str, int, int], ...]
+    ignored_missing: int
+    inserts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """What the whole batch adds.
+
+    Attributes:
+        new_rows: where new rows are listed, by chunk, partition, home; moved rows among them.
+        inserts: keys that were nowhere.
+        ignored_missing: deletes that found nothing.
+    """
+
+    new_rows: tuple[NewRows, ...]
+    inserts: int
+    ignored_missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """How many keys of a chunk were found in a file, by fate, and the number of the locations file that has them."""
+
+    file: int
+    part: int
+    chunk: int
+    found: int
+    updates: int
+    deletes: int
+    moves: int
+    ignored: int
+
+
+def found_lines(folder: RunFolder, verified: Manifest) -> list[FoundLine]:
+    """The ``found`` checkpoint."""
+    return [FoundLine(**record) for record in folder.read_all(verified, "found", arrow_schema(FOUND)).to_pylist()]
+
+
+def tag_batch(
+    spec: RunSpec,
+    facts: TableFacts,
+    chunks: Sequence[Chunk],
+    verified: Manifest,
+    found: Sequence[FoundLine],
+    runner: Runner,
+    *,
+    folder: str,
+) -> Tags:
+    """Tag every chunk.
+
+    Raises:
+        InvariantError: a key was found at more than one place.
+    """
+    locations = verified.parts("locations")
+    parts_of: dict[int, set[int]] = {}
+    for line in found:
+        parts_of.setdefault(line.chunk, set()).add(line.part)
+    near = for_work(
+        runner, _bytes_read(facts, chunks, [locations[n] for n in set().union(*parts_of.values())]), spec.config
+    )
+    tasks = []
+    for n, numbers in enumerate(pack([float(c.rows) for c in chunks], near.slots * 2)):
+        mine = tuple(chunks[i] for i in numbers)
+        needed = sorted(set().union(*(parts_of.get(c.number, set()) for c in mine)))
+        parts = tuple(locations[i] for i in needed)
+        tasks.append(TagTask(spec, facts, mine, parts, f"{folder}/inserts/{n:05d}.parquet"))
+    results = run_tasks(near, tag_chunks, tasks, "merge write: tag inserts")
+    new_rows = [NewRows(c, p, home, rows, r.part) for r in results for c, p, home, rows in r.lines]
+    return Tags(
+        tuple(sorted(new_rows, key=lambda n: n.key)),
+        sum(r.inserts for r in results),
+        sum(r.ignored_missing for r in results),
+    )
+
+
+def _bytes_read(facts: TableFacts, chunks: Sequence[Chunk], located: Sequence[Part]) -> int:
+    """About what tagging reads: locations, staged files if a row's fate is in them, and a mark a row."""
+    needs_rows = facts.is_global or isinstance(index_for(facts.index), HomeIndex)
+    staged = {c.part.path: c.part.bytes for c in chunks if needs_rows or c.deletes}
+    return sum(p.bytes for p in located) + sum(staged.values()) + sum(c.rows for c in chunks)
+
+
+def tag_chunks(task: TagTask) -> TagResult:
+    """Rows of the chunks that go in as new."""
+    folder = run_folder(task.spec)
+    located = [folder.read_table(p, ["chunk", "row", "fate"]) for p in task.locations]
+    joined = pa.concat_tables(located) if located else None
+    index = index_for(task.facts.index)
+    records: list[tuple[int, str, int, int, bytes | None]] = []
+    missing = inserts = 0
+    for chunk in task.chunks:
+        rows, fates = _found_of(joined, chunk.number)
+        _check_found_once(folder, chunk, rows)
+        is_delete = _deletes_of(folder, chunk)
+        unfound = np.ones(chunk.rows, np.bool_)
+        unfound[rows] = False
+        missing += int((unfound & is_delete).sum())
+        is_new = unfound & ~is_delete
+        inserts += int(is_new.sum())
+        is_new[rows[fates == Fate.MOVED]] = True
+        for partition, mine in _by_partition(task.facts, folder, chunk, np.flatnonzero(is_new)):
+            for home, rows in _by_home(index, folder, chunk, partition, mine):
+                records.append((chunk.number, partition, home, len(rows), pack_rows_of(chunk, rows)))
+    schema = arrow_schema(INSERTS)
+    cells = columns_of(records, len(schema))
+    table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
+    lines = tuple(r[:4] for r in records)
+    return TagResult(folder.write_table(task.path, table), lines, missing, inserts)
+
+
+def _deletes_of(folder: RunFolder, chunk: Chunk) -> np.ndarray:
+    """Whether each row is a delete."""
+    if not chunk.deletes:
+        return np.zeros(chunk.rows, np.bool_)
+    return pc.equal(chunk_columns(folder, chunk, [STAGED_OP]).column(0), OP_DELETE).to_numpy()
+
+
+def _found_of(located: pa.Table | None, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    if located is None:
+        return np.array([], np.int64), np.array([], np.int8)
+    mine = located.filter(pc.equal(located.column("chunk"), chunk))
+    return mine.column("row").to_numpy().astype(np.int64), mine.column("fate").to_numpy()
+
+
+def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None:
+    twice = np.flatnonzero(np.bincount(rows, minlength=chunk.rows) > 1) if len(rows) else rows
+    if len(twice):
+        key = chunk_keys(folder, chunk)[int(twice[0])].as_py()
+        raise InvariantError(
+            f"key {key!r} is stored in more than one file ({len(twice)} such keys in this chunk)",
+            culprit=key,
+            hint="lakeindex check lists the duplicate keys; a global index needs keys that are unique in the whole table",
+        )
+
+
+def _by_partition(facts: TableFacts, folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    if not len(rows):
+        return []
+    if not facts.is_global:
+        return [(chunk.partition, rows)]
+    partitions = one_array(chunk_columns(folder, chunk, [STAGED_PARTITION]).column(0))
+    encoded = partitions.take(pa.array(rows)).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    picked = [(name, rows[codes == c]) for c, name in enumerate(encoded.dictionary.to_pylist())]
+    return sorted(picked, key=lambda p: str(p[0]))
+
+
+def _by_home(
+    index: Index, folder: RunFolder, chunk: Chunk, partition: str, rows: np.ndarray
+) -> list[tuple[int, np.ndarray]]:
+    if not isinstance(index, HomeIndex):
+        return [(NOWHERE, rows)]
+    homes = index.homes(chunk_keys(folder, chunk).take(pa.array(rows)), partition)
+    order = np.argsort(homes, kind="stable")
+    distinct, starts = np.unique(homes[order], return_index=True)
+    pieces = np.split(rows[order], starts[1:])
+    return [(int(home), piece) for home, piece in zip(distinct, pieces, strict=True)]

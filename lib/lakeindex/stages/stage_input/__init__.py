@@ -1,0 +1,1 @@
+"""Stage 1: key the batch, set bad rows aside, combine duplicates, sort."""

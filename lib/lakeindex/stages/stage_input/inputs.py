@@ -1,0 +1,229 @@
+"""The batch's files: find them, split them. Parquet, CSV, JSON lines, Arrow IPC."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import mmh3
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.errors import InputError
+from lakeindex.options.config import InputFormat, WriteConfig
+from lakeindex.run.spec import storage_at
+from lakeindex.storage import is_on_this_machine
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.tasks.runner import Runner, for_work, run_tasks
+
+ARROW_SUFFIX = ".arrow"
+CONTENT_DIGEST = "content-1"
+"""Name of the algorithm that digests of batches are made by; it stands before them. The first one had none."""
+SPLIT_BYTES = 64 * 1024 * 1024
+_PATHS_HINT = (
+    "give files, folders of files, or a * pattern; a list of texts names files: rows, and keys to delete, are given as columns, "
+    "for example pyarrow.table({'id': ['a', 'b']})"
+)
+_HASH_STEP_BYTES = 16 * 1024 * 1024
+_PACKED_FACTOR = 5
+"""Compressed rows grow about so much when they are unpacked."""
+_PLAIN_FACTOR = 2
+"""Plain text and Parquet's encoded values grow about so much, offsets and staged keys included."""
+_SUFFIXES = {
+    ".parquet": InputFormat.PARQUET,
+    ".csv": InputFormat.CSV,
+    ".csv.gz": InputFormat.CSV,
+    ".json": InputFormat.JSON,
+    ".jsonl": InputFormat.JSON,
+    ".ndjson": InputFormat.JSON,
+    ".json.gz": InputFormat.JSON,
+}
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class InputFile:
+    """One file of the batch: the store's root, the path below it, its size and version mark."""
+
+    root: str
+    path: str
+    size_bytes: int
+    etag: str | None = None
+
+    @property
+    def display(self) -> str:
+        """The file as a person would name it."""
+        return f"{self.root.rstrip('/')}/{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of the batch that one task reads: row groups ``[first, last)`` of a Parquet file, or a whole file.
+
+    Attributes:
+        first_row: row of the file that it begins with.
+        bytes: its bytes in the file.
+        decoded_bytes: about what its rows take in memory.
+    """
+
+    file: InputFile
+    first_row_group: int = 0
+    last_row_group: int | None = None
+    first_row: int = 0
+    bytes: int = 0
+    decoded_bytes: int = 0
+
+
+def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | None = None) -> list[InputFile]:
+    """The files behind paths, folders and ``*`` patterns, in the order given, sorted within a folder.
+
+    Args:
+        inputs: what the caller named.
+        wanted: the format, or ``auto``.
+        own_root: root of the run folders: a path below it names one file that this library wrote for data in memory.
+
+    Raises:
+        InputError: nothing there, or a suffix that does not tell the format.
+    """
+    files: list[InputFile] = []
+    listed = cache(_listed)
+    for entry in inputs:
+        is_own = own_root is not None and entry.startswith(f"{own_root.rstrip('/')}/") and entry.endswith(ARROW_SUFFIX)
+        found = [_own(entry, str(own_root))] if is_own else _find(entry, listed)
+        if not found:
+            raise InputError(f"no input at {entry!r}", culprit=entry, hint=_PATHS_HINT)
+        files += found
+    for file in files:
+        format_of(file, wanted)
+    return files
+
+
+def _own(entry: str, root: str) -> InputFile:
+    path = entry.removeprefix(f"{root.rstrip('/')}/")
+    return InputFile(root, path, storage_at(root).head(path).size_bytes)
+
+
+def _listed(root: str) -> dict[str, InputFile]:
+    """Files of one folder by name."""
+    store = storage_at(root)
+    return {o.path: InputFile(store.uri, o.path, o.size_bytes, o.etag) for o in store.list_folder("").objects}
+
+
+def _find(entry: str, listed: Callable[[str], dict[str, InputFile]]) -> list[InputFile]:
+    root, name = posixpath.split(entry.rstrip("/"))
+    folder = listed(root or ("/" if entry.startswith("/") else "."))
+    if name in folder:
+        return [folder[name]]
+    here = [folder[path] for path in sorted(folder) if fnmatch.fnmatchcase(path, name)]
+    if here:
+        return here
+    below = storage_at(entry)
+    return [
+        InputFile(below.uri, o.path, o.size_bytes, o.etag)
+        for o in below.list("")
+        if not any(level.startswith(("_", ".")) for level in o.path.split("/"))
+    ]
+
+
+def format_of(file: InputFile, wanted: InputFormat) -> InputFormat | None:
+    """The file's format; None for Arrow IPC, which only the library itself writes."""
+    if file.path.endswith(ARROW_SUFFIX):
+        return None
+    if wanted is not InputFormat.AUTO:
+        return wanted
+    for suffix, kind in _SUFFIXES.items():
+        if file.path.lower().endswith(suffix):
+            return kind
+    raise InputError(
+        f"the name of {file.display!r} does not show its format",
+        culprit=file.display,
+        hint="name it .parquet, .csv, .json or .jsonl, or set lakeindex.input.format",
+    )
+
+
+def marks_of(files: Sequence[InputFile]) -> list[str]:
+    """Of each file a mark that changes with its content: a digest of its bytes on this machine, else the store's own mark."""
+    return [(None if is_on_this_machine(file.root) else file.etag) or hash_file(file) for file in files]
+
+
+def marks_digest(files: Sequence[InputFile], marks: Sequence[str]) -> str:
+    """Digest of the batch by its marks: says whether a checkpoint still fits. The same bytes uploaded again may have another one."""
+    return mmh3.hash_bytes("\n".join(f"{f.size_bytes}:{m}" for f, m in zip(files, marks, strict=True)).encode()).hex()
+
+
+def content_digest(files: Sequence[InputFile], marks: Sequence[str], runner: Runner, config: WriteConfig) -> str:
+    """Digest of the batch's content, whatever its files are called and wherever they are: what a batch id stands for.
+
+    Args:
+        files: the batch.
+        marks: :func:`marks_of` them: of files on this machine, digests already.
+        runner: hashes the others.
+        config: what is small enough for the driver.
+    """
+    far = [file for file in files if not is_on_this_machine(file.root)]
+    runner = for_work(runner, sum(file.size_bytes for file in far), config)
+    hashed = dict(zip(far, run_tasks(runner, hash_file, far, "stage input: digest of the input"), strict=True))
+    return f"{CONTENT_DIGEST}:{marks_digest(files, [hashed.get(f, m) for f, m in zip(files, marks, strict=True)])}"
+
+
+def hash_file(file: InputFile) -> str:
+    """Digest of a file's bytes."""
+    store = storage_at(file.root)
+    hasher = mmh3.mmh3_x64_128()
+    for start in range(0, max(file.size_bytes, 1), _HASH_STEP_BYTES):
+        hasher.update(store.read_range(file.path, start, min(_HASH_STEP_BYTES, file.size_bytes - start)))
+    return str(hasher.digest().hex())
+
+
+def split_inputs(files: list[InputFile], wanted: InputFormat) -> list[Split]:
+    """Cut the batch into splits of about 64 MiB; only Parquet files are cut, at row groups."""
+    return [split for file in files for split in _split(file, wanted)]
+
+
+def _split(file: InputFile, wanted: InputFormat) -> list[Split]:
+    kind = format_of(file, wanted)
+    if kind is not InputFormat.PARQUET or file.size_bytes <= SPLIT_BYTES:
+        return [Split(file, bytes=file.size_bytes, decoded_bytes=_decoded_bytes(file, kind))]
+    metadata = parquet_footer(file)
+    splits: list[Split] = []
+    first = first_row = size = rows = decoded = 0
+    for group in range(metadata.num_row_groups):
+        facts = metadata.row_group(group)
+        size += file.size_bytes * facts.num_rows // max(metadata.num_rows, 1)
+        rows += facts.num_rows
+        decoded += _PLAIN_FACTOR * facts.total_byte_size
+        if size >= SPLIT_BYTES or group == metadata.num_row_groups - 1:
+            splits.append(Split(file, first, group + 1, first_row, size, decoded))
+            first, first_row, size, rows, decoded = group + 1, first_row + rows, 0, 0, 0
+    return splits or [Split(file, bytes=file.size_bytes)]
+
+
+def parquet_footer(file: InputFile) -> pq.FileMetaData:
+    """The footer of a Parquet file of the batch.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).metadata
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(file, error) from error
+
+
+def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:
+    """About what the file's rows take in memory; a guess that decides only how finely a batch is scattered."""
+    if kind is None:
+        return file.size_bytes
+    packed = _PACKED_FACTOR if kind is InputFormat.PARQUET or file.path.lower().endswith(".gz") else 1
+    return file.size_bytes * packed * (1 if kind is InputFormat.PARQUET else _PLAIN_FACTOR)
+
+
+def unreadable(file: InputFile, error: Exception) -> InputError:
+    """The error that a file of the batch cannot be read."""
+    return InputError(
+        f"input {file.display!r} cannot be read: {str(error).splitlines()[0]}",
+        culprit=file.display,
+        hint="write the file again; nothing was published",
+    )

@@ -1,0 +1,404 @@
+"""Stage 1: key the batch, set bad rows aside, combine duplicates, sort; chunks are the unit of all later look-ups.
+
+Two maps: *key* reads splits of the input in pieces, combines each and scatters it by a hash of the lookup key into the run
+folder, *sort* combines and sorts each bucket. Pieces and buckets are as large as a task's share of the memory allows. A
+split of one piece whose keys no other split holds (the only one of a batch, those of a sorted export) is staged as it is
+keyed, with nothing in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.commit.attempts import RunIdentity
+from lakeindex.errors import LakeIndexError, QuarantineExceededError
+from lakeindex.hashing.arrow import one_array
+from lakeindex.model import Operation
+from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.stages.stage_input.input_pieces import read_pieces
+from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
+from lakeindex.stages.stage_input.spill import Cut, Piece, Scatter, read_spilled, spill
+from lakeindex.stages.stage_input.split_order import splits_apart
+from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, stage_rows
+from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
+from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
+from lakeindex.write.combine import ARRIVAL, combine
+from lakeindex.write.keys.keys import KeyGenerator, first_problem
+from lakeindex.write.types.schema_fit import FittedBatch, fit_batch
+
+REASON = "_li_reason"
+INPUT_FILE = "_li_input"
+INPUT_ROW = "_li_row"
+_BUCKET_BYTES = 256 * 1024 * 1024
+_PARALLEL_BYTES = 8 * 1024 * 1024
+"""A bucket for parallel sorting has at least so many bytes of input."""
+_BUCKETS_A_SLOT = 4
+_PACK_BYTES = 16 * 1024 * 1024
+"""Splits are keyed together up to about so many bytes: a task of Spark's costs as much as a small one."""
+_PACKS_A_SLOT = 4
+_ARRIVAL_SHIFT = 40
+_REASONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTask:
+    """Read one split; scatter its rows, or stage them if the split ``is_apart``: no other holds a key of its."""
+
+    spec: RunSpec
+    facts: TableFacts
+    split: Split
+    ordinal: int
+    scatter: Scatter
+    folder: str
+    is_apart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyResult:
+    """What keying a split gave; ``combined``: rows that lost to another of their piece."""
+
+    rows: int = 0
+    quarantined: int = 0
+    combined: int = 0
+    reasons: tuple[str, ...] = ()
+    quarantine: tuple[Part, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+
+    def with_next(self, other: KeyResult) -> KeyResult:
+        """Both as one."""
+        return KeyResult(
+            self.rows + other.rows,
+            self.quarantined + other.quarantined,
+            self.combined + other.combined,
+            tuple(dict.fromkeys((*self.reasons, *other.reasons)))[:_REASONS],
+            self.quarantine + other.quarantine,
+            self.pieces + other.pieces,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SortTask:
+    """Combine and sort one bucket's pieces, or a part of them, into staged files."""
+
+    spec: RunSpec
+    facts: TableFacts
+    name: str
+    pieces: tuple[Piece, ...]
+    cut: Cut
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What both maps gave: of the splits that were staged unscattered (``whole``, in the order of their keys), and of the buckets."""
+
+    folder: str
+    keyed: tuple[KeyResult, ...]
+    whole: tuple[Staged, ...]
+    buckets: tuple[Staged, ...]
+
+    @property
+    def staged(self) -> tuple[Staged, ...]:
+        """All that was staged."""
+        return self.whole + self.buckets
+
+    def is_apart(self) -> bool:
+        """Whether no chunk of a split that was staged unscattered can share a key with another chunk."""
+        chunks = [(chunk, True) for staged in self.whole for chunk in staged.chunks]
+        chunks += [(chunk, False) for staged in self.buckets for chunk in staged.chunks]
+        chunks.sort(key=lambda one: one[0].first)
+        reached = reached_whole = ("", "")  # below every key: no record key is empty
+        for chunk, is_whole in chunks:
+            if chunk.first <= (reached if is_whole else reached_whole):
+                return False
+            reached = max(reached, chunk.last)
+            if is_whole:
+                reached_whole = max(reached_whole, chunk.last)
+        return True
+
+
+SCHEMA_FACT = "schema"
+"""What the manifest calls the digest of the columns that the batch was staged with."""
+
+
+def schema_digest(facts: TableFacts) -> str:
+    """Names the table's columns."""
+    return digest_of_text(facts.schema.to_string())
+
+
+def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
+    """Run the stage, or take over its checkpoint if it is whole and was made from the same input and options.
+
+    Raises:
+        InputError: missing, unreadable or unfit input.
+        QuarantineExceededError: more bad rows than ``spec.max_quarantined``; they are in the quarantine file.
+    """
+    config = spec.config
+    files = find_inputs(spec.inputs, config.input_format, spec.checkpoints_uri)
+    marks = marks_of(files)
+    digest = marks_digest(files, marks)
+    basis = digest_of_text(
+        digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.index,
+        config.chunk_rows, config.input_format,
+    )  # fmt: skip
+    folder = run_folder(spec)
+    done = folder.read_manifest(Stage.STAGE_INPUT)
+    if done is not None and done.basis == basis and folder.is_whole(done):
+        _check_quarantine(done, spec)
+        return done
+    content = content_digest(files, marks, runner, config)
+    manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, content)
+    more = {"index_type": facts.index_type.value, SCHEMA_FACT: schema_digest(facts), "older_digest": digest}
+    manifest = replace(manifest, facts={**manifest.facts, **more})
+    _check_quarantine(manifest, spec)
+    return manifest
+
+
+def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split], basis: str, digest: str) -> Manifest:
+    runner = for_work(runner, sum(s.bytes for s in splits), spec.config)
+    built = _keyed_and_sorted(spec, facts, runner, splits, _apart(spec, facts, runner, splits))
+    if not built.is_apart():
+        built = _keyed_and_sorted(spec, facts, runner, splits, frozenset())
+    manifest = _manifest(spec, built, basis, digest)
+    store = run_folder(spec).store
+    for path in sorted({piece.path for result in built.keyed for piece in result.pieces}):
+        store.delete(path)
+    return manifest
+
+
+def _apart(spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split]) -> frozenset[int]:
+    """Splits to stage unscattered; none if that left slots without work."""
+    if len(splits) == 1:
+        return frozenset({0}) if _scatter_of(splits, runner.slots, facts).buckets == 1 else frozenset()
+    if len(splits) < runner.slots:
+        return frozenset()
+    return splits_apart(splits, facts.keys, spec.config.input_format, is_global=facts.is_global)
+
+
+def _keyed_and_sorted(
+    spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split], apart: frozenset[int]
+) -> _Built:
+    """Both maps; splits that are not ``apart`` are scattered."""
+    folder = run_folder(spec).new_attempt(Stage.STAGE_INPUT)
+    scattered = [split for number, split in enumerate(splits) if number not in apart]
+    scatter = _scatter_of(scattered or splits, runner.slots, facts)
+    tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart) for i, s in enumerate(splits)]
+    numbers = _packed([s.bytes for s in splits], runner.slots)
+    packs = [tuple(tasks[i] for i in mine) for mine in numbers]
+    outcomes = run_tasks(runner, key_splits, packs, "stage input: keys, partitions, quarantine")
+    of_split = dict(zip(itertools.chain(*numbers), itertools.chain(*outcomes), strict=True))
+    done = [of_split[number] for number in range(len(splits))]
+    pieces = [piece for result, _ in done for piece in result.pieces]
+    sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, folder, runner.slots)
+    results = run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
+    whole = [staged for _, staged in done if staged.chunks]
+    whole.sort(key=lambda staged: staged.chunks[0].first)
+    return _Built(folder, tuple(keyed for keyed, _ in done), tuple(whole), results)
+
+
+def _packed(sizes: Sequence[int], slots: int) -> list[list[int]]:
+    """Numbers of the splits that a task keys: small ones together, as many tasks a slot."""
+    rounds = max(_PACKS_A_SLOT, -(-sum(sizes) // (slots * _PACK_BYTES)))
+    return pack([float(size) for size in sizes], slots * rounds)
+
+
+def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatter:
+    """Buckets small enough to be sorted at once, and enough of them for all slots.
+
+    The latter go by partition: chunks of a partition stay sorted one behind the other, and so do the files made of them.
+    """
+    size = sum(s.bytes for s in splits)
+    most = bucket_bytes(current_bound() // slots)
+    buckets = max(1, -(-size // _BUCKET_BYTES), -(-sum(s.decoded_bytes for s in splits) // most))
+    wanted = min(size // _PARALLEL_BYTES, _BUCKETS_A_SLOT * slots)
+    if facts.is_global or buckets >= wanted:
+        return Scatter(buckets, facts.is_global)
+    return Scatter(wanted, facts.is_global, by_partition=True)
+
+
+def _sort_tasks(
+    spec: RunSpec, facts: TableFacts, pieces: Sequence[Piece], buckets: int, folder: str, slots: int
+) -> list[SortTask]:
+    """A task a bucket; several for one that came out with more bytes than a task may sort."""
+    most = bucket_bytes(current_bound() // slots)
+    of_bucket: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        of_bucket.setdefault(piece.bucket, []).append(piece)
+    tasks = []
+    for bucket, mine in sorted(of_bucket.items()):
+        parts = max(1, -(-sum(p.decoded_bytes for p in mine) // most))
+        for part in range(parts):
+            name = f"{bucket:05d}-{part:03d}" if parts > 1 else f"{bucket:05d}"
+            tasks.append(SortTask(spec, facts, name, tuple(mine), Cut(buckets, part, parts), folder))
+    return tasks
+
+
+def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest:
+    run, keyed, results = run_folder(spec), built.keyed, built.staged
+    chunks = [chunk for result in results for chunk in result.chunks]
+    lines = [
+        (n, c.partition, c.path, c.row_group, c.rows, c.deletes, c.min_key, c.max_key) for n, c in enumerate(chunks)
+    ]
+    table = table_of(lines, CHUNKS)
+    staged = tuple(part for result in results for part in result.parts)
+    rows = sum(r.rows for r in keyed)
+    return Manifest(
+        stage=Stage.STAGE_INPUT,
+        run_id=spec.run_id,
+        basis=basis,
+        tables={
+            "staged": staged,
+            "chunks": (run.write_table(f"{built.folder}/chunks.parquet", table),),
+            "quarantine": tuple(part for r in keyed for part in r.quarantine),
+        },
+        counters={
+            "rows_in": rows,
+            "rows_out": sum(p.rows for p in staged),
+            "quarantined": sum(r.quarantined for r in keyed),
+            "combined": sum(r.combined for r in keyed) + sum(r.combined for r in results),
+            "chunks": len(chunks),
+            "staged_column_bytes": sum(r.column_bytes for r in results),
+            "staged_bytes": sum(r.decoded_bytes for r in results),
+        },
+        facts={"input_digest": digest, "reasons": sorted({reason for r in keyed for reason in r.reasons})[:_REASONS]},
+    )
+
+
+def identity_of(spec: RunSpec, staged: Manifest, runner: Runner) -> RunIdentity:
+    """What the run commits: its batch, and digests of its content by this release's algorithm and the older ones."""
+    digest, older = str(staged.facts["input_digest"]), staged.facts.get("older_digest")
+    if older is not None:
+        return RunIdentity(spec.run_id, spec.batch_id, digest, (str(older),))
+    try:  # an older release staged it
+        files = find_inputs(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
+        content = content_digest(files, marks_of(files), runner, spec.config)
+    except LakeIndexError:
+        return RunIdentity(spec.run_id, spec.batch_id, digest)
+    return RunIdentity(spec.run_id, spec.batch_id, content, (digest,))
+
+
+def _check_quarantine(manifest: Manifest, spec: RunSpec) -> None:
+    bad = int(manifest.counters["quarantined"])
+    if bad > spec.max_quarantined:
+        where = ", ".join(p.path for p in manifest.parts("quarantine"))
+        raise QuarantineExceededError(
+            f"{bad} bad rows, {spec.max_quarantined} allowed: {'; '.join(manifest.facts['reasons'])}",
+            culprit=f"{spec.checkpoints_uri.rstrip('/')}/{where}",
+            hint="look at the quarantine file, correct the rows, or allow them with --max-quarantined",
+        )
+
+
+def key_splits(tasks: Sequence[KeyTask]) -> tuple[tuple[KeyResult, Staged], ...]:
+    """Several splits, one after the other."""
+    return tuple(key_split(task) for task in tasks)
+
+
+def key_split(task: KeyTask) -> tuple[KeyResult, Staged]:
+    """Key one split. Its rows are staged if they are apart from all others and one piece, else combined and spilled."""
+    pieces = _Keying(task).pieces()
+    if not task.is_apart:
+        return _spilled(task, pieces), Staged()
+    rows, result = next(pieces)
+    second = next(pieces, None)
+    if second is None:
+        return result, stage_rows(task.spec, task.facts, f"split-{task.ordinal:05d}", task.folder, rows)
+    return _spilled(task, itertools.chain([(rows, result), second], pieces)), Staged()
+
+
+def _spilled(task: KeyTask, pieces: Iterator[tuple[pa.Table, KeyResult]]) -> KeyResult:
+    folder = run_folder(task.spec)
+    rule = combining_of(task.facts)
+    total = KeyResult()
+    for number, (rows, result) in enumerate(pieces):
+        fewer = combine(rows, rule)
+        path = f"{task.folder}/pieces/{task.ordinal:05d}-{number:05d}.arrow"
+        spilled = spill(folder, path, fewer.rows, task.scatter)
+        total = total.with_next(replace(result, combined=fewer.combined, pieces=spilled))
+        del rows, fewer  # before the next piece is read
+    return total
+
+
+def sort_bucket(task: SortTask) -> Staged:
+    """Join a bucket's pieces, combine duplicates, sort, write staged files."""
+    rows = read_spilled(run_folder(task.spec), task.pieces, task.cut, is_global=task.facts.is_global)
+    return stage_rows(task.spec, task.facts, task.name, task.folder, rows)
+
+
+class _Keying:
+    """Reads a split and keys it, piece by piece."""
+
+    def __init__(self, task: KeyTask) -> None:
+        self._task = task
+        self._keys = KeyGenerator(task.facts.keys)
+
+    def pieces(self) -> Iterator[tuple[pa.Table, KeyResult]]:
+        """Of each piece the good rows with staged columns and arrival, and the counts; bad rows go to quarantine."""
+        task, first = self._task, 0
+        limit = piece_bytes(current_share())
+        batches = read_pieces(task.split, task.facts.schema, task.spec.config.input_format, limit)
+        for number, batch in enumerate(batches):
+            yield self._keyed(batch, number, first)
+            first += batch.num_rows
+
+    def _keyed(self, batch: pa.Table, number: int, first: int) -> tuple[pa.Table, KeyResult]:
+        task = self._task
+        facts, operation = task.facts, task.spec.operation
+        only = None
+        if operation is Operation.DELETE:
+            # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.
+            only = frozenset(facts.keys.columns)
+            batch = batch.select([name for name in batch.column_names if name in only])
+        fitted = fit_batch(batch, facts.schema, only=only)
+        keyed = self._keys.keys_of(fitted.columns)
+        problem = _problems(fitted, keyed.problem, facts, operation)
+        numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        arrival = pa.array((np.int64(task.ordinal) << _ARRIVAL_SHIFT) + numbers)
+        op = pc.if_else(fitted.deleted, pa.scalar(OP_DELETE, pa.int8()), pa.scalar(OP_UPSERT, pa.int8()))
+        if operation is Operation.DELETE:
+            op = pa.array(np.full(batch.num_rows, OP_DELETE, np.int8))
+        rows = pa.table(
+            [keyed.partition_path, keyed.record_key, op, *fitted.columns.columns, arrival],
+            names=[STAGED_PARTITION, STAGED_KEY, STAGED_OP, *fitted.columns.column_names, ARRIVAL],
+        )
+        bad = problem.is_valid()
+        count = pc.sum(bad).as_py() or 0
+        if not count:
+            return rows, KeyResult(batch.num_rows)
+        name = f"{task.ordinal:05d}-{number:05d}" if number else f"{task.ordinal:05d}"
+        quarantine = _quarantine(task, fitted.columns, problem, numbers + task.split.first_row, name)
+        reasons = tuple(pc.unique(problem.filter(bad)).to_pylist()[:_REASONS])
+        good = rows.filter(pc.invert(bad))
+        return good, KeyResult(batch.num_rows, count, reasons=reasons, quarantine=(quarantine,))
+
+
+def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, operation: Operation) -> pa.Array:
+    problem = key_problem
+    if operation is Operation.DELETE:
+        return problem
+    if fitted.null_problem.null_count < len(problem):
+        # A marked delete needs its key, partition and ordering value only.
+        of_kept = pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem)
+        problem = first_problem(problem, of_kept)
+    if facts.event_time_field is not None:
+        ordering = one_array(fitted.columns.column(facts.event_time_field))
+        if ordering.null_count:
+            reason = pa.scalar(f"ordering field {facts.event_time_field!r} is null")
+            problem = first_problem(problem, pc.if_else(ordering.is_null(), reason, pa.scalar(None, pa.string())))
+    return problem
+
+
+def _quarantine(task: KeyTask, columns: pa.Table, problem: pa.Array, numbers: np.ndarray, name: str) -> Part:
+    bad = problem.is_valid()
+    rows = columns.filter(bad)
+    rows = rows.append_column(REASON, problem.filter(bad))
+    rows = rows.append_column(INPUT_FILE, pa.repeat(task.split.file.display, rows.num_rows))
+    rows = rows.append_column(INPUT_ROW, pa.array(numbers).filter(bad))
+    return run_folder(task.spec).write_table(f"{task.folder}/quarantine/{name}.parquet", rows)

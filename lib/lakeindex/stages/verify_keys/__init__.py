@@ -1,0 +1,1 @@
+"""Stage 4: exact match in the key columns."""

@@ -1,0 +1,128 @@
+"""Stage 4, made again because the table moved: locations in files that are as they were are taken over.
+
+A base file never changes, so what was found in it for the same keys is found in it again. Only files that are new, and files for which
+other keys are proposed now, are read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.index.fate import Fate
+from lakeindex.run.checkpoints import Part, RunFolder
+from lakeindex.run.lookup_files import LookupFile
+from lakeindex.run.spec import RunSpec, run_folder
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """Locations found, and a count line for each (file, chunk): file, part, chunk, found, updates, deletes, moves, ignored."""
+
+    part: Part
+    lines: tuple[tuple[int, ...], ...]
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedBefore:
+    """The stage as it was done on an earlier snapshot of the same run.
+
+    Attributes:
+        files: the ``files`` checkpoint that it was done with.
+        proposed: parts of the candidates, or ranges.
+        located: parts of what was found.
+    """
+
+    files: tuple[LookupFile, ...]
+    proposed: tuple[Part, ...]
+    located: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CarryTask:
+    """Take locations of some files over from one part.
+
+    Attributes:
+        numbers: numbers of the files, before and now.
+        pairs: pairs that were verified before, to be counted.
+        number: of the part that is made.
+        path: where it goes.
+    """
+
+    spec: RunSpec
+    part: Part
+    numbers: tuple[tuple[int, int], ...]
+    pairs: int
+    number: int
+    path: str
+
+
+def same_files(
+    folder: RunFolder, before: VerifiedBefore, files: Sequence[LookupFile], proposed: Sequence[Part]
+) -> dict[int, int]:
+    """Files for which the same keys are proposed as before: their number now, by their number before."""
+    then, now = _proposed(folder, before.proposed), _proposed(folder, proposed)
+    numbers = {file.file.path: file.number for file in before.files}
+    found = {}
+    for file in files:
+        old = numbers.get(file.file.path)
+        if old is not None and file.number in now and then.get(old) == now[file.number]:
+            found[old] = file.number
+    return found
+
+
+def carry_tasks(
+    spec: RunSpec, before: VerifiedBefore, numbers: dict[int, int], pairs: int, attempt: str
+) -> list[CarryTask]:
+    """A task a part of the earlier locations."""
+    renumbered = tuple(sorted(numbers.items()))
+    return [
+        CarryTask(spec, part, renumbered, 0 if n else pairs, n, f"{attempt}/locations/{n:05d}.parquet")
+        for n, part in enumerate(before.located)
+    ]
+
+
+def carry_locations(task: CarryTask) -> VerifyResult:
+    """Write the part's locations in these files, with the files' new numbers."""
+    folder = run_folder(task.spec)
+    table = folder.read_table(task.part)
+    old = pa.array([number for number, _ in task.numbers], pa.int32())
+    new = pa.array([number for _, number in task.numbers], pa.int32())
+    kept = table.filter(pc.is_in(table.column("file"), value_set=old))
+    place = table.schema.get_field_index("file")
+    kept = kept.set_column(place, "file", new.take(pc.index_in(kept.column("file"), value_set=old)))
+    lines: list[tuple[int, ...]] = []
+    for number in np.unique(kept.column("file").to_numpy()):
+        lines += count_lines(kept.filter(pc.equal(kept.column("file"), int(number))), int(number), task.number)
+    return VerifyResult(folder.write_table(task.path, kept), tuple(lines), task.pairs)
+
+
+def count_lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]]:
+    """Count lines of one file's locations."""
+    fate = located.column("fate").to_numpy()
+    chunk = located.column("chunk").to_numpy()
+    lines: list[tuple[int, ...]] = []
+    for number in np.unique(chunk):
+        mine = fate[chunk == number]
+        count = {f: int((mine == f).sum()) for f in Fate}
+        lines.append(
+            (file, part, int(number), len(mine), count[Fate.UPDATE], count[Fate.DELETE], count[Fate.MOVED], count[Fate.IGNORED_OLDER])
+        )  # fmt: skip
+    return lines
+
+
+def _proposed(folder: RunFolder, parts: Sequence[Part]) -> dict[int, frozenset[tuple[object, ...]]]:
+    """What is proposed for each file: a line a chunk."""
+    found: dict[int, set[tuple[object, ...]]] = defaultdict(set)
+    for part in parts:
+        table = folder.read_table(part)
+        names = [name for name in table.column_names if name not in ("file", "pairs")]
+        for file, *line in zip(*(table.column(name).to_pylist() for name in ("file", *names)), strict=True):
+            found[file].add(tuple(line))
+    return {file: frozenset(lines) for file, lines in found.items()}

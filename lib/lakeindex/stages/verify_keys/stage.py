@@ -1,0 +1,384 @@
+"""Stage 4: exact match of the candidates in each file's key column; the row position of each key that is there.
+
+Under event time the ordering column is read beside the keys, so that what an older row is worth is known before anything is
+planned: a late row neither moves nor rewrites anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import InvariantError
+from lakeindex.files.key_columns import StoredColumns
+from lakeindex.hashing.arrow import one_array
+from lakeindex.in_groups import groups_within
+from lakeindex.index.contract import HomeIndex
+from lakeindex.index.fate import fates_of_found
+from lakeindex.index.key_match import Matches, match_keys
+from lakeindex.index.registry import index_for
+from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
+from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
+from lakeindex.run.lookup_files import LookupFile, read_files
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.stages.verify_keys.carried import (
+    VerifiedBefore,
+    VerifyResult,
+    carry_locations,
+    carry_tasks,
+    count_lines,
+    same_files,
+)
+from lakeindex.stages.verify_keys.missed_keys import LookAgain, look_again
+from lakeindex.tasks.memory_bound import current_share, verify_bytes
+from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
+from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.ordering import comparable
+from lakeindex.write.types.widening import widened_array
+
+_OPEN_COST = 5_000.0
+_ROW_BYTES = 100.0
+_KEYS_SHARE = 0.25
+"""Of a base file, what its key column takes."""
+_KEYS_AT_ONCE = 1_000_000
+"""Candidate keys of one file that are matched at once: bounds memory, whatever the batch."""
+_KEY_BYTES = 500
+"""What one of them takes meanwhile, at most about."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileCandidates:
+    """One file and the candidate parts that name it, with the chunks they name."""
+
+    file: LookupFile
+    parts: tuple[Part, ...]
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyTask:
+    """Some files to verify; ``chunks`` are those their candidates name."""
+
+    spec: RunSpec
+    facts: TableFacts
+    files: tuple[FileCandidates, ...]
+    chunks: dict[int, Chunk]
+    number: int
+    path: str
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory it will need, about: its files come one after the other."""
+        return max((verify_bytes(f.file.file.size_bytes) for f in self.files), default=0)
+
+
+def verify_keys(
+    spec: RunSpec,
+    facts: TableFacts,
+    staged: Manifest,
+    lookup: Manifest,
+    candidates: Manifest,
+    runner: Runner,
+    *,
+    before: VerifiedBefore | None = None,
+) -> Manifest:
+    """Run the stage, or take over its checkpoint.
+
+    Args:
+        spec: the run.
+        facts: the table.
+        staged: manifest of stage 1.
+        lookup: manifest of stage 2, whose snapshot the locations refer to.
+        candidates: manifest of the stage that proposed candidates.
+        runner: schedules the tasks.
+        before: the stage as this run did it on an earlier snapshot.
+    """
+    config = spec.config
+    folder = run_folder(spec)
+    basis = digest_of_text(candidates.digest, facts.event_time_field, config.moves_rows(facts.index_type))
+    done = folder.read_manifest(Stage.VERIFY_KEYS)
+    if done is not None and done.basis == basis and folder.is_whole(done):
+        return done
+    chunks = chunks_of(folder, staged)
+    files = read_files(folder, lookup.parts("files")[0])
+    attempt = folder.new_attempt(Stage.VERIFY_KEYS)
+    proposed = proposed_by(candidates)
+    # a stored index has nothing to take over: what it does not know is looked for everywhere, by key and not by file
+    same = same_files(folder, before, files, proposed) if before is not None and not facts.index_type.is_stored else {}
+    results = (
+        _carry(spec, before, same, files, proposed, runner, attempt=attempt) if before is not None and same else ()
+    )
+    rest = frozenset(same.values())
+    results += _verify(spec, facts, chunks, files, proposed, runner, attempt=attempt, first=len(results), known=rest)
+    if facts.index_type.is_stored and any(r.pairs != r.part.rows for r in results):
+        located = tuple(r.part for r in results)
+        looked = LookAgain(spec, facts, tuple(files), proposed, lookup.parts("searched"), located)
+        again = look_again(looked, chunks, runner, f"{attempt}/again")
+        results += _verify(spec, facts, chunks, files, again, runner, attempt=attempt, first=len(results))
+    lines = [line for r in results for line in r.lines]
+    return _manifest(spec, basis, results, lines, chunks, f"{attempt}/found.parquet")
+
+
+def _carry(
+    spec: RunSpec,
+    before: VerifiedBefore,
+    same: dict[int, int],
+    files: list[LookupFile],
+    proposed: Sequence[Part],
+    runner: Runner,
+    *,
+    attempt: str,
+) -> tuple[VerifyResult, ...]:
+    """Locations in files that are as they were."""
+    now = set(same.values())
+    pairs = sum(one.pairs for one in _work(spec, files, proposed)[0] if one.file.number in now)
+    tasks = carry_tasks(spec, before, same, pairs, attempt)
+    near = for_work(runner, sum(part.bytes for part in before.located), spec.config)
+    return run_tasks(near, carry_locations, tasks, "verify keys: take over what did not change")
+
+
+def _verify(
+    spec: RunSpec,
+    facts: TableFacts,
+    chunks: Sequence[Chunk],
+    files: list[LookupFile],
+    proposed: Sequence[Part],
+    runner: Runner,
+    *,
+    attempt: str,
+    first: int,
+    known: frozenset[int] = frozenset(),
+) -> tuple[VerifyResult, ...]:
+    """Verify what was proposed, except in files that are ``known``; ``first`` is the number of the first task."""
+    every, used = _work(spec, files, proposed)
+    work = [one for one in every if one.file.number not in known]
+    size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
+        {chunks[c].part.path: chunks[c].part.bytes for one in work for c in used[one.file.number]}.values()
+    )
+    near = for_work(runner, size, spec.config)
+    packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], near.slots * 3)
+    tasks = []
+    for n, numbers in enumerate(packs, first):
+        mine = tuple(work[i] for i in numbers)
+        names = {c: chunks[c] for f in mine for c in used[f.file.number]}
+        tasks.append(VerifyTask(spec, facts, mine, names, n, f"{attempt}/locations/{n:05d}.parquet"))
+    return run_tasks(near, verify_files, tasks, "verify keys: exact match in the key column")
+
+
+def _manifest(
+    spec: RunSpec,
+    basis: str,
+    results: Sequence[VerifyResult],
+    lines: list[tuple[int, ...]],
+    chunks: list[Chunk],
+    path: str,
+) -> Manifest:
+    columns = columns_of(lines, len(FOUND))
+    schema = arrow_schema(FOUND)
+    found = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+    pairs = sum(r.pairs for r in results)
+    true = sum(r.part.rows for r in results)
+    return Manifest(
+        stage=Stage.VERIFY_KEYS,
+        run_id=spec.run_id,
+        basis=basis,
+        tables={
+            "locations": tuple(r.part for r in results),
+            "found": (run_folder(spec).write_table(path, found),),
+        },
+        counters={
+            "rows_in": sum(c.rows for c in chunks),
+            "rows_out": true,
+            "files": len({line[0] for line in lines}),
+            "pairs_in": pairs,
+            "pairs_out": true,
+            "false_positives": pairs - true,
+        },
+    )
+
+
+def _work(
+    spec: RunSpec, files: list[LookupFile], proposed: Sequence[Part]
+) -> tuple[list[FileCandidates], dict[int, set[int]]]:
+    """What each file has to verify, and the chunks that are needed for it."""
+    folder = run_folder(spec)
+    parts: dict[int, list[Part]] = {}
+    used: dict[int, set[int]] = {}
+    pairs: dict[int, int] = {}
+    for part in proposed:
+        table = folder.read_table(part)
+        counts = pairs_of(table)
+        for file, chunk, count in zip(*(table.column(n).to_pylist() for n in ("file", "chunk")), counts, strict=True):
+            mine = parts.setdefault(file, [])
+            if not mine or mine[-1] is not part:
+                mine.append(part)
+            used.setdefault(file, set()).add(chunk)
+            pairs[file] = pairs.get(file, 0) + count
+    return [FileCandidates(files[n], tuple(parts[n]), pairs[n]) for n in sorted(parts)], used
+
+
+def verify_files(task: VerifyTask) -> VerifyResult:
+    """Locations of the candidates that are really in their files."""
+    schema = arrow_schema(LOCATIONS)
+    tables, lines = [], []
+    pairs = 0
+    records = _records(task)
+    for candidates in task.files:
+        located = _verify_file(task, candidates.file, records[candidates.file.number])
+        pairs += candidates.pairs
+        tables.append(located)
+        lines += count_lines(located, candidates.file.number, task.number)
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return VerifyResult(run_folder(task.spec).write_table(task.path, table), tuple(lines), pairs)
+
+
+def proposed_by(candidates: Manifest) -> tuple[Part, ...]:
+    """Parts of the candidates, or of the ranges where no stage made candidates of them."""
+    return candidates.parts("candidates") or candidates.parts("ranges")
+
+
+def pairs_of(table: pa.Table) -> list[int]:
+    """Pairs of each line of ``candidates`` or ``ranges``."""
+    if "pairs" in table.column_names:
+        return table.column("pairs").to_pylist()
+    return pc.subtract(table.column("to_row"), table.column("from_row")).to_pylist()
+
+
+def rows_of(record: Mapping[str, Any]) -> np.ndarray:
+    """Rows of a line of ``candidates`` or ``ranges``: int64 [n]."""
+    if "rows" in record:
+        return unpack_rows(record["rows"])
+    return np.arange(record["from_row"], record["to_row"], dtype=np.int64)
+
+
+def _records(task: VerifyTask) -> dict[int, list[Mapping[str, Any]]]:
+    """Lines of the candidates by file; each part is read once, however many of the files it names."""
+    folder = run_folder(task.spec)
+    found: dict[int, list[Mapping[str, Any]]] = {f.file.number: [] for f in task.files}
+    wanted = pa.array(sorted(found), pa.int32())
+    for part in dict.fromkeys(part for f in task.files for part in f.parts):
+        table = folder.read_table(part)
+        for record in table.filter(pc.is_in(table.column("file"), value_set=wanted)).to_pylist():
+            found[record["file"]].append(record)
+    return found
+
+
+class _StoredKeys:
+    """The key column of one base file; a row group is read when keys may lie in it, and once."""
+
+    def __init__(self, task: VerifyTask, file: LookupFile) -> None:
+        self.columns = StoredColumns(storage_at(task.spec.table_uri), file.file)
+        self._groups: dict[int, pa.Array] = {}
+        index = index_for(task.facts.index)
+        if isinstance(index, HomeIndex):
+            for group in self.of(self.columns.row_groups):
+                index.check_stored(group, (file.file.partition_path, file.file.file_id))
+
+    def of(self, row_groups: Iterable[int]) -> list[pa.Array]:
+        """Record keys, an array a row group."""
+        numbers = list(row_groups)
+        missing = [number for number in numbers if number not in self._groups]
+        self._groups |= dict(zip(missing, self.columns.column(RECORD_KEY, missing), strict=True))
+        return [self._groups[number] for number in numbers]
+
+
+def _verify_file(task: VerifyTask, file: LookupFile, records: Sequence[Mapping[str, Any]]) -> pa.Table:
+    stored = _StoredKeys(task, file)
+    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
+    tables = [_verify_records(task, file, stored, some) for some in groups_within(records, _pairs, most)]
+    return pa.concat_tables(tables) if tables else arrow_schema(LOCATIONS).empty_table()
+
+
+def _pairs(record: Mapping[str, Any]) -> int:
+    """Pairs of a line of ``candidates`` or ``ranges``."""
+    return int(record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"])
+
+
+def _verify_records(
+    task: VerifyTask,
+    file: LookupFile,
+    stored: _StoredKeys,
+    records: Sequence[Mapping[str, Any]],
+) -> pa.Table:
+    folder = run_folder(task.spec)
+    chunk_of, row_of, keys = [], [], []
+    wanted: set[int] = set()
+    for record in records:
+        rows = np.sort(rows_of(record))  # and so by key: narrowing asks for that
+        chunk_of.append(np.full(len(rows), record["chunk"], np.int32))
+        row_of.append(rows)
+        keys.append(chunk_keys(folder, task.chunks[record["chunk"]]).take(pa.array(rows)))
+        wanted.update(stored.columns.row_groups_for(keys[-1]))
+    chunk, row = np.concatenate(chunk_of), np.concatenate(row_of)
+    groups = np.array(sorted(wanted), np.int32)
+    match = match_keys(pa.concat_arrays(keys), stored.of(groups.tolist()))
+    match = replace(match, row_group=groups[match.row_group])
+    if match.duplicates:
+        raise InvariantError(
+            f"key {match.duplicates[0]!r} is stored more than once in {file.file.path!r}",
+            culprit=file.file.path,
+            hint="lakeindex check lists the duplicate keys; delete and insert them again before upserting",
+        )
+    chunk, row = chunk[match.candidate], row[match.candidate]
+    fate = _fates(task, stored.columns, match, chunk, row)
+    columns = [chunk, row, np.full(len(row), file.number, np.int32), match.row_group, match.row_in_group, fate]
+    schema = arrow_schema(LOCATIONS)
+    return pa.table(
+        [pa.array(c.astype(f.type.to_pandas_dtype()), f.type) for c, f in zip(columns, schema, strict=True)],
+        schema=schema,
+    )
+
+
+def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """What happens to each found row: int8 codes of Fate, shape (n,)."""
+    if not len(row):
+        return np.array([], np.int8)
+    folder, facts = run_folder(task.spec), task.facts
+    event_time = facts.event_time_field
+    names = [STAGED_OP, STAGED_PARTITION, *([event_time] if event_time else [])]
+    incoming = _incoming(folder, task.chunks, names, chunk, row)
+    is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
+    moves = pc.not_equal(incoming[STAGED_PARTITION], stored.partition_path).to_numpy(zero_copy_only=False)
+    is_older = np.zeros(len(row), np.bool_)
+    if event_time is not None:
+        groups = np.unique(match.row_group)
+        values = stored.column(event_time, groups.tolist())
+        is_older = _older(incoming[event_time], values, groups, match)
+    return fates_of_found(
+        is_delete=is_delete,
+        other_partition=moves,
+        is_older=is_older,
+        is_global=facts.is_global,
+        update_partition_path=task.spec.config.moves_rows(facts.index_type),
+    )
+
+
+def _incoming(
+    folder: RunFolder, chunks: Mapping[int, Chunk], names: list[str], chunk: np.ndarray, row: np.ndarray
+) -> dict[str, pa.Array]:
+    """Staged columns of the found rows, in their order."""
+    order: list[np.ndarray] = []
+    tables = []
+    for number in np.unique(chunk):
+        places = np.flatnonzero(chunk == number)
+        order.append(places)
+        tables.append(chunk_columns(folder, chunks[int(number)], names).take(pa.array(row[places])))
+    joined = pa.concat_tables(tables)
+    back = np.argsort(np.concatenate(order), kind="stable")
+    return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}
+
+
+def _older(incoming: pa.Array, stored: list[pa.Array], groups: np.ndarray, match: Matches) -> np.ndarray:
+    """Whether the incoming ordering value is less than the stored one, as Java compares; a null on either side never is."""
+    starts = np.concatenate([[0], np.cumsum([len(a) for a in stored])])
+    places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
+    joined = pa.concat_arrays([widened_array(a, incoming.type) for a in stored]).take(pa.array(places))
+    return pc.fill_null(pc.less(comparable(incoming), comparable(joined)), fill_value=False).to_numpy(
+        zero_copy_only=False
+    )

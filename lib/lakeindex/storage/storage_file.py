@@ -1,0 +1,95 @@
+"""Objects of a store for readers that want a file (pyarrow), or bytes that they can slice."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+from lakeindex.storage.port import Storage
+
+_SEEKS: Final = (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END)
+
+
+class StoredBytes:
+    """An object's bytes: every slice is one ranged request.
+
+    Args:
+        storage: the store.
+        path: the object.
+        size: its size.
+    """
+
+    def __init__(self, storage: Storage, path: str, size: int) -> None:
+        self._storage, self._path, self._size = storage, path, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, span: slice) -> bytes:
+        start, stop, _ = span.indices(self._size)
+        return self._storage.read_range(self._path, start, stop - start)
+
+    def reader(self) -> StorageFile:
+        """The object as a file."""
+        return StorageFile(self._storage, self._path, self._size)
+
+
+class StorageFile(io.RawIOBase):
+    """One object as a file; every read is one ranged request.
+
+    Args:
+        storage: the store.
+        path: the object.
+        size: its size, if it is known; asked for otherwise.
+    """
+
+    def __init__(self, storage: Storage, path: str, size: int | None = None) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._size = storage.head(path).size_bytes if size is None else size
+        self._at = 0
+
+    def size(self) -> int:
+        """Size in bytes."""
+        return self._size
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self) -> int:
+        """Position, bytes from the start."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move; beyond the end is allowed, before the start is not."""
+        if whence not in _SEEKS:
+            raise ValueError(f"whence {whence}")
+        base = (0, self._at, self._size)[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative position {base + offset}")
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """At most ``size`` bytes, to the end if it is negative."""
+        left = max(self._size - self._at, 0)
+        length = left if size is None or size < 0 else min(size, left)
+        data = self._storage.read_range(self._path, self._at, length) if length else b""
+        self._at += len(data)
+        return data
+
+    def readall(self) -> bytes:
+        """The rest."""
+        return self.read()
+
+    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer is private
+        """Read into a buffer; returns how many bytes."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)

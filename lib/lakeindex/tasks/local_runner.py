@@ -1,0 +1,71 @@
+"""The in-process runner: tasks on threads. Arrow, Parquet and the filter kernels release the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from lakeindex.tasks.memory_bound import GATE, current_bound, held_by
+from lakeindex.tasks.progress_bars import NoProgress, Progress
+
+
+def usable_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class LocalRunner:
+    """Runs tasks on threads of this process; a task begins when what it will hold fits into ``lakeindex.memory``.
+
+    Args:
+        slots: tasks at once; 0 means one a core.
+        progress: told about every map and every finished task.
+    """
+
+    def __init__(self, slots: int = 0, progress: Progress | None = None) -> None:
+        self._slots = slots or usable_cores()
+        self._progress = progress if progress is not None else NoProgress()
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once."""
+        return self._slots
+
+    @property
+    def is_started(self) -> bool:
+        """Always."""
+        return True
+
+    def nearby(self) -> LocalRunner:
+        """Itself."""
+        return self
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        """See :class:`~lakeindex.tasks.runner.Runner`."""
+        bound = current_bound()
+
+        def run(task: Any) -> Any:
+            with GATE.holding(held_by(task), bound):
+                return function(task)
+
+        with self._progress.step(title, len(tasks)) as advance:
+            if len(tasks) == 1 or self._slots == 1:
+                results = []
+                for task in tasks:
+                    results.append(run(task))
+                    advance()
+                return results
+            with ThreadPoolExecutor(self._slots, thread_name_prefix="lakeindex") as pool:
+                futures = [pool.submit(copy_context().run, run, task) for task in tasks]
+                try:
+                    results = []
+                    for future in futures:
+                        results.append(future.result())
+                        advance()
+                    return results
+                finally:
+                    for future in futures:
+                        future.cancel()

@@ -1,0 +1,149 @@
+"""What a stage cost, for the run summary: requests and bytes that go through the storage port, tasks, memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakeindex.storage import sync_folders
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Storage
+from lakeindex.tasks.memory_bound import peak_resident_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IoCount:
+    """Storage requests, and bytes read and written."""
+
+    requests: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def __add__(self, other: IoCount) -> IoCount:
+        return IoCount(
+            self.requests + other.requests,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a stage, or a part of one, cost.
+
+    Attributes:
+        seconds: wall time.
+        io: storage requests and bytes, of the driver and all tasks.
+        task_seconds: wall time of each task.
+        peak_bytes: most resident memory of a process that worked for it, whatever else that process did before.
+    """
+
+    seconds: float
+    io: IoCount = IoCount()
+    task_seconds: tuple[float, ...] = ()
+    peak_bytes: int = 0
+
+    def __add__(self, other: StageCost) -> StageCost:
+        return StageCost(
+            self.seconds + other.seconds,
+            self.io + other.io,
+            self.task_seconds + other.task_seconds,
+            max(self.peak_bytes, other.peak_bytes),
+        )
+
+
+class Meter:
+    """A running count; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._count = IoCount()
+        self._task_seconds: list[float] = []
+        self._peak_bytes = 0
+        self._mutex = threading.Lock()
+
+    def add(self, count: IoCount) -> None:
+        """Count something."""
+        with self._mutex:
+            self._count = self._count + count
+
+    def add_tasks(self, costs: Sequence[StageCost]) -> None:
+        """Count tasks that were mapped, and what they read and wrote."""
+        with self._mutex:
+            for cost in costs:
+                self._count = self._count + cost.io
+                self._task_seconds.append(cost.seconds)
+                self._peak_bytes = max(self._peak_bytes, cost.peak_bytes)
+
+    def cost(self, seconds: float) -> StageCost:
+        """What was counted so far, in so many seconds."""
+        with self._mutex:
+            peak = max(self._peak_bytes, peak_resident_bytes())
+            return StageCost(seconds, self._count, tuple(self._task_seconds), peak)
+
+
+class MeteredStorage:
+    """A store that counts. Same contract as the store it wraps."""
+
+    def __init__(self, store: Storage, meter: Meter) -> None:
+        self._store = store
+        self._meter = meter
+
+    @property
+    def uri(self) -> str:
+        """As the port."""
+        return self._store.uri
+
+    def list(self, prefix: str = "") -> list[ObjectMeta]:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return self._store.list(prefix)
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return self._store.list_folder(prefix)
+
+    def head(self, path: str) -> ObjectMeta:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return self._store.head(path)
+
+    def read(self, path: str) -> bytes:
+        """As the port."""
+        data = self._store.read(path)
+        self._meter.add(IoCount(1, len(data)))
+        return data
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """As the port."""
+        data = self._store.read_range(path, start, length)
+        self._meter.add(IoCount(1, len(data)))
+        return data
+
+    def create(self, path: str, data: bytes) -> None:
+        """As the port."""
+        self._meter.add(IoCount(1, 0, len(data)))
+        self._store.create(path, data)
+
+    def write(self, path: str, data: bytes | Pieces) -> None:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        self._store.write(path, self._counted(data))
+
+    def _counted(self, data: bytes | Pieces) -> Iterator[bytes | memoryview]:
+        for piece in (data,) if isinstance(data, bytes) else data:
+            self._meter.add(IoCount(0, 0, len(piece)))
+            yield piece
+
+    def delete(self, path: str) -> None:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        self._store.delete(path)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """As the port."""
+        self._store.sync(paths)
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """As the port, where the store has folders."""
+        sync_folders(self._store, folders)

@@ -1,0 +1,115 @@
+"""What a runner is, and what a task's work cost.
+
+A stage is a driver function that makes tasks (frozen, picklable values) and a module-level function that does one. A
+runner only schedules: threads of this process, or Spark. Results are metadata, never rows: rows go to checkpoints.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from lakeindex.options.config import WriteConfig
+from lakeindex.storage import StoreOptions, current_options, using
+from lakeindex.tasks.memory_bound import current_bound, memory_share
+from lakeindex.tasks.meter import Meter, StageCost
+
+_BEFORE_A_START: Final = 4
+"""So many times as much is done nearby while there are no executors: in the ten seconds that they take to start, two cores rewrite 600 MB."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Runner(Protocol):
+    """Schedules tasks. Tasks are idempotent: a runner may run one twice, or again after a failure.
+
+    One that runs tasks beside each other in a process heeds what they say they hold (:mod:`lakeindex.tasks.memory_bound`).
+    """
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether a task can begin at once; else executors are started for the first one, which takes some ten seconds."""
+
+    def nearby(self) -> Runner:
+        """A runner on the cores of this process; this one, if it is that."""
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        """``[function(t) for t in tasks]``, in order; the first failure is raised as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome(Generic[R]):
+    """What a task returned and what it cost."""
+
+    value: R
+    cost: StageCost
+
+
+_meter: ContextVar[Meter | None] = ContextVar("meter", default=None)
+
+
+def current_meter() -> Meter:
+    """The meter of the task (or driver step) that is running; a throw-away one outside of both."""
+    meter = _meter.get()
+    return meter if meter is not None else Meter()
+
+
+def do_task(
+    function: Callable[[T], R], task: T, share: int | None = None, options: StoreOptions | None = None
+) -> TaskOutcome[R]:
+    """Run one task under a meter of its own; what runners call on the executing side.
+
+    Args:
+        function: does the task.
+        task: what to do.
+        share: memory it may hold, in bytes; None: as much as who calls.
+        options: of the stores that it opens; None: those of who calls.
+    """
+    meter = Meter()
+    token = _meter.set(meter)
+    started = time.perf_counter()
+    try:
+        with memory_share(share), using(current_options() if options is None else options):
+            value = function(task)
+    finally:
+        _meter.reset(token)
+    return TaskOutcome(value, meter.cost(time.perf_counter() - started))
+
+
+def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> tuple[R, ...]:
+    """Map a task function over tasks: results in task order; what they cost is added to the driver's meter."""
+    share = current_bound() // runner.slots
+    bound = partial(do_task, function, share=share, options=current_options())
+    outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title) if tasks else []
+    driver = _meter.get()
+    if driver is not None:
+        driver.add_tasks([outcome.cost for outcome in outcomes])
+    return tuple(outcome.value for outcome in outcomes)
+
+
+def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:
+    """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started."""
+    most = config.driver_bytes if runner.is_started else _BEFORE_A_START * config.driver_bytes
+    return runner.nearby() if work_bytes <= most else runner
+
+
+def pack(costs: Sequence[float], bins: int) -> list[list[int]]:
+    """Spread items over at most ``bins`` tasks of about equal cost: largest first into the lightest. Deterministic."""
+    bins = max(1, min(bins, len(costs)))
+    loads = [(0.0, b) for b in range(bins)]
+    packed: list[list[int]] = [[] for _ in range(bins)]
+    for item in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
+        load, lightest = loads[0]
+        packed[lightest].append(item)
+        heapq.heapreplace(loads, (load + costs[item], lightest))
+    return [sorted(items) for items in packed if items]

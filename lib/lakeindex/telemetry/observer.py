@@ -1,0 +1,102 @@
+"""Watch a run from outside: whatever metrics and lineage do, the run's own outcome stays what it is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from lakeindex.aftermath import noted
+from lakeindex.errors import LakeIndexError
+from lakeindex.pipeline import Stage
+from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.run.stage_run import finished_stages
+from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.telemetry.metrics import MetricsFile, metrics_file
+from lakeindex.telemetry.outcome import RunEnding, ended_badly, ended_well
+
+if TYPE_CHECKING:
+    from lakeindex.telemetry.lineage import Lineage
+
+_LOG = logging.getLogger("lakeindex.telemetry")
+
+
+class RunObserver:
+    """Tells metrics and lineage of a run, where its options ask for it.
+
+    Used as a context manager around the run. ``begins`` says that the inputs are known, ``ends`` what came out; an
+    exception that leaves the block is the run's failure and passes on. Nothing that goes wrong in here fails the run.
+
+    Args:
+        spec: the run.
+        stage: the only stage that this process does, or None for all of them.
+        parent: ``NAMESPACE/JOB/RUN ID`` of what started the run, if the caller knows it, for OpenLineage.
+
+    Raises:
+        UsageError: an option needs a library that is not installed.
+        OptionError: the place of the metrics is no local file.
+    """
+
+    def __init__(self, spec: RunSpec, stage: Stage | None = None, parent: str | None = None) -> None:
+        config = spec.config
+        self._spec = spec
+        self._told = False
+        self._metrics: MetricsFile | None = None
+        self._lineage: Lineage | None = None
+        if config.metrics_textfile is not None:
+            self._metrics = metrics_file(config.metrics_textfile, spec)
+        if config.openlineage:
+            from lakeindex.telemetry.lineage import lineage_of
+
+            self._lineage = lineage_of(stage, parent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or self._told:
+            return
+        for note in self._tell(ended_badly(error, self._stages(), time.time())):
+            _LOG.warning(note)
+
+    def begins(self, spec: RunSpec) -> None:
+        """The run's inputs are known; the work starts."""
+        self._spec = spec
+        if self._lineage is not None:
+            for note in noted("OpenLineage was not told of the start", lambda: self._started(spec)):
+                _LOG.warning(note)
+
+    def ends(self, result: RunSummary | StageSummary) -> tuple[str, ...]:
+        """The work is done; the line of one stage is not yet the end of the run.
+
+        Returns:
+            Notes on what went wrong in telling, if anything did.
+        """
+        return self._tell(ended_well(result, time.time())) if isinstance(result, RunSummary) else ()
+
+    def _started(self, spec: RunSpec) -> None:
+        if self._lineage is not None:
+            self._lineage.start(spec)
+
+    def _tell(self, ending: RunEnding) -> tuple[str, ...]:
+        self._told = True
+        notes: tuple[str, ...] = ()
+        if self._metrics is not None:
+            metrics = self._metrics
+            notes += noted("the run's metrics could not be written", lambda: metrics.update(self._spec, ending))
+        if self._lineage is not None:
+            lineage = self._lineage
+            notes += noted("OpenLineage was not told of the end", lambda: lineage.end(self._spec, ending))
+        return notes
+
+    def _stages(self) -> tuple[StageSummary, ...]:
+        """Stages that a failed run finished."""
+        if self._metrics is None:
+            return ()
+        try:
+            return finished_stages(run_folder(self._spec))
+        except (LakeIndexError, OSError, ValueError, KeyError):
+            return ()

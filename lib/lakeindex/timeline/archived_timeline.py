@@ -1,0 +1,121 @@
+"""What the archived timeline proves: which writes were completed, and which files rollbacks took out of the table.
+
+The archive of a version 6 table is a folder of log files, ``.commits_.archive.<N>_<token>``, with one
+``HoodieArchivedMetaEntry`` for each file of an archived instant. Whoever archives removes nothing from it, so an archive that
+reaches back to an instant and does not name it proves that the instant was not completed.
+
+Source: Hudi 0.15 ``HoodieArchivedTimeline`` and ``HoodieTimelineArchiver``; compared with logs of 0.15 and 1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.format import instants as names
+from lakeindex.format.instants import comparable
+from lakeindex.storage.port import ObjectMeta, Storage
+from lakeindex.timeline.log_files import parse_avro_records
+from lakeindex.timeline.undone import NOTHING_UNDONE, Undone, undone_by_rollback
+
+LOG_PREFIX: Final = ".commits_.archive."
+
+_COMPLETED: Final = "COMPLETED"
+_LOGS_KEPT: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedLog:
+    """What one log file says.
+
+    Attributes:
+        writes: times of completed writes.
+        undone: what completed rollbacks have taken back.
+    """
+
+    writes: frozenset[str] = frozenset()
+    undone: Undone = NOTHING_UNDONE
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedTimeline:
+    """The archive as a whole.
+
+    Attributes:
+        writes: times of completed writes.
+        undone: what completed rollbacks have taken back.
+        damaged: log files that cannot be read: what they name is not known.
+    """
+
+    writes: frozenset[str] = frozenset()
+    undone: Undone = NOTHING_UNDONE
+    damaged: tuple[str, ...] = ()
+
+    def knows(self, time: str) -> bool | None:
+        """Whether a write was completed; None if the archive does not reach back to it, or is damaged."""
+        if time in self.writes:
+            return True
+        if time in self.undone.instants:
+            return False
+        first = min(self.writes, key=comparable, default=None)
+        if first is None or self.damaged or comparable(time) < comparable(first):
+            return None
+        return False
+
+
+def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
+    """Read the whole archive; logs that were read before are remembered.
+
+    Args:
+        storage: the table's folder.
+        folder: the archive, relative to it.
+    """
+    logs: list[ArchivedLog] = []
+    damaged: list[str] = []
+    for one in storage.list_folder(folder).objects:
+        if not one.path.rpartition("/")[2].startswith(LOG_PREFIX):
+            continue
+        try:
+            logs.append(_read_log(_Log(storage.uri, one, storage)))
+        except ObjectNotFoundError:
+            continue  # merged with others by Hudi meanwhile: what it said stands in a newer one
+        except TableCorruptError:
+            damaged.append(one.path)
+    return ArchivedTimeline(
+        frozenset(time for log in logs for time in log.writes),
+        Undone.joined(log.undone for log in logs),
+        tuple(damaged),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A log file, known by all that the store says of it: stores of one URL may be different ones, and a table may be made anew."""
+
+    uri: str
+    found: ObjectMeta
+    storage: Storage = field(compare=False)
+
+
+def _read_log_uncached(log: _Log) -> ArchivedLog:
+    path = log.found.path
+    said = parse_avro_records(log.storage.read(path), path, _said_by)
+    return ArchivedLog(frozenset().union(*(one.writes for one in said)), Undone.joined(one.undone for one in said))
+
+
+_read_log = lru_cache(maxsize=_LOGS_KEPT)(_read_log_uncached)
+
+
+def _said_by(entry: Mapping[str, Any]) -> ArchivedLog:
+    """What one entry of a log says."""
+    if entry.get("actionState") != _COMPLETED or not entry.get("actionType") or not entry.get("commitTime"):
+        return ArchivedLog()
+    action = names.completed_action(entry["actionType"])
+    if action in names.WRITE_ACTIONS:
+        return ArchivedLog(frozenset({entry["commitTime"]}))
+    if action == names.ROLLBACK and entry.get("hoodieRollbackMetadata"):
+        return ArchivedLog(undone=undone_by_rollback(entry["hoodieRollbackMetadata"]))
+    return ArchivedLog()

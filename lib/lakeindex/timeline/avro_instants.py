@@ -1,0 +1,411 @@
+"""Timeline files that are Avro containers: rollback, clean, savepoint, requested replace, and v8/v9 commits.
+
+What we write (the files of rollbacks and cleans, the requested replace) uses the schemas of :mod:`lakeindex.timeline.avro_schemas`;
+what we read is decoded by the writer's own schema, so that newer releases may add fields.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import fastavro
+from fastavro.schema import SchemaParseException
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json
+from lakeindex.timeline.avro_bounds import check_bounded
+from lakeindex.timeline.avro_schemas import (
+    CLEAN_METADATA,
+    CLEANER_PLAN,
+    REQUESTED_REPLACE,
+    ROLLBACK_METADATA,
+    ROLLBACK_PLAN,
+)
+from lakeindex.timeline.undone import Undone, undone_by_restore, undone_by_rollback
+
+AVRO_MAGIC: Final = b"Obj\x01"
+OWN_SYNC_MARKER: Final = b"lakeindex-sync-1"
+"""Ends the Avro blocks that we write: tells our plans from Hudi's."""
+
+# Everything fastavro lets through on damaged bytes.
+DECODE_ERRORS: Final = (
+    ValueError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    StopIteration,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    SchemaParseException,
+)
+
+_CLEAN_VERSION: Final = 2
+
+_T = TypeVar("_T")
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """Content of ``<instant>.rollback.requested``.
+
+    Attributes:
+        instant_time: the instant to roll back.
+        action: its action.
+        files: partition path -> locations (URLs) of the files to delete.
+    """
+
+    instant_time: str
+    action: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackMetadata:
+    """Content of ``<instant>.rollback``.
+
+    Attributes:
+        start_time: the rollback's own instant.
+        instant_time: the instant rolled back (the first one, where there are several).
+        action: its action.
+        deleted: partition path -> locations of the deleted files.
+        failed: partition path -> locations of the files that could not be deleted.
+        millis: how long it took.
+    """
+
+    start_time: str
+    instant_time: str
+    action: str
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    millis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedReplace:
+    """Content of ``<instant>.replacecommit.requested`` (and ``.clustering.requested``).
+
+    Attributes:
+        operation: ``CLUSTER``, ... or ``None`` (insert overwrite leaves every field empty).
+        input_groups: (partition path, file id) of the file groups that a clustering is going to replace.
+    """
+
+    operation: str | None = None
+    input_groups: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CleanMetadata:
+    """Content of ``<instant>.clean``.
+
+    Attributes:
+        start_time: the clean's own instant.
+        policy: cleaning policy of the first partition, if any.
+        earliest_retained: earliest instant whose files stay, empty if none is named.
+        deleted: partition path -> names of the deleted files.
+        last_completed: newest completed write when it was planned.
+        millis: how long it took.
+    """
+
+    start_time: str
+    policy: str | None
+    earliest_retained: str
+    deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    last_completed: str = ""
+    millis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    """Content of ``<instant>.clean.requested``.
+
+    Attributes:
+        policy: cleaning policy.
+        files: partition path -> locations of the files to delete.
+        earliest: earliest instant to retain, its time and action; None if the policy names none.
+        last_completed: newest completed write when it was planned.
+    """
+
+    policy: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    earliest: tuple[str, str] | None = None
+    last_completed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """Content of ``<instant>.savepoint``.
+
+    Attributes:
+        user: who made it.
+        made_ms: when, milliseconds since the epoch.
+        comments: why.
+        files: partition path -> names of the data files it keeps.
+    """
+
+    user: str
+    made_ms: int
+    comments: str
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def format_rollback_plan(plan: RollbackPlan) -> bytes:
+    """Bytes of ``<instant>.rollback.requested``; one request a file, as Hudi's marker-based rollback writes them."""
+    requests = [
+        {
+            "partitionPath": partition,
+            "fileId": "",
+            "latestBaseInstant": "",
+            "filesToBeDeleted": [location],
+            "logBlocksToBeDeleted": {},
+        }
+        for partition, locations in plan.files.items()
+        for location in locations
+    ]
+    instant = {"commitTime": plan.instant_time, "action": plan.action}
+    return _encode(ROLLBACK_PLAN, {"instantToRollback": instant, "RollbackRequests": requests, "version": 1})
+
+
+def parse_rollback_plan(data: bytes, source: str) -> RollbackPlan:
+    """Read ``<instant>.rollback.requested``. Raises: TableCorruptError."""
+
+    def build(record: Record) -> RollbackPlan:
+        instant = record["instantToRollback"]
+        files: dict[str, tuple[str, ...]] = {}
+        for request in record["RollbackRequests"] or ():
+            known = files.get(request["partitionPath"], ())
+            files[request["partitionPath"]] = (*known, *request["filesToBeDeleted"])
+        return RollbackPlan(instant["commitTime"], instant["action"], files)
+
+    return _parse(data, source, build)
+
+
+def format_rollback_metadata(metadata: RollbackMetadata) -> bytes:
+    """Bytes of ``<instant>.rollback``."""
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "successDeleteFiles": list(metadata.deleted.get(partition, ())),
+            "failedDeleteFiles": list(metadata.failed.get(partition, ())),
+            "rollbackLogFiles": {},
+            "logFilesFromFailedCommit": {},
+        }
+        for partition in sorted({*metadata.deleted, *metadata.failed})
+    }
+    return _encode(
+        ROLLBACK_METADATA,
+        {
+            "startRollbackTime": metadata.start_time,
+            "timeTakenInMillis": metadata.millis,
+            "totalFilesDeleted": sum(len(files) for files in metadata.deleted.values()),
+            "commitsRollback": [metadata.instant_time],
+            "partitionMetadata": partitions,
+            "version": 1,
+            "instantsRollback": [{"commitTime": metadata.instant_time, "action": metadata.action}],
+        },
+    )
+
+
+def parse_rollback_metadata(data: bytes, source: str) -> RollbackMetadata:
+    """Read ``<instant>.rollback``. Raises: TableCorruptError."""
+
+    def build(record: Record) -> RollbackMetadata:
+        instants = record.get("instantsRollback") or [{"commitTime": record["commitsRollback"][0], "action": "commit"}]
+        partitions = record["partitionMetadata"].items()
+        return RollbackMetadata(
+            start_time=record["startRollbackTime"],
+            instant_time=instants[0]["commitTime"],
+            action=instants[0]["action"],
+            deleted={part: tuple(one["successDeleteFiles"]) for part, one in partitions if one["successDeleteFiles"]},
+            failed={part: tuple(one["failedDeleteFiles"]) for part, one in partitions if one["failedDeleteFiles"]},
+            millis=record["timeTakenInMillis"],
+        )
+
+    return _parse(data, source, build)
+
+
+def parse_undone(data: bytes, source: str) -> Undone:
+    """What a completed ``<instant>.rollback`` has taken back. Raises: TableCorruptError."""
+    return _parse(data, source, undone_by_rollback)
+
+
+def parse_restore(data: bytes, source: str) -> Undone:
+    """What a completed ``<instant>.restore`` has taken back. Raises: TableCorruptError."""
+    return _parse(data, source, undone_by_restore)
+
+
+def format_requested_replace(requested: RequestedReplace) -> bytes:
+    """Bytes of ``<instant>.replacecommit.requested``: a clustering plan, or all fields empty."""
+    groups = [
+        {"slices": [{"fileId": file_id, "partitionPath": partition}], "numOutputFileGroups": 1, "version": 1}
+        for partition, file_id in requested.input_groups
+    ]
+    plan = {"inputGroups": groups, "version": 1} if groups else None
+    return _encode(REQUESTED_REPLACE, {"operationType": requested.operation, "clusteringPlan": plan, "version": 1})
+
+
+def parse_requested_replace(data: bytes, source: str) -> RequestedReplace:
+    """Read ``<instant>.replacecommit.requested``; old releases leave it empty for an insert overwrite.
+
+    Raises:
+        TableCorruptError: neither empty nor the expected Avro.
+    """
+    if not data:
+        return RequestedReplace()
+
+    def build(record: Record) -> RequestedReplace:
+        plan = record["clusteringPlan"] or {}
+        groups = tuple(
+            (one["partitionPath"] or "", one["fileId"])
+            for group in plan.get("inputGroups") or ()
+            for one in group["slices"] or ()
+        )
+        return RequestedReplace(record["operationType"], groups)
+
+    return _parse(data, source, build)
+
+
+def format_clean_plan(plan: CleanPlan) -> bytes:
+    """Bytes of ``<instant>.clean.requested`` (and of its inflight file), as Hudi's version 2 of the plan."""
+    earliest = None
+    if plan.earliest is not None:
+        earliest = {"timestamp": plan.earliest[0], "action": plan.earliest[1], "state": "COMPLETED"}
+    files = {
+        partition: [{"filePath": location, "isBootstrapBaseFile": False} for location in locations]
+        for partition, locations in plan.files.items()
+    }
+    return _encode(
+        CLEANER_PLAN,
+        {
+            "earliestInstantToRetain": earliest,
+            "lastCompletedCommitTimestamp": plan.last_completed,
+            "policy": plan.policy,
+            "filesToBeDeletedPerPartition": {},
+            "version": _CLEAN_VERSION,
+            "filePathsToBeDeletedPerPartition": files,
+            "partitionsToBeDeleted": [],
+            "extraMetadata": {},
+        },
+    )
+
+
+def format_clean_metadata(metadata: CleanMetadata) -> bytes:
+    """Bytes of ``<instant>.clean``."""
+    partitions = {
+        partition: {
+            "partitionPath": partition,
+            "policy": metadata.policy,
+            "deletePathPatterns": list(names),
+            "successDeleteFiles": list(names),
+            "failedDeleteFiles": [],
+            "isPartitionDeleted": False,
+        }
+        for partition, names in metadata.deleted.items()
+    }
+    return _encode(
+        CLEAN_METADATA,
+        {
+            "startCleanTime": metadata.start_time,
+            "timeTakenInMillis": metadata.millis,
+            "totalFilesDeleted": sum(len(names) for names in metadata.deleted.values()),
+            "earliestCommitToRetain": metadata.earliest_retained,
+            "lastCompletedCommitTimestamp": metadata.last_completed,
+            "partitionMetadata": partitions,
+            "version": _CLEAN_VERSION,
+            "bootstrapPartitionMetadata": {},
+            "extraMetadata": {},
+        },
+    )
+
+
+def parse_clean_plan(data: bytes, source: str) -> CleanPlan:
+    """Read ``<instant>.clean.requested``. Raises: TableCorruptError."""
+
+    def build(record: Record) -> CleanPlan:
+        new = record.get("filePathsToBeDeletedPerPartition") or {}
+        old = record.get("filesToBeDeletedPerPartition") or {}
+        files = {part: tuple(one["filePath"] for one in found) for part, found in new.items()}
+        earliest = record["earliestInstantToRetain"]
+        return CleanPlan(
+            record["policy"],
+            files or {part: tuple(found) for part, found in old.items()},
+            None if earliest is None else (earliest["timestamp"], earliest["action"]),
+            record.get("lastCompletedCommitTimestamp") or "",
+        )
+
+    return _parse(data, source, build)
+
+
+def parse_clean_metadata(data: bytes, source: str) -> CleanMetadata:
+    """Read ``<instant>.clean``. Raises: TableCorruptError."""
+
+    def build(record: Record) -> CleanMetadata:
+        partitions = record["partitionMetadata"]
+        return CleanMetadata(
+            start_time=record["startCleanTime"],
+            policy=next((one["policy"] for one in partitions.values()), None),
+            earliest_retained=record["earliestCommitToRetain"],
+            deleted={part: tuple(one["successDeleteFiles"]) for part, one in partitions.items()},
+            last_completed=record.get("lastCompletedCommitTimestamp") or "",
+            millis=record["timeTakenInMillis"],
+        )
+
+    return _parse(data, source, build)
+
+
+def parse_savepoint(data: bytes, source: str) -> Savepoint:
+    """Read ``<instant>.savepoint``. Raises: TableCorruptError."""
+
+    def build(record: Record) -> Savepoint:
+        partitions = record["partitionMetadata"]
+        files = {part: tuple(one["savepointDataFile"]) for part, one in partitions.items()}
+        return Savepoint(record["savepointedBy"], record["savepointedAt"], record["comments"], files)
+
+    return _parse(data, source, build)
+
+
+def parse_avro_commit_metadata(data: bytes, source: str) -> CommitMetadata:
+    """Read a commit or replacecommit of table version 8 or 9. Raises: TableCorruptError."""
+    return metadata_from_json(avro_record(data, source), source)
+
+
+def _encode(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:
+    out = io.BytesIO()
+    # A fixed sync marker makes equal values equal bytes, so that two attempts of one plan write the same file.
+    fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=OWN_SYNC_MARKER)
+    return out.getvalue()
+
+
+def avro_record(data: bytes, source: str) -> dict[str, Any]:
+    """The one record of a timeline file that is Avro, as it is. Raises: TableCorruptError."""
+    return _parse(data, source, _as_dict)
+
+
+def _as_dict(record: Record) -> dict[str, Any]:
+    return dict(record)
+
+
+def _parse(data: bytes, source: str, build: Callable[[Record], _T]) -> _T:
+    try:
+        reader = fastavro.reader(io.BytesIO(data))
+        check_bounded(reader.writer_schema, reader.codec)
+        first = next(iter(reader))
+        if not isinstance(first, dict):
+            raise TypeError("not a record")
+        return build(first)
+    except DECODE_ERRORS as error:
+        reason = "it is empty" if not data else f"{type(error).__name__}: {error}"
+        raise TableCorruptError(
+            f"{source} is damaged: no readable Avro ({reason})",
+            culprit=source,
+            hint="restore the file or roll the instant back",
+        ) from None

@@ -1,0 +1,296 @@
+"""The active timeline: which instants exist, and what the completed ones changed.
+
+One listing gives all instants. A completed file wins over the requested and inflight files of the same action, which
+stay beside it.
+
+Two methods say what counts, and everybody asks them. :meth:`Timeline.is_visible` is about data files. As in Hudi, a file
+whose instant is older than the timeline was committed, unless the instant is still pending: whoever takes a commit back
+deletes its files. :meth:`Timeline.is_committed` is about what we keep of a commit elsewhere (the ledger, a change of the
+index), which nobody deletes who does not know of it: being older than the timeline proves nothing, the archived timeline does.
+
+Source: Hudi 0.15 and 1.2, ``containsOrBeforeTimelineStarts`` on the write timeline. Unlike Hudi we also take what was archived
+from between the instants of the active timeline (archiving beyond a savepoint) for committed: Hudi hides it until the
+savepoint is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Final
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.instants import comparable
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage import Storage, in_parallel
+from lakeindex.timeline import records
+from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
+from lakeindex.timeline.avro_instants import parse_requested_replace, parse_restore, parse_undone
+from lakeindex.timeline.layout import TimelineLayout, parse_commit
+from lakeindex.timeline.undone import Undone
+from lakeindex.timeline.verdicts import load_verdict, verdict_times
+
+_ORDER: Final = (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+_REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
+
+_UNDOING: Final = {names.ROLLBACK: parse_undone, names.RESTORE: parse_restore}
+
+_parse_instant = lru_cache(maxsize=131_072)(names.parse_instant)
+"""A run lists the same timeline again and again; a name always stands for the same instant."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The instants of a table at one moment, in time order.
+
+    Attributes:
+        layout: where its files are.
+        files: every instant file found, as it is (all states).
+        storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
+    """
+
+    layout: TimelineLayout
+    files: tuple[Instant, ...]
+    storage: Storage | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def load(storage: Storage, layout: TimelineLayout) -> Timeline:
+        """List the timeline of the table in a folder."""
+        listed = (one.path.rpartition("/")[2] for one in storage.list_folder(layout.folder).objects)
+        found = (instant for name in listed if (instant := _parse_instant(name)) is not None)
+        return Timeline.of(layout, found, storage)
+
+    @staticmethod
+    def of(layout: TimelineLayout, files: Iterable[Instant], storage: Storage | None = None) -> Timeline:
+        """A timeline of given instant files."""
+        return Timeline(layout, tuple(sorted(files, key=_time_order)), storage)
+
+    @cached_property
+    def instants(self) -> tuple[Instant, ...]:
+        """One instant for each time and action, in its furthest state, in time order."""
+        furthest: dict[tuple[str, str], Instant] = {}
+        for instant in self.files:
+            key = (instant.time, names.completed_action(instant.action))
+            known = furthest.get(key)
+            if known is None or _ORDER.index(known.state) < _ORDER.index(instant.state):
+                furthest[key] = instant
+        return tuple(sorted(furthest.values(), key=_time_order))
+
+    @cached_property
+    def completed(self) -> tuple[Instant, ...]:
+        """Completed instants of every action."""
+        return tuple(instant for instant in self.instants if instant.is_completed)
+
+    @cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants of every action that are requested or inflight, and not completed."""
+        return tuple(instant for instant in self.instants if not instant.is_completed)
+
+    @cached_property
+    def completed_writes(self) -> tuple[Instant, ...]:
+        """Completed commit, deltacommit and replacecommit instants."""
+        return tuple(instant for instant in self.completed if instant.action in names.WRITE_ACTIONS)
+
+    @cached_property
+    def pending_writes(self) -> tuple[Instant, ...]:
+        """Pending instants that would end as a commit, deltacommit or replacecommit."""
+        return tuple(one for one in self.pending if names.completed_action(one.action) in names.WRITE_ACTIONS)
+
+    @cached_property
+    def completed_write_times(self) -> frozenset[str]:
+        """Times of the completed writes."""
+        return frozenset(instant.time for instant in self.completed_writes)
+
+    @cached_property
+    def pending_times(self) -> frozenset[str]:
+        """Times of the pending instants."""
+        return frozenset(instant.time for instant in self.pending)
+
+    @cached_property
+    def savepoints(self) -> frozenset[str]:
+        """Times of the commits that a completed savepoint keeps."""
+        return frozenset(one.time for one in self.completed if one.action == names.SAVEPOINT)
+
+    @property
+    def first_write_time(self) -> str | None:
+        """Where the active timeline starts: its first completed write, savepointed or not."""
+        return self.completed_writes[0].time if self.completed_writes else None
+
+    @property
+    def last_completed_write_time(self) -> str | None:
+        """Time of the newest completed write; ``None`` on a table without any."""
+        return self.completed_writes[-1].time if self.completed_writes else None
+
+    @property
+    def max_time(self) -> str | None:
+        """Greatest time of any instant in any state; a new instant must be greater."""
+        return self.files[-1].time if self.files else None
+
+    def is_visible(self, time: str) -> bool:
+        """Whether a data file of this instant belongs to the table.
+
+        It does if the write is completed, or if it is older than the active timeline (archived) and not pending. Between the
+        instants of the timeline only the archive tells: it is read if there is such a file. An instant that we rolled back never
+        counts: a zombie may write a file of it after that, and as long as nothing on the timeline is older, Hudi shows it.
+        """
+        if time in self.completed_write_times:
+            return True
+        first = self.first_write_time
+        if first is None or time in self.pending_times:
+            return False
+        if comparable(time) < comparable(first):
+            return not self._was_rolled_back(time)
+        return self._was_archived_between(time)
+
+    def _was_rolled_back(self, time: str) -> bool:
+        """Whether our verdict says so; only instants with a verdict are looked at, and each once."""
+        if self.storage is None or time not in self._judged:
+            return False
+        if time not in self._tombstoned:
+            verdict = load_verdict(self.storage, time)
+            self._tombstoned[time] = verdict is not None and not verdict.is_committed
+        return self._tombstoned[time]
+
+    @cached_property
+    def _judged(self) -> frozenset[str]:
+        """Instants that we have a verdict on; of archived commits there is none any more."""
+        return frozenset() if self.storage is None else verdict_times(self.storage)
+
+    @cached_property
+    def _tombstoned(self) -> dict[str, bool]:
+        return {}
+
+    def is_committed(self, time: str) -> bool:
+        """Whether what somebody noted of a write when it was committed still holds: it is part of the table.
+
+        Of an instant that is not on the timeline any more the archive tells, and the rollbacks and restores on the timeline.
+        Where neither does (the archive was deleted, or begins later), it counts if it is older than the timeline.
+        """
+        if time in self.completed_write_times:
+            return True
+        if not self.is_visible(time):
+            return False
+        known = self.archived.knows(time)
+        return known if known is not None else time not in self.undone.instants
+
+    def _was_archived_between(self, time: str) -> bool:
+        last = self.last_completed_write_time
+        if last is None or comparable(time) > comparable(last):
+            return False
+        return self.archived.knows(time) is True
+
+    @cached_property
+    def archived(self) -> ArchivedTimeline:
+        """What the archived timeline proves; it is read when it is first asked for."""
+        if self.storage is None or not self.layout.has_log_archive:
+            return ArchivedTimeline()
+        return load_archived_timeline(self.storage, self.layout.archive_folder)
+
+    @cached_property
+    def undone(self) -> Undone:
+        """What the completed rollbacks and restores on the timeline have taken back; they are read when first asked for.
+
+        One that cannot be read says nothing. An instant that is on the timeline is not undone: it was done again.
+        """
+        if self.storage is None:
+            return Undone()
+        taking = [one for one in self.completed if one.action in _UNDOING]
+        found = Undone.joined(in_parallel(self.storage.uri, self._undone_by, taking))
+        return Undone(found.instants - self.completed_write_times, found.files)
+
+    def _undone_by(self, instant: Instant) -> Undone:
+        path = self.path(instant)
+        parse = _UNDOING[instant.action]
+        try:
+            return Undone() if self.storage is None else parse(self.storage.read(path), path)
+        except (ObjectNotFoundError, TableCorruptError):
+            return Undone()
+
+    @cached_property
+    def _by_time(self) -> Mapping[str, tuple[Instant, ...]]:
+        found: dict[str, tuple[Instant, ...]] = {}
+        for instant in self.instants:
+            found[instant.time] = (*found.get(instant.time, ()), instant)
+        return found
+
+    def find(self, time: str) -> tuple[Instant, ...]:
+        """The instants of one time (a savepoint has the time of its commit)."""
+        return self._by_time.get(time, ())
+
+    def path(self, instant: Instant) -> str:
+        """Path of an instant's file, relative to the table's folder."""
+        return self.layout.path(instant)
+
+    def commit_metadata(self, storage: Storage, instant: Instant) -> CommitMetadata:
+        """What a completed (or inflight) write did (or is going to do).
+
+        Raises:
+            TableCorruptError: the file is empty, truncated or not what its name says.
+            TimelineChangedError: it is gone: somebody archived or rolled the instant back.
+        """
+        path = self.path(instant)
+        data = _read(storage, path)
+        try:
+            return parse_commit(data, path)
+        except TableCorruptError:
+            text = _decided(storage, instant)
+            if text is None or not records.is_part(data, text):
+                raise
+            return parse_commit(text, path)  # torn: whoever writes next makes it whole
+
+    def replaced_at(self, storage: Storage, as_of: str | None = None) -> dict[tuple[str, str], str]:
+        """When completed replacecommits took file groups out of the table: (partition path, file id) -> time of the first."""
+        replacing = [
+            instant
+            for instant in self.completed_writes
+            if instant.action == names.REPLACE_COMMIT and _not_after(instant.time, as_of)
+        ]
+
+        def replaced_by(instant: Instant) -> frozenset[tuple[str, str]]:
+            return self.commit_metadata(storage, instant).replaced()
+
+        replaced = in_parallel(storage.uri, replaced_by, replacing)
+        newest_first = zip(reversed(replacing), reversed(replaced), strict=True)
+        return {group: instant.time for instant, groups in newest_first for group in groups}
+
+    def pending_clustering(self, storage: Storage) -> frozenset[tuple[str, str]]:
+        """File groups, as (partition path, file id), that a pending clustering is going to replace.
+
+        Nobody may write to them until it completes or is rolled back: Hudi refuses such updates.
+        """
+        groups: set[tuple[str, str]] = set()
+        for instant in self.pending:
+            if instant.action in _REPLACING:
+                path = self.path(Instant(instant.time, instant.action, InstantState.REQUESTED))
+                try:
+                    data = storage.read(path)
+                except ObjectNotFoundError:
+                    continue  # completed, rolled back or never requested since the listing
+                groups |= set(parse_requested_replace(data, path).input_groups)
+        return frozenset(groups)
+
+
+def _decided(storage: Storage, instant: Instant) -> bytes | None:
+    """The text of a completed commit as its verdict has it, as long as it does."""
+    verdict = load_verdict(storage, instant.time) if instant.is_completed else None
+    return None if verdict is None or verdict.commit is None else verdict.commit.encode("utf-8", "surrogatepass")
+
+
+def _time_order(instant: Instant) -> tuple[str, str, str, int]:
+    return comparable(instant.time), instant.time, instant.action, _ORDER.index(instant.state)
+
+
+def _not_after(time: str, as_of: str | None) -> bool:
+    return as_of is None or comparable(time) <= comparable(as_of)
+
+
+def _read(storage: Storage, path: str) -> bytes:
+    try:
+        return storage.read(path)
+    except ObjectNotFoundError:
+        raise TimelineChangedError(
+            f"{path} is gone: it was archived or rolled back meanwhile", culprit=path, hint="run again"
+        ) from None

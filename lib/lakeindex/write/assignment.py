@@ -1,0 +1,113 @@
+"""Assign new rows to file groups: small files first, then new groups of the target size. Metadata only, no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeindex.model import BaseFile
+from lakeindex.options.config import WriteConfig
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Piece:
+    """New rows of one chunk, partition and home, counted in key order: ``[start, stop)``."""
+
+    chunk: int
+    start: int
+    stop: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows that is."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """New rows for one file group: an existing one (its latest slice) or, with None, one to be created.
+
+    Attributes:
+        partition_path: where it is.
+        target: its latest slice, or None.
+        pieces: the rows.
+        home: the home that the rows belong to; -1 where new rows may go into any file group.
+        file_id: id that a new file group must have, or None.
+    """
+
+    partition_path: str
+    target: BaseFile | None
+    pieces: tuple[Piece, ...]
+    home: int = -1
+    file_id: str | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows that is."""
+        return sum(p.rows for p in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class FillCandidate:
+    """A file group that may take new rows.
+
+    Attributes:
+        file: its latest slice.
+        is_rewritten: it is rewritten anyway, so filling it costs no extra copy.
+    """
+
+    file: BaseFile
+    is_rewritten: bool
+
+
+def assign_inserts(
+    inserts: Mapping[str, Sequence[Piece]],
+    candidates: Mapping[str, Sequence[FillCandidate]],
+    record_bytes: float,
+    config: WriteConfig,
+) -> list[Assignment]:
+    """Spread each partition's new rows over small files and new file groups.
+
+    Args:
+        inserts: partition path -> pieces, in the order they should be placed.
+        candidates: partition path -> file groups that may be filled (none under a pending clustering).
+        record_bytes: size of a row on disk.
+        config: small file limit and target size, bytes.
+
+    Returns:
+        Assignments; every new row is in exactly one. Deterministic.
+    """
+    result: list[Assignment] = []
+    per_file = max(1, int(config.max_file_bytes / max(record_bytes, 1e-9)))
+    for partition in sorted(inserts):
+        pieces = [p for p in inserts[partition] if p.rows]
+        for candidate in _small_files(candidates.get(partition, ()), config):
+            room = int((config.max_file_bytes - candidate.file.size_bytes) / record_bytes)
+            taken, pieces = _take(pieces, room)
+            if taken:
+                result.append(Assignment(partition, candidate.file, tuple(taken)))
+        while pieces:
+            left = sum(p.rows for p in pieces)
+            groups = -(-left // per_file)
+            taken, pieces = _take(pieces, -(-left // groups))
+            result.append(Assignment(partition, None, tuple(taken)))
+    return result
+
+
+def _small_files(candidates: Sequence[FillCandidate], config: WriteConfig) -> list[FillCandidate]:
+    small = [c for c in candidates if c.file.size_bytes < config.small_file_bytes]
+    return sorted(small, key=lambda c: (not c.is_rewritten, c.file.size_bytes, c.file.file_id))
+
+
+def _take(pieces: list[Piece], rows: int) -> tuple[list[Piece], list[Piece]]:
+    """The first ``rows`` rows of the pieces, and what is left."""
+    taken: list[Piece] = []
+    rest: list[Piece] = []
+    for piece in pieces:
+        here = min(rows, piece.rows)
+        if here > 0:
+            taken.append(Piece(piece.chunk, piece.start, piece.start + here))
+            rows -= here
+        if here < piece.rows:
+            rest.append(Piece(piece.chunk, piece.start + max(here, 0), piece.stop))
+    return taken, rest

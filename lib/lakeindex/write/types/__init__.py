@@ -1,0 +1,1 @@
+"""Columns and types: Avro schemas, what fits into what, widening."""

@@ -1,0 +1,262 @@
+"""Arrow schema <-> the Avro schema text of ``extraMetadata.schema``, as Hudi's Spark writers name things.
+
+Namespace ``hoodie.<table>``, record ``<table>_record``; a nested struct is a record named after its field with the
+parent's full name as namespace; a decimal is a ``fixed`` of the smallest size that holds its precision; a nullable
+field is ``["null", T]`` with default null. Source: commits of Hudi 0.15.0 and 1.2.0 (docs/format.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+
+from lakeindex.errors import SchemaMismatchError, TableCorruptError
+from lakeindex.write.types.type_fit import is_text
+
+META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
+
+_MOST_DIGITS = 38
+"""Of a decimal, in Spark and in Hudi."""
+
+_AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+AvroType = str | dict[str, Any] | list[Any]
+
+
+def schema_to_avro(schema: pa.Schema, table_name: str, *, with_meta_columns: bool = False) -> str:
+    """Avro JSON of a table's columns (meta columns in ``schema`` are left out, or put first on request).
+
+    Raises:
+        SchemaMismatchError: a column whose name or type Avro cannot express.
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
+    namespace = f"hoodie.{name}"
+    record = f"{name}_record"
+    fields = [_field(f, f"{namespace}.{record}") for f in schema if f.name not in META_COLUMNS]
+    if with_meta_columns:
+        meta = [{"name": m, "type": ["null", "string"], "doc": "", "default": None} for m in META_COLUMNS]
+        fields = meta + fields
+    return json.dumps(
+        {"type": "record", "name": record, "namespace": namespace, "fields": fields}, separators=(",", ":")
+    )
+
+
+def check_names(schema: pa.Schema) -> None:
+    """Refuse columns of a new table that differ only in upper and lower case: Spark and Hive take them for one.
+
+    Raises:
+        SchemaMismatchError: there are two such columns, or fields of one struct.
+    """
+    _check_siblings(list(schema), "")
+
+
+def _check_siblings(fields: list[pa.Field], parent: str) -> None:
+    seen: dict[str, str] = {}
+    for field in fields:
+        name = f"{parent}{field.name}"
+        other = seen.get(field.name.lower())
+        if other is not None:
+            raise SchemaMismatchError(
+                f"column {name!r} is there twice, as {other!r} and as {name!r}",
+                culprit=name,
+                hint="rename one of them: Spark and Hive take no notice of upper and lower case",
+            )
+        seen[field.name.lower()] = name
+        _check_siblings(_inner_fields(field.type), f"{name}.")
+
+
+def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
+    """Fields of a struct, also of one in a list or map."""
+    if pa.types.is_struct(kind):
+        return list(kind)
+    if pa.types.is_map(kind):
+        return _inner_fields(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _inner_fields(kind.value_type)
+    return []
+
+
+def _field(field: pa.Field, namespace: str) -> dict[str, Any]:
+    if not _AVRO_NAME.fullmatch(field.name):
+        raise SchemaMismatchError(
+            f"column {field.name!r} is not a valid Avro name",
+            culprit=field.name,
+            hint="use letters, digits and underscores, not starting with a digit",
+        )
+    avro = _to_avro(field.type, field.name, namespace)
+    if field.nullable:
+        return {"name": field.name, "type": ["null", avro], "default": None}
+    return {"name": field.name, "type": avro}
+
+
+_PRIMITIVES: tuple[tuple[Any, str], ...] = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int64, "long"),
+    (pa.types.is_uint32, "long"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_string, "string"),
+    (pa.types.is_large_string, "string"),
+    (pa.types.is_string_view, "string"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_large_binary, "bytes"),
+)
+_SMALL_INTEGERS = (pa.types.is_int8, pa.types.is_int16, pa.types.is_int32, pa.types.is_uint8, pa.types.is_uint16)
+
+
+def _to_avro(kind: pa.DataType, name: str, namespace: str) -> AvroType:
+    for test, avro in _PRIMITIVES:
+        if test(kind):
+            return avro
+    if any(test(kind) for test in _SMALL_INTEGERS):
+        return "int"
+    if pa.types.is_dictionary(kind):
+        return _to_avro(kind.value_type, name, namespace)
+    if pa.types.is_date32(kind):
+        return {"type": "int", "logicalType": "date"}
+    if pa.types.is_timestamp(kind):
+        return {"type": "long", "logicalType": f"{'timestamp' if kind.tz else 'local-timestamp'}-micros"}
+    if pa.types.is_decimal(kind):
+        return _decimal(kind, name, namespace)
+    return _nested(kind, name, namespace)
+
+
+def _decimal(kind: pa.DataType, name: str, namespace: str) -> AvroType:
+    if kind.precision > _MOST_DIGITS or not 0 <= kind.scale <= kind.precision:
+        raise _cannot_hold(kind, name, f"cast it to a decimal128 of at most {_MOST_DIGITS} digits, scale 0 or more")
+    return {
+        "type": "fixed",
+        "name": "fixed",
+        "namespace": f"{namespace}.{name}",
+        "size": _decimal_bytes(kind.precision),
+        "logicalType": "decimal",
+        "precision": kind.precision,
+        "scale": kind.scale,
+    }
+
+
+def _decimal_bytes(precision: int) -> int:
+    size = 1
+    while 2 ** (8 * size - 1) < 10**precision:
+        size += 1
+    return size
+
+
+def _nested(kind: pa.DataType, name: str, namespace: str) -> AvroType:
+    if pa.types.is_struct(kind) and kind.num_fields:
+        inner = f"{namespace}.{name}"
+        return {"type": "record", "name": name, "namespace": namespace, "fields": [_field(f, inner) for f in kind]}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        item = _to_avro(kind.value_type, name, namespace)
+        return {"type": "array", "items": ["null", item] if kind.value_field.nullable else item}
+    if pa.types.is_map(kind):
+        if not is_text(kind.key_type):
+            raise _cannot_hold(
+                kind, name, "map keys are strings in Avro and Hudi: make it a list of structs, or its keys strings"
+            )
+        item = _to_avro(kind.item_type, name, namespace)
+        return {"type": "map", "values": ["null", item] if kind.item_field.nullable else item}
+    raise _cannot_hold(
+        kind,
+        name,
+        "cast it to a boolean, integer, floating point, decimal, date32, timestamp, string, binary, struct, list or map",
+    )
+
+
+def _cannot_hold(kind: pa.DataType, name: str, hint: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {name!r} has type {kind}, which a Hudi table cannot hold", culprit=name, hint=hint
+    )
+
+
+def schema_from_avro(text: str) -> pa.Schema:
+    """The table's columns from the Avro schema of a commit, without meta columns.
+
+    Raises:
+        TableCorruptError: the text is no Avro record schema, or holds a type that is not known here.
+    """
+    try:
+        record = json.loads(text)
+        known: dict[str, pa.DataType] = {}
+        fields = [_from_field(f, known) for f in record["fields"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableCorruptError(
+            f"the commit's schema cannot be read: {error}",
+            culprit=text[:120],
+            hint="look at extraMetadata.schema of the newest commit",
+        ) from error
+    return pa.schema([f for f in fields if f.name not in META_COLUMNS])
+
+
+def _from_field(field: dict[str, Any], known: dict[str, pa.DataType]) -> pa.Field:
+    kind, nullable = _from_avro(field["type"], known)
+    return pa.field(field["name"], kind, nullable)
+
+
+_BY_NAME: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "bytes": pa.binary(),
+    "enum": pa.string(),
+}
+_BY_LOGICAL: dict[str, pa.DataType] = {
+    "date": pa.date32(),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+    "timestamp-millis": pa.timestamp("ms", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
+
+
+def _from_avro(avro: AvroType, known: dict[str, pa.DataType]) -> tuple[pa.DataType, bool]:
+    """Arrow type, and whether null is allowed."""
+    if isinstance(avro, list):
+        rest = [a for a in avro if a != "null"]
+        if len(rest) != 1:
+            raise TypeError(f"a union of {len(rest)} types is not supported: {avro}")
+        return _from_avro(rest[0], known)[0], len(rest) < len(avro)
+    if isinstance(avro, str):
+        if avro in _BY_NAME:
+            return _BY_NAME[avro], False
+        return known[avro], False
+    logical = avro.get("logicalType")
+    if logical == "decimal":
+        return pa.decimal128(avro["precision"], avro.get("scale", 0)), False
+    if logical in _BY_LOGICAL:
+        return _BY_LOGICAL[logical], False
+    return _from_complex(avro, known), False
+
+
+def _from_complex(avro: dict[str, Any], known: dict[str, pa.DataType]) -> pa.DataType:
+    kind = avro["type"]
+    if kind == "record":
+        result: pa.DataType = pa.struct([_from_field(f, known) for f in avro["fields"]])
+        known[avro["name"]] = known[f"{avro.get('namespace', '')}.{avro['name']}"] = result
+        return result
+    if kind == "array":
+        item, nullable = _from_avro(avro["items"], known)
+        return pa.list_(pa.field("element", item, nullable))
+    if kind == "map":
+        item, nullable = _from_avro(avro["values"], known)
+        return pa.map_(pa.string(), pa.field("value", item, nullable))
+    if kind == "fixed":
+        return pa.binary(avro["size"])
+    if isinstance(kind, (dict, list)):
+        return _from_avro(kind, known)[0]
+    return _BY_NAME[kind]

@@ -1,0 +1,135 @@
+"""Fit a batch's columns to the table's: same names, types that widen without loss, nothing missing, nothing extra."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import SchemaMismatchError
+from lakeindex.hashing.arrow import one_array
+from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
+
+DELETE_MARK = "_hoodie_is_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedBatch:
+    """A batch in the table's columns.
+
+    Attributes:
+        columns: the table's columns, in the table's order and types; all rows of the batch.
+        deleted: bool per row, from ``_hoodie_is_deleted``; false where the batch has no such column.
+        null_problem: string per row or null: which column that must not be null is null.
+    """
+
+    columns: pa.Table
+    deleted: pa.BooleanArray
+    null_problem: pa.StringArray
+
+
+def fit_batch(batch: pa.Table, schema: pa.Schema, *, only: frozenset[str] | None = None) -> FittedBatch:
+    """Cast and order a batch's columns as the table's.
+
+    Args:
+        batch: rows with any column order; meta columns are dropped.
+        schema: the table's columns.
+        only: if given, just these columns need to be there (deletes: key, partition and ordering columns); the others
+            come out null.
+
+    Raises:
+        SchemaMismatchError: a column is missing, unknown, or does not convert without loss.
+    """
+    names = [n for n in batch.column_names if n not in META_COLUMNS]
+    _check_names(names, schema, only)
+    rows = batch.num_rows
+    arrays = []
+    problems: pa.Array = pa.nulls(rows, pa.string())
+    for field in schema:
+        if field.name not in names:
+            arrays.append(pa.chunked_array([pa.nulls(rows, field.type)]))
+            continue
+        column = _cast(batch.column(field.name), field)
+        arrays.append(column)
+        if not field.nullable and column.null_count:
+            reason = pa.scalar(f"column {field.name!r} must not be null")
+            problems = pc.coalesce(
+                problems, pc.if_else(column.combine_chunks().is_null(), reason, pa.scalar(None, pa.string()))
+            )
+    nullable = pa.schema([f.with_nullable(True) for f in schema])
+    return FittedBatch(pa.table(arrays, schema=nullable), _deleted(batch), one_array(problems))
+
+
+def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | None) -> None:
+    if len(set(names)) < len(names):
+        twice = sorted({n for n in names if names.count(n) > 1})
+        raise SchemaMismatchError(
+            f"the batch has column {twice[0]!r} twice", culprit=twice[0], hint="rename one of them"
+        )
+    missing = [
+        f.name for f in schema if f.name not in names and (only is None or f.name in only) and f.name != DELETE_MARK
+    ]
+    if missing:
+        raise SchemaMismatchError(
+            f"the batch lacks column {missing[0]!r}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            culprit=missing[0],
+            hint=f"the table has: {', '.join(schema.names)}",
+        )
+    extra = [n for n in names if n not in schema.names and n != DELETE_MARK]
+    if extra and only is None:
+        raise SchemaMismatchError(
+            f"the table has no column {extra[0]!r}",
+            culprit=extra[0],
+            hint=f"drop it from the batch; the table has: {', '.join(schema.names)}",
+        )
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    fitted = _converted(column, field)
+    problem = null_problem(fitted)
+    if problem is not None:
+        raise _does_not_fit(column.type, field, problem)
+    return fitted
+
+
+def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if column.type == field.type:
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    problem = type_problem(column.type, field.type)
+    if problem is not None:
+        raise _does_not_fit(column.type, field, problem)
+    try:
+        fitted = column.cast(field.type, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _does_not_fit(column.type, field, str(error).splitlines()[0]) from error
+    problem = value_problem(column, fitted)
+    if problem is not None:
+        raise _does_not_fit(column.type, field, problem)
+    return fitted
+
+
+def _does_not_fit(kind: pa.DataType, field: pa.Field, why: str) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"column {field.name!r} is {kind} in the batch but {field.type} in the table: {why}",
+        culprit=field.name,
+        hint="cast it before the upsert; only conversions without loss are done here",
+    )
+
+
+def _deleted(batch: pa.Table) -> pa.BooleanArray:
+    if DELETE_MARK not in batch.column_names:
+        return pa.repeat(pa.scalar(value=False), batch.num_rows)
+    mark = batch.column(DELETE_MARK)
+    if pa.types.is_null(mark.type):
+        mark = mark.cast(pa.bool_())
+    if not pa.types.is_boolean(mark.type):
+        raise SchemaMismatchError(
+            f"column {DELETE_MARK!r} is {mark.type}, not boolean",
+            culprit=DELETE_MARK,
+            hint="true marks a row to be deleted",
+        )
+    return one_array(pc.fill_null(mark, fill_value=False))

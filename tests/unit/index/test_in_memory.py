@@ -1,0 +1,44 @@
+"""INMEMORY: filled from the files, for one process; and what any store may do wrong without a key being doubled."""
+
+from pathlib import Path
+
+import pytest
+
+from lakeindex.index.in_memory import store as in_memory
+from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+
+FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
+
+
+def test_a_new_process_fills_it_from_the_files(tmp_path: Path):
+    table, oracle = make_table(tmp_path / "t", hoodie__index__type="INMEMORY"), Oracle()
+    assert counts_of(table.upsert(batch_of(FIRST))) == oracle.apply(FIRST)
+    in_memory.forget_all()
+    batch = [Row("a", "x", 2, "2"), Row("c", "x", 2, "2"), Row("c", "y", 2, "", deleted=True)]
+    assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
+@pytest.mark.parametrize("wrong", ["another live group", "no group at all"])
+def test_an_entry_that_names_the_wrong_place_is_no_false_insert(tmp_path: Path, wrong: str):
+    table, oracle = make_table(tmp_path / "t", hoodie__index__type="INMEMORY"), Oracle()
+    options = {"hoodie.parquet.small.file.limit": "0"}
+    for batch in (FIRST, [Row("d", "x", 1, "1")]):
+        assert counts_of(table.upsert(batch_of(batch), options=options)) == oracle.apply(batch)
+    groups = {row["_hoodie_record_key"]: str(row["_hoodie_file_name"]).partition("_")[0] for row in rows_of(table)}
+    assert groups["d"] != groups["a"]
+    (held,) = [one for key, one in in_memory._held.items() if f"{tmp_path.name}/t" in str(key)]
+    held.groups["x", "d"] = groups["a"] if wrong == "another live group" else "nowhere-0"
+    batch = [Row("d", "x", 2, "2"), Row("a", "x", 2, "2"), Row("new", "x", 2, "2")]
+    batch.append(Row("c", "y", 2, "2"))  # of a file about which the index is right
+    assert counts_of(table.upsert(batch_of(batch))) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
+def test_the_summary_says_what_it_is_and_which_options_change_nothing(tmp_path: Path):
+    table = make_table(tmp_path / "t", hoodie__index__type="INMEMORY")
+    options = {"hoodie.bloom.index.use.metadata": "true", "hoodie.simple.index.use.caching": "true"}
+    notes = table.upsert(batch_of(FIRST), options=options).notes
+    assert [any(word in note for note in notes) for word in ("not for production", "use.metadata", "use.caching")] == [
+        True
+    ] * 3
