@@ -114,7 +114,6 @@ WRITTEN: Final[dict[str, str]] = {
     "chunks_encoded": "int64",
     "seconds": "float64",
 }
-CHANGES: Final[dict[str, str]] = {"key": "string", "partition": "string", "file_id": "string", "change": "int8"}
 
 
 SUMMARY_FILE: Final = "summary.json"

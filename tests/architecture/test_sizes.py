@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "lib/lakeindex").rglob("*.py"))
 LONGEST_MODULE = 500
+FULLEST_FOLDER = 14
 LONGEST_FUNCTION = 60
 LONGEST_KERNEL = 100
 
@@ -25,6 +26,25 @@ def test_module_fits_a_sitting(path: Path) -> None:
         if isinstance(node, ast.FunctionDef):
             body = (node.end_lineno or 0) - node.lineno + 1
             assert body <= longest(node), f"{node.name} has {body} lines"
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({path.parent for path in MODULES}), ids=lambda p: str(p.relative_to(ROOT / "lib"))
+)
+def test_a_folder_is_seen_at_a_glance(folder: Path) -> None:
+    """Without folders below it; one that has them shows its modules by those."""
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    has_folders = any(path.parent.parent == folder for path in MODULES)
+    assert has_folders or len(modules) <= FULLEST_FOLDER
+
+
+def test_the_architecture_names_every_concept() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    tree = page.partition("## Layers")[2].partition("```")[2].partition("```")[0]
+    concepts = {path.relative_to(ROOT / "lib/lakeindex").parts[0].removesuffix(".py") for path in MODULES} - {
+        "__init__"
+    }
+    assert {name for name in concepts if name not in tree} == set()
 
 
 def longest(function: ast.FunctionDef) -> int:

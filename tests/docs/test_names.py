@@ -69,6 +69,17 @@ def is_module(name: str) -> bool:
     )
 
 
+@pytest.mark.parametrize("page", ["follow-a-key.md", "follow-a-commit.md"])
+def test_the_functions_that_a_walk_names_are_there(page: str) -> None:
+    named = [text for text in pieces(ROOT / "docs" / page) if re.fullmatch(r"\w+(\.\w+)+", text) and "json" not in text]
+    assert len(named) > 15
+    for text in named:
+        module, _, name = text.rpartition(".")
+        path = ROOT / "lib/lakeindex" / (module.replace(".", "/") + ".py")
+        assert path.is_file(), text
+        assert re.search(rf"^(def|class) {name}\b", path.read_text(encoding="utf-8"), re.MULTILINE), text
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_names_is_there(page: Path) -> None:
     assert [text for text in pieces(page) if unknown(text) is not None] == []

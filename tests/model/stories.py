@@ -9,7 +9,6 @@ from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.session import begin_write
-from lakeindex.commit.undo.sweep import sweep_strays
 from lakeindex.errors import LakeIndexError
 from lakeindex.format.instants import WRITE_ACTIONS
 from lakeindex.format.properties import format_properties, parse_properties
@@ -37,6 +36,7 @@ from tests.model.world import (
     initial_objects,
     live_rows,
     make_host,
+    sweep_strays,
     upsert,
 )
 

@@ -8,7 +8,6 @@ import pytest
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.undo.sweep import sweep_strays
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import parse_commit_metadata
 from lakeindex.format.properties import format_properties, parse_properties
@@ -34,6 +33,7 @@ from tests.model.world import (
     initial_objects,
     live_rows,
     make_host,
+    sweep_strays,
     upsert,
 )
 

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from lakeindex.commit.attempts import RunIdentity
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
-from lakeindex.commit.undo.sweep import find_strays
+from lakeindex.commit.undo.sweep import Stray, find_strays, sweep_all
+from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
@@ -185,6 +186,13 @@ def upsert(
     if isinstance(session, AlreadyDone):
         return session.instant
     return until_published(session, config, lambda: _merge_and_publish(storage, table, session, batch, host))
+
+
+def sweep_strays(table: Table, config: WriteConfig, host: Host) -> tuple[Stray, ...]:
+    """What a table's upkeep does about strays: under the lock, of the whole table."""
+    context = WriteContext(table, host, config)
+    with context.locked("sweeping strays"):
+        return sweep_all(context)
 
 
 def until_published(session: WriteSession, config: WriteConfig, attempt: Callable[[], str]) -> str:

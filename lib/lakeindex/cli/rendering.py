@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
@@ -63,7 +64,12 @@ def show_run(console: Console, run: RunSummary) -> None:
         )
     if run.stages:
         console.print(_funnel(run))
-    for note in run.notes:
+    show_notes(console, run.notes)
+
+
+def show_notes(console: Console, notes: Iterable[str]) -> None:
+    """A line a note."""
+    for note in notes:
         console.print(f"note: {note}", markup=False)
 
 
@@ -194,8 +200,7 @@ def show_check(console: Console, report: CheckReport) -> None:
         console.print(
             f"compared {_count(checked.pages)} pages with their checksums, {_count(checked.pages_without_crc)} have none"
         )
-    for note in report.notes:
-        console.print(f"note: {escape(note)}")
+    show_notes(console, report.notes)
     for violation in report.violations[:_MOST_VIOLATIONS]:
         console.print(f"[red]{violation.kind}[/red] {escape(violation.message)}\n  cure: {escape(violation.hint)}")
     more = len(report.violations) - _MOST_VIOLATIONS
@@ -239,8 +244,7 @@ def show_get(console: Console, found: GetResult) -> None:
         f"{_count(took.row_groups_read)} read; {human_bytes(took.bytes_read)} in {_count(took.requests)} requests, "
         f"{took.seconds:.2f} s"
     )
-    for note in took.notes:
-        to_stderr.print(f"note: {escape(note)}")
+    show_notes(to_stderr, took.notes)
 
 
 def show_advice(console: Console, found: Advice) -> None:
@@ -285,6 +289,7 @@ def show_rollback(console: Console, summary: RollbackSummary) -> None:
         + (f" with {summary.rollback_instant}" if summary.rollback_instant else "")
         + f"; {_count(len(summary.files_deleted))} files deleted; the newest commit is {summary.last_commit or 'none'}"
     )
+    show_notes(console, summary.notes)
 
 
 def show_clean(console: Console, summary: CleanSummary) -> None:
@@ -303,6 +308,7 @@ def show_clean(console: Console, summary: CleanSummary) -> None:
     if summary.kept_for_savepoints:
         console.print(f"{_count(summary.kept_for_savepoints)} files stay because a savepoint names them")
     console.print(f"the last {summary.keep_commits} commits can be read" + _since(summary.earliest_retained))
+    show_notes(console, summary.notes)
 
 
 def show_archive(console: Console, summary: ArchiveSummary) -> None:
@@ -319,6 +325,7 @@ def show_archive(console: Console, summary: ArchiveSummary) -> None:
     if summary.held_by is not None:
         console.print(f"[yellow]![/yellow] what is newer stays because of {escape(summary.held_by)}")
     console.print(f"the timeline begins with {summary.first_commit or 'nothing'}")
+    show_notes(console, summary.notes)
 
 
 def _since(earliest: str | None) -> str:

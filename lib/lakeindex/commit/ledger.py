@@ -56,11 +56,6 @@ def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
     return not _from_record(found, path).withdrawn if found else False
 
 
-def update_summary(storage: Storage, entry: LedgerEntry) -> None:
-    """Replace the summary of an entry: the numbers that are known only after the commit."""
-    records.put(storage, _path(entry.batch_id, entry.instant), records.encode(asdict(entry)))
-
-
 def forget_batch(storage: Storage, batch_id: str, instant: str) -> None:
     """Remove an entry whose instant is rolled back."""
     records.remove(storage, [_path(batch_id, instant)])

@@ -27,7 +27,7 @@ from lakeindex.commit.guards import (
     commits_since,
     files_of_commits,
 )
-from lakeindex.commit.ledger import LedgerEntry, find_batch, update_summary
+from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
@@ -184,11 +184,6 @@ class WriteSession:
         """The run's instant. Raises: InvariantError: there is no plan yet."""
         return self._required_plan().instant
 
-    @property
-    def attempt_number(self) -> int:
-        """Number of this attempt of the run."""
-        return self._attempt.number
-
     def recover_others(self) -> AlreadyDone | None:
         """Finish what dead writers left; ``begin_write`` does this.
 
@@ -296,11 +291,6 @@ class WriteSession:
     def note(self, what: str, work: Callable[[], object]) -> None:
         """Do something after the commit; what goes wrong is a note."""
         self._notes += noted(what, work)
-
-    def record_summary(self, instant: str, summary: str) -> None:
-        """Replace the stored summary of a published batch by one with numbers that were not known before."""
-        entry = LedgerEntry(self._run.batch_id, self._run.input_digest, instant, summary)
-        update_summary(self._context.storage, entry)
 
     def abandon(self) -> None:
         """Roll the plan's instant back: it no longer fits. The next plan gets a new instant.

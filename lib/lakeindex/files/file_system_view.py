@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from lakeindex.errors import PendingInstantError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_file
 from lakeindex.format.instants import comparable
@@ -91,6 +92,20 @@ class Snapshot:
     def base_files_all(self) -> tuple[BaseFile, ...]:
         """The live base files of all partitions, by partition, then file id."""
         return tuple(file for partition in self.partitions() for file in self.base_files(partition))
+
+    def refuse_clustered(self, files: Iterable[BaseFile]) -> None:
+        """Let nobody change a file group that a pending clustering is going to replace.
+
+        Raises:
+            PendingInstantError: one of these files is of such a group.
+        """
+        for file in files:
+            if (file.partition_path, file.file_id) in self.pending_clustering:
+                raise PendingInstantError(
+                    f"file group {file.file_id} in {file.partition_path!r} is part of a pending clustering",
+                    culprit=file.path,
+                    hint="let the clustering finish, or roll it back with Hudi, then run the command again",
+                )
 
     def preload(self, partition_paths: Iterable[str]) -> None:
         """List several partitions, in parallel where it pays."""

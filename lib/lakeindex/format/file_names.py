@@ -27,7 +27,6 @@ from lakeindex.model import BaseFile
 
 METADATA_FOLDER: Final = ".hoodie"
 TEMP_FOLDER: Final = ".hoodie/.temp"
-MARKERS_TYPE_FILE: Final = "MARKERS.type"
 
 _BASE_FILE: Final = re.compile(
     r"(?P<file_id>[A-Za-z0-9-]+)_(?P<token>[A-Za-z0-9-]+)_(?P<instant>[0-9]+)\.parquet", re.ASCII

@@ -23,6 +23,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table
 from tests.cli_support import lakeindex, validate
+from tests.unit.commands.test_rescaling import put_pending
 from tests.unit.table.savepoints import savepoint_bytes
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64())])
@@ -155,6 +156,18 @@ def test_a_savepoint_can_be_read_after_all_else_is_gone(tmp_path: Path) -> None:
     assert cleaning.clean(uri, 1, one).kept_for_savepoints == 3
     assert cleaning.archive(uri, 1, one).held_by == f"savepoint {saved}"
     assert table.read(as_of=saved).equals(before)
+
+
+@pytest.mark.parametrize("command", ["clean", "archive", "rollback"])
+def test_what_was_rolled_back_of_other_writers_is_noted(tmp_path: Path, command: str) -> None:
+    table = table_with_commits(str(tmp_path / "t"), 3)
+    last = Table.open(open_storage(table.uri)).load_timeline().last_completed_write_time
+    theirs = put_pending(table)
+    words = {"clean": ["--keep-commits", "1"], "archive": ["--keep-commits", "10"], "rollback": [str(last)]}[command]
+    done = lakeindex(command, table.uri, *words, "--force", "--json")
+    (note,) = done.json["notes"]
+    assert note.startswith(f"instant {theirs} (commit) of another writer was rolled back")
+    validate(command, done.json)
 
 
 def test_dead_runs_go_when_nobody_has_written_to_them_for_long(tmp_path: Path) -> None:

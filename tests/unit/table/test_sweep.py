@@ -3,12 +3,12 @@
 import pytest
 
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.undo.sweep import StrayKind, find_strays, find_unexplained, sweep_strays
+from lakeindex.commit.undo.sweep import StrayKind, find_strays, find_unexplained
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
-from tests.model.world import CONFIG, file_id, live_rows
+from tests.model.world import CONFIG, file_id, live_rows, sweep_strays
 from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
 
 

@@ -9,14 +9,14 @@ import pytest
 from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.services.archive import archive_table, in_newest_log
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.commit.undo.sweep import find_strays, sweep_strays
+from lakeindex.commit.undo.sweep import find_strays
 from lakeindex.errors import FencedError, TableUnsupportedError
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force, index_record, store_index_change
 from lakeindex.timeline.archived_timeline import load_archived_timeline
 from lakeindex.timeline.avro_schemas import ROLLBACK_METADATA
-from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows
+from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows, sweep_strays
 from tests.unit.table.archives import ARCHIVE, put_log
 from tests.unit.table.protocol_support import FIRST, GROUPS, World
 from tests.unit.table.savepoints import savepoint_bytes

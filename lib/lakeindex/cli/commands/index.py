@@ -172,8 +172,9 @@ def _show_built(console: Console, done: IndexBuilt) -> None:
 
 
 def _show_migrated(console: Console, done: IndexMigrated) -> None:
-    for note in done.notes:
-        console.print(f"note: {note}", markup=False)
+    from lakeindex.cli.rendering import show_notes
+
+    show_notes(console, done.notes)
     if done.noop:
         console.print(f"the index of {done.table} is {done.index_type} already", markup=False)
         return

@@ -69,8 +69,9 @@ def _show(console: Console, done: RescaleSummary) -> None:
     """What was rewritten, and what Hudi writers have to say from now on."""
     from rich.markup import escape
 
-    for note in done.notes:
-        console.print(f"note: {note}", markup=False)
+    from lakeindex.cli.rendering import show_notes
+
+    show_notes(console, done.notes)
     if done.noop:
         console.print(f"nothing to do: the table has these buckets already{_by(done)}")
         return

@@ -21,7 +21,7 @@ from lakeindex.commit.session import (
 from lakeindex.commit.turns import EVERYTHING
 from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.conductor.opened import Opened
-from lakeindex.errors import InvariantError, PendingInstantError, TableCorruptError, WriteConflictError
+from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.format.file_names import write_token
@@ -216,7 +216,7 @@ class Rescale:
     def _write(self, session: WriteSession, identity: RunIdentity, snapshot: Snapshot) -> tuple[BuiltFile, ...]:
         old = self.partitions(snapshot)
         for files in old.values():
-            _refuse_clustered(files, snapshot)
+            snapshot.refuse_clustered(files)
         split = self._split(identity, [file for files in old.values() for file in files])
         wanted = sorted({(one.old.partition_path, bucket) for one in split for bucket in one.pieces})
         planned = [
@@ -322,13 +322,3 @@ def _drops_a_rule(before: BucketLayout, after: BucketLayout) -> bool:
 
 def _rows(split: Sequence[SplitFile], path: str, bucket: int) -> int:
     return sum(one.pieces[bucket].rows for one in split if one.old.partition_path == path and bucket in one.pieces)
-
-
-def _refuse_clustered(files: Sequence[BaseFile], snapshot: Snapshot) -> None:
-    for file in files:
-        if (file.partition_path, file.file_id) in snapshot.pending_clustering:
-            raise PendingInstantError(
-                f"file group {file.file_id} in {file.partition_path!r} is part of a pending clustering",
-                culprit=file.path,
-                hint="let the clustering finish, or roll it back with Hudi, then rescale again",
-            )

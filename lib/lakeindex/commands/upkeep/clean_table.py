@@ -28,6 +28,7 @@ class CleanSummary(JsonResult):
         bytes: their size.
         kept_for_savepoints: files that stayed only because a savepoint names them.
         finished: instants of unfinished cleans that were carried out first.
+        notes: what was done to other writers' instants.
     """
 
     table: str
@@ -40,6 +41,7 @@ class CleanSummary(JsonResult):
     bytes: int
     kept_for_savepoints: int
     finished: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class ArchiveSummary(JsonResult):
         strays: data files that no commit knows and that were deleted first, by path.
         held_by: what keeps more on the timeline than was asked for; None if nothing does.
         first_commit: the oldest commit that is left; None on an empty table.
+        notes: what was done to other writers' instants.
     """
 
     table: str
@@ -75,6 +78,7 @@ class ArchiveSummary(JsonResult):
     strays: tuple[str, ...]
     held_by: str | None
     first_commit: str | None
+    notes: tuple[str, ...]
 
 
 def clean(
@@ -115,6 +119,7 @@ def clean(
         sum(file.size_bytes for file in done.plan.files),
         done.plan.kept_for_savepoints,
         done.finished,
+        done.notes,
     )
 
 
@@ -162,6 +167,7 @@ def archive(
         tuple(stray.file.path for stray in done.strays),
         done.plan.held_by,
         _first_commit(table),
+        done.notes,
     )
 
 

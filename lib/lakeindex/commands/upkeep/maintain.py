@@ -162,13 +162,15 @@ def _settle(work: _Work) -> _Done:
     before = table.load_timeline()
     with maintaining(table, "settling what dead writers left", parse_options(work.options)) as (context, lock):
         finished = finish_cleans(context, lock)
+        notes = tuple(context.notes)
     after = table.load_timeline()
     gone = before.pending_times - after.pending_times
     committed = gone & after.completed_write_times
     rolled_back = len(gone) - len(committed) - len(gone & set(finished))
     living = ", ".join(sorted(one.time for one in after.pending_writes))
     counts = {"rolled_back": max(rolled_back, 0), "committed": len(committed), "cleans_finished": len(finished)}
-    return counts, f"in flight, and left alone: {living}" if living else None
+    left = (f"in flight, and left alone: {living}",) if living else ()
+    return counts, "; ".join((*notes, *left)) or None
 
 
 def _clean(work: _Work) -> _Done:

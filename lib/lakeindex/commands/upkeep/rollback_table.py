@@ -23,6 +23,7 @@ class RollbackSummary(JsonResult):
         rollback_instant: the rollback's own instant; None if nothing was on the timeline any more.
         files_deleted: data files that went, by path.
         last_commit: newest commit that is left; None if there is none.
+        notes: what was done to other writers' instants beside this one.
     """
 
     table: str
@@ -31,6 +32,7 @@ class RollbackSummary(JsonResult):
     rollback_instant: str | None
     files_deleted: tuple[str, ...]
     last_commit: str | None
+    notes: tuple[str, ...]
 
 
 def rollback_table(
@@ -58,4 +60,4 @@ def rollback_table(
             f"another writer is rolling {instant} back", culprit=instant, hint="wait for it, then look at the history"
         )
     last = table.reload().load_timeline().last_completed_write_time
-    return RollbackSummary(table.name, table.uri, done.instant, done.rollback_instant, done.files, last)
+    return RollbackSummary(table.name, table.uri, done.instant, done.rollback_instant, done.files, last, done.notes)

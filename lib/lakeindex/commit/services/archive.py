@@ -70,11 +70,13 @@ class Archived:
         plan: what went.
         logs: the log files that were written.
         strays: strays that were swept before.
+        notes: what was done to other writers' instants.
     """
 
     plan: ArchivingPlan
     logs: tuple[str, ...] = ()
     strays: tuple[Stray, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def archive_table(
@@ -103,7 +105,7 @@ def archive_table(
         for at in range(0, len(plan.instants), _BATCH):
             lock.check()
             logs += _archive(context, lock, plan.instants[at : at + _BATCH])
-        return Archived(plan, tuple(logs), strays)
+        return Archived(plan, tuple(logs), strays, tuple(context.notes))
 
 
 def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:

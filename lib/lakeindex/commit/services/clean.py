@@ -92,11 +92,13 @@ class Cleaned:
         instant: its instant; None if there was nothing to delete.
         plan: what it deleted.
         finished: instants of cleans that somebody had left unfinished, and that were finished first.
+        notes: what was done to other writers' instants.
     """
 
     instant: str | None
     plan: CleaningPlan
     finished: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def clean_table(
@@ -120,8 +122,9 @@ def clean_table(
         finished = finish_cleans(context, lock)
         plan = plan_clean(table, keep_commits)
         if plan.earliest is None or not plan.files:
-            return Cleaned(None, plan, finished)
-        return Cleaned(_clean(context, lock, plan.earliest, plan.files), plan, finished)
+            return Cleaned(None, plan, finished, tuple(context.notes))
+        instant = _clean(context, lock, plan.earliest, plan.files)
+        return Cleaned(instant, plan, finished, tuple(context.notes))
 
 
 def plan_clean(table: Table, keep_commits: int) -> CleaningPlan:

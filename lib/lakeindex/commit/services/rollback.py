@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lakeindex.commit.claims import Claim, load_claims
 from lakeindex.commit.foreign_writers import is_dead_foreign
@@ -68,7 +69,7 @@ def rollback_instant(
             raise
         done = wanted if isinstance(wanted, RolledBack) else _roll_back_completed(context, wanted)
         lock.settled(decision)
-        return done
+        return replace(done, notes=tuple(context.notes))
 
 
 def _prepare(context: WriteContext, lock: TableLock, instant_time: str, decision: str) -> Verdict | RolledBack:

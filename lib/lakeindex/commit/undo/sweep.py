@@ -31,11 +31,9 @@ from lakeindex.files.listing import all_base_files, base_files_in
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import WRITE_ACTIONS, comparable
 from lakeindex.model import BaseFile, Instant
-from lakeindex.options.config import WriteConfig
 from lakeindex.storage import remove_temporary, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
-from lakeindex.table.host import Host, this_host
 from lakeindex.timeline import records
 from lakeindex.timeline.markers import remove_markers
 from lakeindex.timeline.timeline import Timeline
@@ -86,17 +84,6 @@ def find_strays(table: Table, partitions: Iterable[str] | None = None) -> tuple[
     for time, group in by_instant.items():
         strays += _strays_of(storage, timeline, time, group)
     return tuple(sorted(strays))
-
-
-def sweep_strays(table: Table, config: WriteConfig | None = None, host: Host | None = None) -> tuple[Stray, ...]:
-    """Delete the strays of the whole table, and old records of ours that nobody needs. Takes the lock.
-
-    Raises:
-        LockTimeoutError: another writer holds it for too long.
-    """
-    context = WriteContext(table, host or this_host(), config or WriteConfig())
-    with context.locked("sweeping strays"):
-        return sweep_all(context)
 
 
 def sweep_all(context: WriteContext) -> tuple[Stray, ...]:

@@ -43,12 +43,14 @@ class RolledBack:
         rollback_instant: the rollback's own instant; ``None`` if nothing was on the timeline.
         files: data files that were deleted.
         finished: False if another writer's rollback of the same instant is still running, and was left to it.
+        notes: what was done to other writers' instants beside this one.
     """
 
     instant: str
     rollback_instant: str | None
     files: tuple[str, ...]
     finished: bool = True
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakeindex.errors import PendingInstantError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import new_file_id, write_token
 from lakeindex.index.contract import FileGroups, HomeIndex, Index
@@ -104,10 +103,10 @@ def make_plan(
     for line in found:
         if line.updates or line.deletes or line.moves:
             changed.setdefault(line.file, []).append(line)
-    _refuse_clustered([files[n].file for n in changed], snapshot)
+    snapshot.refuse_clustered(files[n].file for n in changed)
     if isinstance(index, HomeIndex):
         assignments = _assign_homes(index, tags, snapshot)
-        _refuse_clustered([a.target for a in assignments if a.target is not None], snapshot)
+        snapshot.refuse_clustered(a.target for a in assignments if a.target is not None)
     else:
         assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
     listed = {n.key: n for n in tags.new_rows}
@@ -121,16 +120,6 @@ def make_plan(
         slices.append(_slice(filled[path], target, numbers.get(path), listed))
     slices += [_slice(a, None, None, listed) for a in assignments if a.target is None]
     return MergePlan(tuple(slices))
-
-
-def _refuse_clustered(files: Sequence[BaseFile], snapshot: Snapshot) -> None:
-    for file in files:
-        if (file.partition_path, file.file_id) in snapshot.pending_clustering:
-            raise PendingInstantError(
-                f"file group {file.file_id} in {file.partition_path!r} is part of a pending clustering",
-                culprit=file.path,
-                hint="let the clustering finish, or roll it back with Hudi, then run the batch again",
-            )
 
 
 def _assign(
