@@ -1,9 +1,11 @@
-"""Measure the constants of the adviser's cost model on this machine: ``python -m benchmarks.calibrate [--write] [--quick]``.
+"""Measure the constants of the adviser's cost model on this machine:
+``python -m benchmarks.calibrate [--write] [--quick]``.
 
-Real upserts run on generated tables (keys that grow and random keys, few and many files, small and large batches, cached and
-uncached footers) with index types that narrow by range, join, and compute. The seconds of their look-up stages are fitted by the
-counts of the model, least squares of the relative error, no constant below zero. Printed: the constants, and how far the
-model is from each run when it knows what the adviser knows. ``--write`` keeps them in ``lakeindex/index/cost_constants.py``.
+Real upserts run on generated tables (keys that grow and random keys, few and many files, small and large batches,
+cached and uncached footers) with index types that narrow by range, join, and compute. The seconds of their
+look-up stages are fitted by the counts of the model, least squares of the relative error, no constant below zero.
+Printed: the constants, and how far the model is from each run when it knows what the adviser knows. ``--write``
+keeps them in ``lakeindex/index/cost_constants.py``.
 """
 
 from __future__ import annotations
@@ -180,10 +182,12 @@ def _design(run: Run) -> Iterator[tuple[list[float], float]]:
     load = run.happened
     counts: dict[Stage, dict[str, float]] = {
         Stage.INDEX_LOOKUP: {
-            "file_in_scope": load.files, "footer": load.footers_read, "key_located": load.keys_located, "entry_read": load.entries_read,
+            "file_in_scope": load.files, "footer": load.footers_read,
+            "key_located": load.keys_located, "entry_read": load.entries_read,
         },
         Stage.BLOOM_CHECK: {
-            "filter": load.filters, "filter_byte": load.filter_rows * FILTER_BYTES_A_ROW, "pair_probed": load.pairs_probed,
+            "filter": load.filters, "filter_byte": load.filter_rows * FILTER_BYTES_A_ROW,
+            "pair_probed": load.pairs_probed,
         },
         Stage.VERIFY_KEYS: {
             "file_opened": load.files_opened, "row_matched": load.rows_matched, "pair_verified": load.pairs_verified,
@@ -255,7 +259,6 @@ def _error(run: Run, constants: CostConstants) -> tuple[float, float]:
 
 def _source(constants: CostConstants, error: float, runs: int) -> str:
     values = "\n".join(f"    {f.name}={getattr(constants, f.name):.4g}," for f in fields(constants))
-    where = f"{machine_line()}, {LocalRunner().slots} tasks at once, local disk, {runs} runs"
     return f'''"""Constants of the cost model. Written by ``python -m benchmarks.calibrate --write``; do not edit."""
 
 from __future__ import annotations
@@ -264,7 +267,10 @@ from typing import Final
 
 from lakeindex.index.cost import CostConstants
 
-MEASURED_ON: Final = "{where}"
+MEASURED_ON: Final = (
+    "{machine_line()}, "
+    "{LocalRunner().slots} tasks at once, local disk, {runs} runs"
+)
 MEAN_ERROR: Final = {error:.4g}
 """Mean of |estimate - actual| / actual over the runs that the constants were fitted to."""
 
@@ -276,7 +282,7 @@ CONSTANTS: Final = CostConstants(
 
 def main() -> None:
     """Measure, fit, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="keep the constants")
     parser.add_argument("--quick", action="store_true", help="seconds: does it work?")
     given = parser.parse_args()

@@ -1,7 +1,7 @@
 """Whole commands from a cold start: ``python -m benchmarks.cold [--workload L_small] [--peer help] [--runs 5]``.
 
-What a person or a cron job waits for: the interpreter, the imports, the work. Compiled kernels are cached on disk by the run
-that does not count. Where the imports' time goes comes from ``-X importtime``.
+What a person or a cron job waits for: the interpreter, the imports, the work. Compiled kernels are cached on disk by
+the run that does not count. Where the imports' time goes comes from ``-X importtime``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """One codec and level for every engine: what is compared is not how hard each of them compresses.
 
-Level 1 is what pyarrow takes for zstd, and so lakeindex and the floor; parquet-mr and delta-rs take 3 if they are not told.
+Level 1 is what pyarrow takes for zstd, and so lakeindex and the floor;
+parquet-mr and delta-rs take 3 if they are not told.
 """
 
 from __future__ import annotations

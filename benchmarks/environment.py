@@ -2,9 +2,9 @@
 
     python -m benchmarks.environment            # make or complete it; a second run does nothing
 
-A virtual environment from ``benchmarks/requirements.lock``, and the jars of Delta Lake and Iceberg for the Spark 3.5 of the
-interop environment (``scripts/interop_env.py``), checked by SHA-256. Jars come from Maven where there is one, else from the
-Ivy that is part of Spark.
+A virtual environment from ``benchmarks/requirements.lock``, and the jars of Delta Lake and Iceberg for the Spark 3.5 of
+the interop environment (``scripts/interop_env.py``), checked by SHA-256. Jars come from Maven where there is one, else
+from the Ivy that is part of Spark.
 """
 
 from __future__ import annotations

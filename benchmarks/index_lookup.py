@@ -1,9 +1,11 @@
-"""Seconds of the look-up alone, for every index type: ``python -m benchmarks.index_lookup [--workload M_mono] [--runs 3]``.
+"""Seconds of the look-up alone, for every index type:
+``python -m benchmarks.index_lookup [--workload M_mono] [--runs 3]``.
 
-What is timed of lakeindex are stages 2 to 4 of a batch that is staged already: files, candidates, and the exact position of each
-key that is stored. What is timed of Hudi is ``tagLocation`` of records that are made and cached already, through its own client, with
-Hudi's index of the same type on a table that Hudi wrote (version 6 without a metadata table; with one, and a record index, for
-RECORD_INDEX). Both in a warm process, on the same rows in as many files, with the same keys.
+What is timed of lakeindex are stages 2 to 4 of a batch that is staged already: files, candidates, and the exact
+position of each key that is stored. What is timed of Hudi is ``tagLocation`` of records that are made and cached
+already, through its own client, with Hudi's index of the same type on a table that Hudi wrote (version 6 without a
+metadata table; with one, and a record index, for RECORD_INDEX). Both in a warm process, on the same rows in as many
+files, with the same keys.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ BEGIN: Final = "<!-- results: made by python -m benchmarks.index_lookup -->"
 PLOTS: Final = RESULTS.parents[1] / "docs" / "images"
 SIZES: Final = (1_000, 100_000, 1_000_000)
 KINDS: Final = (
-    "BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET", "INMEMORY", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "STATE",
+    "BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET", "INMEMORY",
+    "RECORD_INDEX", "RECORD_LEVEL_INDEX", "STATE",
 )  # fmt: skip
 HUDI_KINDS: Final = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "BUCKET", "RECORD_INDEX")
 _BUCKETS: Final = "2"
@@ -59,7 +62,9 @@ class Cell:
 
 
 def keys_of(wanted: Workload, count: int) -> pa.Table:
-    """Distinct keys with their days: four fifths stored where the workload updates, the rest new; columns as the batch has."""
+    """Distinct keys with their days: four fifths stored where the workload updates, the rest new;
+    columns as the batch has.
+    """
     batch = pq.read_table(wanted.batch)
     if count <= batch.num_rows:
         return batch.slice(0, count)

@@ -122,8 +122,8 @@ def table(result: WorkloadResult) -> str:
     references = [good.get(name) for name in REFERENCES]
     runs = max((len(peer.seconds) for peer in result.peers), default=0)
     head = (
-        f"**{result.workload}**: {result.batch_rows:,} rows into {result.base_rows:,} "
-        f"({result.touched_files} of {result.base_files} files hold updated keys), {runs} runs each after one that does not count. "
+        f"**{result.workload}**: {result.batch_rows:,} rows into {result.base_rows:,} ({result.touched_files} of "
+        f"{result.base_files} files hold updated keys), {runs} runs each after one that does not count. "
         f"{result.machine}. {result.started}, commit {result.commit}."
     )
     lines = [

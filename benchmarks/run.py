@@ -1,8 +1,9 @@
 """Run the benchmark: ``python -m benchmarks.run [--workload S_mono ...] [--peer floor ...] [--runs 5]``.
 
-Peers of a workload take turns: round by round each gets a fresh copy of its base table, and the order rotates, so that a
-slow moment of the machine hits all alike. As many as fit into memory together take turns in one shift. A first round per
-peer warms it and does not count. Every result, of every round, is checked against what the workload must leave behind.
+Peers of a workload take turns: round by round each gets a fresh copy of its base table, and the order rotates, so
+that a slow moment of the machine hits all alike. As many as fit into memory together take turns in one shift. A
+first round per peer warms it and does not count. Every result, of every round, is checked against what the
+workload must leave behind.
 """
 
 from __future__ import annotations

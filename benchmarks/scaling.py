@@ -1,9 +1,10 @@
 """Listing, pruning and commit of tables of up to 100,000 files, for real: ``python -m benchmarks.scaling [--quick]``.
 
-Timelines, listings and footer facts are synthetic and lie in memory (:mod:`benchmarks.scaling_table`); everything that reads or
-writes them is the library. Each step is measured at three sizes: seconds of a core, the rise of resident memory, storage requests. The
-results go to ``benchmarks/results/scaling.json``, and as a table into ``docs/scaling.md``. A step that would take longer than
-``--limit`` seconds at a size, as its growth before says, is not run there, and the table says so.
+Timelines, listings and footer facts are synthetic and lie in memory (:mod:`benchmarks.scaling_table`); everything that
+reads or writes them is the library. Each step is measured at three sizes: seconds of a core, the rise of resident
+memory, storage requests. The results go to ``benchmarks/results/scaling.json``, and as a table into
+``docs/scaling.md``. A step that would take longer than ``--limit`` seconds at a size, as its growth before says, is not
+run there, and the table says so.
 """
 
 from __future__ import annotations
@@ -138,9 +139,9 @@ def section(results: Results) -> str:
     sizes = sorted({files for figures in results.steps.values() for files in figures})
     head = (
         f"{results.machine}. {results.started}, commit {results.commit}. {FILES_A_PARTITION} files a partition, "
-        f"{results.instants:,} commits on the timeline, a batch of {BATCH_ROWS:,} keys, work cut for {SLOTS} tasks at once "
-        "and done by this machine's cores. In each cell: seconds of a core, rise of resident memory; behind them the growth from the "
-        "size before, and storage requests at the largest size that was run."
+        f"{results.instants:,} commits on the timeline, a batch of {BATCH_ROWS:,} keys, work cut for {SLOTS} tasks at "
+        "once and done by this machine's cores. In each cell: seconds of a core, rise of resident memory; behind them "
+        "the growth from the size before, and storage requests at the largest size that was run."
     )
     lines = [
         head,
@@ -169,7 +170,7 @@ def load(path: Path = RESULT) -> Results:
 
 def main() -> None:
     """Measure, save, write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds: does it work? Nothing is kept")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds from which a step is not run (60)")
     given = parser.parse_args()

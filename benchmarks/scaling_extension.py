@@ -22,7 +22,9 @@ _BUCKET_BYTES: Final = 256 * 2**20
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where it runs: an object store that answers in ``latency`` seconds, and gives each executor ``bandwidth`` bytes/s."""
+    """Where it runs: an object store that answers in ``latency`` seconds, and gives each
+    executor ``bandwidth`` bytes/s.
+    """
 
     executors: int = 100
     cores: int = 4
@@ -163,9 +165,10 @@ def extension(constants: Constants, cluster: Cluster | None = None) -> str:
     """The scenarios as Markdown."""
     where = cluster or Cluster()
     head = (
-        f"10 TB, 10 billion rows, 100,000 files in 1,000 partitions; {where.executors} executors of {where.cores} cores, "
-        f"{where.latency * 1000:.0f} ms a request, {where.bandwidth / 1e6:.0f} MB/s an executor, footers cached, "
-        f"{where.timeline_files} files on the timeline. *driver* is that part of the seconds which one process spends alone."
+        f"10 TB, 10 billion rows, 100,000 files in 1,000 partitions; {where.executors} executors of {where.cores} "
+        f"cores, {where.latency * 1000:.0f} ms a request, {where.bandwidth / 1e6:.0f} MB/s an executor, footers "
+        f"cached, {where.timeline_files} files on the timeline. *driver* is that part of the seconds which one "
+        "process spends alone."
     )
     text = [head]
     for scenario in SCENARIOS:
@@ -178,14 +181,16 @@ def extension(constants: Constants, cluster: Cluster | None = None) -> str:
             "|---|---|---|---|---|---|---|",
         ]
         text += [
-            f"| {one.stage if ' ' in one.stage else f'`{one.stage}`'} | {_bytes(one.bytes_read)} | {_bytes(one.bytes_written)} "
-            f"| {one.gets:,.0f} | {one.comparisons:.1e} | {one.driver_seconds:,.1f} | {one.seconds:,.1f} |"
+            f"| {one.stage if ' ' in one.stage else f'`{one.stage}`'} | {_bytes(one.bytes_read)} | "
+            f"{_bytes(one.bytes_written)} | {one.gets:,.0f} | {one.comparisons:.1e} | {one.driver_seconds:,.1f} | "
+            f"{one.seconds:,.1f} |"
             for one in found
         ]
         text.append(
-            f"| all | {_bytes(sum(one.bytes_read for one in found))} | {_bytes(sum(one.bytes_written for one in found))} "
-            f"| {sum(one.gets for one in found):,.0f} | {sum(one.comparisons for one in found):.1e} "
-            f"| {sum(one.driver_seconds for one in found):,.1f} | {sum(one.seconds for one in found):,.1f} |"
+            f"| all | {_bytes(sum(one.bytes_read for one in found))} | "
+            f"{_bytes(sum(one.bytes_written for one in found))} | {sum(one.gets for one in found):,.0f} | "
+            f"{sum(one.comparisons for one in found):.1e} | {sum(one.driver_seconds for one in found):,.1f} | "
+            f"{sum(one.seconds for one in found):,.1f} |"
         )
     return "\n".join(text)
 

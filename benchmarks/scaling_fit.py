@@ -1,8 +1,9 @@
 """Fit the cost model of ``docs/scaling.md`` to real runs and extend it: ``python -m benchmarks.scaling_fit [--quick]``.
 
-Upserts into generated tables of 50,000 to 600,000 rows in 2 to 200 files, one task at a time, give the seconds of one core,
-the requests and the bytes of each stage. Constants are fitted by least squares of the relative error, none below zero. Runs on tables of
-other sizes, which the fit has not seen, are held against the model. The tables of the page are made from the result.
+Upserts into generated tables of 50,000 to 600,000 rows in 2 to 200 files, one task at a time, give the seconds of one
+core, the requests and the bytes of each stage. Constants are fitted by least squares of the relative error, none
+below zero. Runs on tables of other sizes, which the fit has not seen, are held against the model. The tables of the
+page are made from the result.
 """
 
 from __future__ import annotations
@@ -154,7 +155,10 @@ def constants_section(constants: Constants, result: dict[str, Any]) -> str:
 def errors_section(constants: Constants, fitted: Sequence[Measured], held_out: Sequence[Measured]) -> str:
     """How far the model is from the runs it was fitted to, and from the others."""
     lines = [
-        "Median of |model - measured| / measured, and in brackets the largest; *held out* are runs that the fit has not seen.",
+        (
+            "Median of |model - measured| / measured, and in brackets the largest; "
+            "*held out* are runs that the fit has not seen."
+        ),
         "",
         "| stage | seconds, fitted | seconds, held out | requests, held out | bytes, held out |",
         "|---|---|---|---|---|",
@@ -195,7 +199,7 @@ def write_page(result: dict[str, Any]) -> None:
 
 def main() -> None:
     """Measure, fit, save, write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="seconds: does it work? Nothing is kept")
     parser.add_argument("--page", action="store_true", help="only write the tables, from the last result")
     given = parser.parse_args()

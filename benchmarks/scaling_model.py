@@ -1,7 +1,7 @@
 """The cost model of a run: what each stage counts, and seconds, requests and bytes as sums of counts times constants.
 
-The counts of a stage (:func:`counts_of`) follow from the size of table and batch alone, by expectation; the constants are
-fitted to runs (:mod:`benchmarks.scaling_fit`). Seconds are those of one core.
+The counts of a stage (:func:`counts_of`) follow from the size of table and batch alone, by expectation;
+the constants are fitted to runs (:mod:`benchmarks.scaling_fit`). Seconds are those of one core.
 """
 
 from __future__ import annotations

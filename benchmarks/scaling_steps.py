@@ -1,4 +1,6 @@
-"""The steps of an upsert that grow with the table, each run for real against a table of many files that are not there."""
+"""The steps of an upsert that grow with the table, each run for real against a table of many
+files that are not there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A store for tables of 100,000 files that are not there: sizes without bytes, listings by folder, every call counted."""
+"""A store for tables of 100,000 files that are not there: sizes without bytes, listings by folder,
+every call counted.
+"""
 
 from __future__ import annotations
 

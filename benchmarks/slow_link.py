@@ -1,4 +1,6 @@
-"""A TCP relay that makes a server on this machine as far away as a store in a data centre: each request arrives later."""
+"""A TCP relay that makes a server on this machine as far away as a store in a data centre:
+each request arrives later.
+"""
 
 from __future__ import annotations
 

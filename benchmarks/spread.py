@@ -1,4 +1,6 @@
-"""Bases of 20 days with two files each, and batches that touch many of them: the workloads ``*_mono`` and ``*_uuid``."""
+"""Bases of 20 days with two files each, and batches that touch many of them:
+the workloads ``*_mono`` and ``*_uuid``.
+"""
 
 from __future__ import annotations
 

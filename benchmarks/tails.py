@@ -1,7 +1,7 @@
 """Bases that grew day by day, one file a day, and batches that go to the newest rows: the workloads of a feed's tail.
 
-A file is a function of its number and its rows alone. So a base of 5 files is the beginning of one of 20, and all of them
-share their files on disk (hard links).
+A file is a function of its number and its rows alone. So a base of 5 files is the beginning of one of 20,
+and all of them share their files on disk (hard links).
 """
 
 from __future__ import annotations

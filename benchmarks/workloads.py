@@ -1,9 +1,9 @@
 """Deterministic workloads: a base table of orders, and one batch to upsert into it.
 
-``mono`` has keys that grow with time and updates in the newest six of 20 days (a feed of events); ``uuid`` has random keys
-and updates everywhere (the worst case for an index by key range); ``tail`` and ``small`` have growing keys, a file of many
-rows a day, and updates among the newest rows only. Four fifths of a batch are updates, one fifth inserts. Every file is a
-function of the name, and ``truth`` is what any correct upsert must leave behind.
+``mono`` has keys that grow with time and updates in the newest six of 20 days (a feed of events); ``uuid`` has random
+keys and updates everywhere (the worst case for an index by key range); ``tail`` and ``small`` have growing keys, a file
+of many rows a day, and updates among the newest rows only. Four fifths of a batch are updates, one fifth inserts. Every
+file is a function of the name, and ``truth`` is what any correct upsert must leave behind.
 """
 
 from __future__ import annotations

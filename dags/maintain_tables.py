@@ -1,4 +1,6 @@
-"""The DAG ``maintain_tables``: clean, archive and the rest for every table of ``conf/tables``, a mapped instance a table."""
+"""The DAG ``maintain_tables``: clean, archive and the rest for every table of ``conf/tables``,
+a mapped instance a table.
+"""
 
 from __future__ import annotations
 

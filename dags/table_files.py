@@ -1,4 +1,5 @@
-"""No DAG: an import error that names each file of ``conf/tables`` that is wrong, while the DAGs of the other tables run.
+"""No DAG: an import error that names each file of ``conf/tables`` that is wrong,
+while the DAGs of the other tables run.
 
 (Airflow parses a file that speaks of airflow and of a dag.)
 """

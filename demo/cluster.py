@@ -1,7 +1,8 @@
-"""The demo's flights on a cluster: table, input and checkpoints on ``s3://``, stages run by Spark through Airflow's scheduler.
+"""The demo's flights on a cluster: table, input and checkpoints on ``s3://``,
+stages run by Spark through Airflow's scheduler.
 
-For a cluster that is up, of ``make cluster`` or of docker-compose.yaml; ``make demo-cluster`` does both. ``LAKEINDEX_DEMO``
-says where everything goes (``s3://lake``), and must be the same for Airflow's processes.
+For a cluster that is up, of ``make cluster`` or of docker-compose.yaml; ``make demo-cluster`` does both.
+``LAKEINDEX_DEMO`` says where everything goes (``s3://lake``), and must be the same for Airflow's processes.
 
 1. the feed is written and copied to the store, the table made anew (an earlier demo's is removed), the months before
    December loaded by the in-process runner;

@@ -1,7 +1,8 @@
 """``make demo``: a year of flights upserted end to end, and every count held against a plain dictionary.
 
 1. the feed is written, the table created, January to November loaded by the in-process runner;
-2. Airflow, on its embedded defaults, runs the DAG ``upsert_flights`` for two daily intervals: five spark-submit jobs each;
+2. Airflow, on its embedded defaults, runs the DAG ``upsert_flights`` for two daily intervals:
+   five spark-submit jobs each;
 3. the table is checked, read back with hudi-rs and with DuckDB, and compared with :mod:`demo.oracle`.
 
 Everything is below ``.demo`` (made anew each time) and ``.airflow``.

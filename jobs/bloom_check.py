@@ -1,7 +1,8 @@
 """Stage 3: probe each file's filter with the keys inside its range.
 
-``spark-submit jobs/bloom_check.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``; ``--help`` says the
-rest. The last line on stdout is one JSON object; the exit code is the error's (docs/cli.md, exit codes).
+``spark-submit jobs/bloom_check.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``;
+``--help`` says the rest. The last line on stdout is one JSON object; the exit code is the error's
+(docs/cli.md, exit codes).
 """
 
 from lakeindex.pipeline import Stage

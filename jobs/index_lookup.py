@@ -1,7 +1,8 @@
 """Stage 2: load the base files' footers, prune files by key range.
 
-``spark-submit jobs/index_lookup.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``; ``--help`` says the
-rest. The last line on stdout is one JSON object; the exit code is the error's (docs/cli.md, exit codes).
+``spark-submit jobs/index_lookup.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``;
+``--help`` says the rest. The last line on stdout is one JSON object; the exit code is the error's
+(docs/cli.md, exit codes).
 """
 
 from lakeindex.pipeline import Stage

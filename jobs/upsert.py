@@ -1,7 +1,7 @@
 """All five stages in one Spark application: one session instead of five.
 
-``spark-submit jobs/upsert.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``; ``--help`` says the
-rest. The last line on stdout is one JSON object; the exit code is the error's (docs/cli.md, exit codes).
+``spark-submit jobs/upsert.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``; ``--help``
+says the rest. The last line on stdout is one JSON object; the exit code is the error's (docs/cli.md, exit codes).
 """
 
 from lakeindex.runners.job_arguments import stage_command

@@ -1,7 +1,8 @@
 """Stage 4: find the candidate keys in the files, exactly.
 
-``spark-submit jobs/verify_keys.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``; ``--help`` says the
-rest. The last line on stdout is one JSON object; the exit code is the error's (docs/cli.md, exit codes).
+``spark-submit jobs/verify_keys.py --table URI --checkpoints URI --run-id ID --batch-id ID --input URI [...]``;
+``--help`` says the rest. The last line on stdout is one JSON object; the exit code is the error's
+(docs/cli.md, exit codes).
 """
 
 from lakeindex.pipeline import Stage

@@ -7,9 +7,10 @@
     scripts/cluster.py exec -- COMMAND  run a command in the environment of the one that is up
     scripts/cluster.py run -- COMMAND   run a command beside a fresh one, which goes with it
 
-Airflow's api-server, scheduler, dag-processor and triggerer on PostgreSQL, a Spark master and a worker, an S3-compatible
-store with the bucket ``lake``; with ``--hbase`` an HBase. Everything, logs included, is below ``.cluster/server``
-(``--folder`` names another place), and listens on 127.0.0.1 only, on ports that follow each other from ``--base-port``.
+Airflow's api-server, scheduler, dag-processor and triggerer on PostgreSQL, a Spark master and a worker, an
+S3-compatible store with the bucket ``lake``; with ``--hbase`` an HBase. Everything, logs included, is below
+``.cluster/server`` (``--folder`` names another place), and listens on 127.0.0.1 only, on ports that follow each
+other from ``--base-port``.
 """
 
 from __future__ import annotations

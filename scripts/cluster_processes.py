@@ -1,7 +1,7 @@
 """Processes of the local cluster: started in a session of their own, known again by another process, ended whole.
 
-What is known of them is in ``processes.json`` of the cluster's folder: the id and the start time of each, so that a stranger
-that got an id later is never taken for one of ours.
+What is known of them is in ``processes.json`` of the cluster's folder:
+the id and the start time of each, so that a stranger that got an id later is never taken for one of ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What the local cluster consists of: the services of docker-compose.yaml as local processes, with their health checks."""
+"""What the local cluster consists of: the services of docker-compose.yaml as local processes,
+with their health checks.
+"""
 
 from __future__ import annotations
 

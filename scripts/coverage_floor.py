@@ -1,8 +1,9 @@
 """Compare the branch coverage of the last ``make test COVERAGE=1`` with ``coverage.floor``, a floor a package.
 
-``coverage.floor`` has a line for the whole and one for each package of the library, by its dotted name and without the packages
-below it (``lakeindex``: the modules beside the packages), so that none is hidden in another; floors may only rise. Exit 1 if a package fell below its floor, has none, or its floor is lower
-than it once was in the history. Coverage well above a floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes them.
+``coverage.floor`` has a line for the whole and one for each package of the library, by its dotted name and without the
+packages below it (``lakeindex``: the modules beside the packages), so that none is hidden in another; floors may only
+rise. Exit 1 if a package fell below its floor, has none, or its floor is lower than it once was in the history.
+Coverage well above a floor asks for a higher one: ``scripts/coverage_floor.py --raise`` writes them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ LIBRARY = ROOT / "lib" / "lakeindex"
 TOTAL = "total"
 ROOM = 1.0  # percent between a measurement and the floor made from it: runs differ a little
 _LINE = re.compile(r"(?:(?P<name>[\w.]+) )?(?P<floor>\d+(?:\.\d+)?)")
-_HEAD = "# Percent of statements and branches that `make test COVERAGE=1` reaches; scripts/coverage_floor.py. May only rise.\n"
+_HEAD = (
+    "# Percent of statements and branches that `make test COVERAGE=1` reaches; "
+    "scripts/coverage_floor.py. May only rise.\n"
+)
 
 
 def packages(library: Path = LIBRARY) -> tuple[str, ...]:
@@ -49,7 +53,9 @@ def measured() -> dict[str, float]:
 
 
 def parse(lines: Iterable[str]) -> dict[str, float]:
-    """Floors by name; a bare number, as the file once held alone, is that of the whole. The greatest of several counts."""
+    """Floors by name; a bare number, as the file once held alone, is that of the whole.
+    The greatest of several counts.
+    """
     floors: dict[str, float] = {}
     for line in lines:
         match = _LINE.fullmatch(line.strip())

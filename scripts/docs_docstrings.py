@@ -14,7 +14,9 @@ _MARKUP = re.compile(r"``([^`]+)``")
 
 
 def as_markdown(text: str) -> str:
-    """A docstring's text with roles and double backticks as code, and without the colons that announce a literal block."""
+    """A docstring's text with roles and double backticks as code, and without the colons that
+    announce a literal block.
+    """
     text = _ALONE.sub("", text)
     return _LITERAL.sub(":", _MARKUP.sub(r"`\1`", _ROLE.sub(r"`\1`", text)))
 

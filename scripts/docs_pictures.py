@@ -1,8 +1,9 @@
-"""Draw the pictures of docs/how-it-works.md from what the library does with the demo's flights; ``--check`` only compares.
+"""Draw the pictures of docs/how-it-works.md from what the library does with the demo's flights;
+``--check`` only compares.
 
-Two tables hold the same rows of November 2013, loaded in the same six batches of five days: in one the keys begin with the
-time, in the other they are hashes. A batch of 48 flights of the last six days, a quarter of them new, is looked up in
-both, with the library's own footers, ranges and filters. The funnel is that of the tutorial's run.
+Two tables hold the same rows of November 2013, loaded in the same six batches of five days: in one the keys begin with
+the time, in the other they are hashes. A batch of 48 flights of the last six days, a quarter of them new, is looked up
+in both, with the library's own footers, ranges and filters. The funnel is that of the tutorial's run.
 """
 
 from __future__ import annotations
@@ -221,8 +222,12 @@ def pairs_picture(tables: Sequence[LookedUp]) -> str:
         picture.text(62, top + 26 + 15 * LOADS + 16, words, "small")
     picture.legend(
         panel * len(tables) + 4,
-        [("off", "outside the file's key range"), ("miss", "inside, but the filter says no"), ("hit", "the filter says maybe, and it is there")],
-    )  # fmt: skip
+        [
+            ("off", "outside the file's key range"),
+            ("miss", "inside, but the filter says no"),
+            ("hit", "the filter says maybe, and it is there"),
+        ],
+    )
     return picture.to_text()
 
 

@@ -1,9 +1,10 @@
 """What MkDocs does not do by itself for this site: pages of files outside ``docs/`` (a hook of mkdocs.yml).
 
-* A page may link to any file of the checkout, as it does on a code host. Markdown files named in ``PAGES`` become pages of
-  their own; another text file becomes a page that shows it; a link to what is not there stays as it is, so that the
-  strict build names it.
-* The option tables, which ``scripts/options_page.py`` writes into pages, are made anew, so that the site is never stale.
+* A page may link to any file of the checkout, as it does on a code host. Markdown files named in ``PAGES`` become
+  pages of their own; another text file becomes a page that shows it; a link to what is not there stays as it is, so
+  that the strict build names it.
+* The option tables, which ``scripts/options_page.py`` writes into pages, are made anew,
+  so that the site is never stale.
 * After the build every page is searched for what it would load from another place: there must be nothing.
 """
 
@@ -118,7 +119,9 @@ class _Loads(HTMLParser):
 
 
 def _checkout_path(uri: str, target: str) -> str | None:
-    """Path in the checkout that a link of a page means; None if it leads elsewhere, or to a file in ``docs/`` from there."""
+    """Path in the checkout that a link of a page means; None if it leads elsewhere,
+    or to a file in ``docs/`` from there.
+    """
     if "://" in target or target.startswith(("/", "mailto:")):
         return None
     source = _source_of(uri)

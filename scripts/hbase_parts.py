@@ -52,9 +52,9 @@ ALIAS_CLASS: Final = f"org/apache/hudi/{CODEC}"
 def codec_alias() -> bytes:
     """The class file of ``public class ALIAS_CLASS extends CODEC {}``, which needs no Java compiler this way.
 
-    The bundles of Hudi 0.x hold HBase's client under names of their own and tell the server the name of the codec in its
-    hello; a server that cannot load a class of this name closes the connection, which the client takes for a network
-    error and repeats for minutes. With the alias on its class path the server can serve them.
+    The bundles of Hudi 0.x hold HBase's client under names of their own and tell the server the name of the codec in
+    its hello; a server that cannot load a class of this name closes the connection, which the client takes for a
+    network error and repeats for minutes. With the alias on its class path the server can serve them.
 
     Layout: The Java Virtual Machine Specification, Java SE 8, chapter 4 (class file version 52).
     """

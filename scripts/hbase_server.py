@@ -61,8 +61,8 @@ class ServerError(Exception):
 class HBaseServer:
     """One standalone HBase in a folder.
 
-    HBase's own ZooKeeper listens on this machine only, so clients that find HBase through it (Hudi) must be here; those of the
-    Thrift server need not.
+    HBase's own ZooKeeper listens on this machine only, so clients that find HBase through it (Hudi) must be here;
+    those of the Thrift server need not.
 
     Args:
         folder: where its configuration, data and logs are.

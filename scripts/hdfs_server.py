@@ -1,7 +1,8 @@
 """Run a command beside an HDFS of its own: ``scripts/hdfs_server.py -- pytest -m hdfs``.
 
-A NameNode and two DataNodes run in one process: Hadoop's own mini cluster, which comes from Maven's repositories into ``.hdfs/``
-(:mod:`scripts.maven_jars`), on the Hadoop client that is part of PySpark. The command finds it by ``LAKEINDEX_HDFS``::
+A NameNode and two DataNodes run in one process: Hadoop's own mini cluster, which comes from Maven's
+repositories into ``.hdfs/`` (:mod:`scripts.maven_jars`), on the Hadoop client that is part of PySpark. The
+command finds it by ``LAKEINDEX_HDFS``::
 
     scripts/hdfs_server.py -- COMMAND    run a command beside a fresh one, which goes with it
     scripts/hdfs_server.py lock          resolve scripts/hdfs/pom.xml anew and write jars.lock (needs Maven)

@@ -1,7 +1,8 @@
 """Jars from Maven repositories, every one known by its SHA-256. Standard library only.
 
-A recipe's ``pom.xml`` says what is wanted, its ``jars.lock`` names every jar that it resolves to, with its SHA-256. Maven
-fetches them where there is one (so that its settings, mirrors and cache apply), else the Ivy that is part of Spark.
+A recipe's ``pom.xml`` says what is wanted, its ``jars.lock`` names every jar that it resolves to, with its
+SHA-256. Maven fetches them where there is one (so that its settings, mirrors and cache apply), else the
+Ivy that is part of Spark.
 """
 
 from __future__ import annotations

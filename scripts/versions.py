@@ -38,7 +38,8 @@ TOOLS: Final = (
     "setuptools",  # which PySpark 3.5 asks for distutils, gone from Python 3.12
 )
 TESTS: Final = ("tests/unit", "tests/contract", "tests/spark")
-#: PySpark 3.5 leaves sockets to the garbage collector and asks for distutils; our own warnings are errors in `make test`.
+#: PySpark 3.5 leaves sockets to the garbage collector and asks for distutils;
+#: our own warnings are errors in `make test`.
 OTHERS: Final = (
     *("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning"),
     *("-W", "ignore:The distutils package is deprecated:DeprecationWarning"),

@@ -24,14 +24,18 @@ _PROPERTIES: Final = (
 
 
 class IcebergSpark:
-    """A catalog of folders: the table's path is its name. Its metadata hold that path, so it must stay where it was made."""
+    """A catalog of folders: the table's path is its name. Its metadata hold that path,
+    so it must stay where it was made.
+    """
 
     def __init__(self) -> None:
         environment.make()
         self._spark = Spark35([environment.jar("iceberg-spark-runtime-3.5")], CONF)
 
     def _name(self, table: Path) -> str:
-        """The table, in the catalog of its folder: a process that did not load it is told, too, before the catalog is first used."""
+        """The table, in the catalog of its folder: a process that did not load it is told, too,
+        before the catalog is first used.
+        """
         self._spark.sql(f"set spark.sql.catalog.ice.warehouse={table.parents[1]}")
         return f"ice.`{table.parent.name}`.`{table.name}`"
 

@@ -84,7 +84,9 @@ class Spark35:
         self._remote.call("write", view=view, path=str(path), **request)
 
     def merge(self, table: str, workload: Workload) -> None:
-        """MERGE of the batch by key and partition, the touched partitions as literals: what the documentations advise."""
+        """MERGE of the batch by key and partition, the touched partitions as literals:
+        what the documentations advise.
+        """
         self.read([workload.batch], "batch")
         days = ",".join(f"'{row[0]}'" for row in self.sql("select distinct day from batch"))
         self.sql(

@@ -1,4 +1,5 @@
-"""One warm Spark 3.5 session with one engine's jars; runs in ``.interop/venv``. :mod:`benchmarks.peers.remote` is the client.
+"""One warm Spark 3.5 session with one engine's jars; runs in ``.interop/venv``.
+:mod:`benchmarks.peers.remote` is the client.
 
 ``spark35_server.py CONF``: the session's settings as a JSON object.
 """

@@ -9,7 +9,9 @@ _T = TypeVar("_T")
 
 
 def groups_within(items: Iterable[_T], size: Callable[[_T], int], most: int) -> Iterator[list[_T]]:
-    """Neighbours together, as many as fit: sizes of a group add up to at most ``most``, or it is one item larger than that."""
+    """Neighbours together, as many as fit: sizes of a group add up to at most ``most``,
+    or it is one item larger than that.
+    """
     some: list[_T] = []
     held = 0
     for item in items:

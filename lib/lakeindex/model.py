@@ -93,7 +93,8 @@ class IndexType(StrEnum):
 
     Attributes:
         module: module that has the kind, with a function ``make_index(spec)``; loaded when the type is used.
-        is_global: a key is unique in the whole table (True) or in its partition (False), unless a bound option says else.
+        is_global: a key is unique in the whole table (True) or in its partition (False),
+            unless a bound option says else.
         has_filters: candidates are narrowed by filters in a stage of their own.
         is_stored: it keeps key -> location somewhere, which has to be built and follows the timeline.
     """

@@ -1,4 +1,6 @@
-"""HTML of results for notebooks: plain tables, in the notebook's own style. Every text in them is data and is escaped."""
+"""HTML of results for notebooks: plain tables, in the notebook's own style.
+Every text in them is data and is escaped.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from html import escape
 def facts_html(title: str, facts: Mapping[str, object]) -> str:
     """A title, and a line for each fact; those that are None or empty are left out.
 
-    >>> facts_html("t", {"rows": 1200, "note": "<b>", "gone": None})
-    '<p><strong>t</strong></p><table><tr><th>rows</th><td>1,200</td></tr><tr><th>note</th><td>&lt;b&gt;</td></tr></table>'
+    >>> facts_html("t", {"rows": 1200, "by": "<b>", "gone": None})
+    '<p><strong>t</strong></p><table><tr><th>rows</th><td>1,200</td></tr><tr><th>by</th><td>&lt;b&gt;</td></tr></table>'
     """
     lines = "".join(
         f"<tr><th>{escape(name)}</th><td>{_text(value)}</td></tr>" for name, value in facts.items() if _is_said(value)

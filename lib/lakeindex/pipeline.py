@@ -124,7 +124,9 @@ _OLD_AIRFLOW_NAME: Final = 150
 
 
 def run_id_of(batch_id: str | None) -> str:
-    """Folder name of a run, for every door: of the batch id if there is one, so that a retry finds its checkpoints; else new."""
+    """Folder name of a run, for every door: of the batch id if there is one,
+    so that a retry finds its checkpoints; else new.
+    """
     if batch_id is None:
         return f"run-{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.=") else "-" for c in batch_id).strip(".")

@@ -1,4 +1,6 @@
-"""Errors of the machine in our words: no permission, no space, no memory, no thread. Each door passes what it raises through here."""
+"""Errors of the machine in our words: no permission, no space, no memory, no thread.
+Each door passes what it raises through here.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _NO_THREAD: Final = "can't start new thread"
 _HINTS: Final = {
-    errno.EACCES: "give the user who runs this the right to it: `ls -ld` of the file and the folders above say who has it",
-    errno.EPERM: "give the user who runs this the right to it: `ls -ld` of the file and the folders above say who has it",
+    errno.EACCES: "give the user who runs this the right to it: "
+    "`ls -ld` of the file and the folders above say who has it",
+    errno.EPERM: "give the user who runs this the right to it: "
+    "`ls -ld` of the file and the folders above say who has it",
     errno.EROFS: "the file system is read-only; mount it to be written to",
     errno.ENOSPC: "free some space on this disk, then run it again",
     errno.EDQUOT: "free some space of this user's quota, then run it again",
@@ -30,7 +34,9 @@ def os_error_hint(error: OSError) -> str | None:
 
 
 def in_our_words(error: BaseException) -> LakeIndexError | None:
-    """The error of our tree that says what an error of the machine means; itself if it is ours; None if it is none of these."""
+    """The error of our tree that says what an error of the machine means; itself if it is ours;
+    None if it is none of these.
+    """
     if isinstance(error, LakeIndexError):
         return error
     if isinstance(error, MemoryError):

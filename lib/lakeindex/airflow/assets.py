@@ -26,8 +26,8 @@ def table_asset(name: str, uri: str) -> Asset:
 def tell_what_was_done(plan: RunPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
     """Print the funnel, and say to the table's asset what was committed.
 
-    The event goes to the outlet that is the table's asset, or to the alias :data:`TABLES_ALIAS`, which must be an outlet. By
-    the alias a run that committed nothing makes no event.
+    The event goes to the outlet that is the table's asset, or to the alias :data:`TABLES_ALIAS`,
+    which must be an outlet. By the alias a run that committed nothing makes no event.
 
     Args:
         plan: the run.

@@ -1,8 +1,8 @@
 """DAGs of the pipeline: one to start by hand for any table, and one for each table that has a schedule.
 
-``check_input`` -> the five stages -> ``summary``. All five stages are there; one that the index does not need is skipped
-when it is its turn. Whatever follows it has the trigger rule ``none_failed_min_one_success`` and also hangs on the stage
-before it, so that it runs past a skipped stage, and is skipped itself when there was no input at all.
+``check_input`` -> the five stages -> ``summary``. All five stages are there; one that the index does not need is
+skipped when it is its turn. Whatever follows it has the trigger rule ``none_failed_min_one_success`` and also hangs on
+the stage before it, so that it runs past a skipped stage, and is skipped itself when there was no input at all.
 
 Parsing this loads Airflow and the standard library, no data library.
 """
@@ -39,8 +39,9 @@ Finds where every incoming key lives now, in five stages anyone can watch, and r
 | `summary` | prints the funnel, emits an event of the table's asset with the counts |
 
 Each stage is a spark-submit job of its own and leaves its checkpoint, so a retry goes on where the last attempt
-stopped (with execution `single` the first job does all stages, and leaves the same checkpoints). Wrong data, a refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried
-again. A run is committed once, however often its tasks run.
+stopped (with execution `single` the first job does all stages, and leaves the same checkpoints). Wrong data, a
+refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried again. A run is
+committed once, however often its tasks run.
 """
 
 
@@ -107,8 +108,8 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             type=["null", "string"],
             format="multiline",
             title="Input",
-            description_md="Files, folders or `*` patterns, one on each line; may contain templates over the run's dates, such as "
-            "`{{ data_interval_start | ds }}`. Empty: the input of the table's yaml.",
+            description_md="Files, folders or `*` patterns, one on each line; may contain templates over the run's "
+            "dates, such as `{{ data_interval_start | ds }}`. Empty: the input of the table's yaml.",
         ),
         "index_type": Param(
             AS_THE_TABLE_SAYS,
@@ -130,7 +131,8 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             type="string",
             enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
             title="Execution",
-            description="staged: one spark-submit for each stage, retried separately; single: one for all stages, faster",
+            description="staged: one spark-submit for each stage, retried separately; single: "
+            "one for all stages, faster",
             section="Advanced",
         ),
     }
@@ -152,7 +154,8 @@ def advanced_params() -> dict[str, Param]:
             type=["null", "integer"],
             minimum=0,
             title="Seconds to wait for another writer",
-            description="How long a task waits for the table's lock before it fails and is retried. Empty: lakeindex.lock.wait, 300",
+            description="How long a task waits for the table's lock before it fails and is retried. Empty: "
+            "lakeindex.lock.wait, 300",
             section="Advanced",
         ),
         "force": Param(
@@ -166,7 +169,8 @@ def advanced_params() -> dict[str, Param]:
             None,
             type=["null", "object"],
             title="Options",
-            description='hoodie.* and lakeindex.* options, which override those of the yaml: {"hoodie.index.bloom.fpp": "1e-4"}',
+            description="hoodie.* and lakeindex.* options, which override those of the yaml: "
+            '{"hoodie.index.bloom.fpp": "1e-4"}',
             section="Advanced",
         ),
     }

@@ -29,8 +29,9 @@ _DOC: Final = """\
 | `table.runs` | deletes the folders of runs that never finished and are a month old |
 | `table.check` | reads the whole table and proves its invariants, if the form says so |
 
-No step needs Spark. Another writer in flight, or the lock held by one, fails a step that is tried again later; each step does what is
-left to do. How many commits stay: `hoodie.cleaner.commits.retained` and `hoodie.keep.min.commits` in the table's `options`.
+No step needs Spark. Another writer in flight, or the lock held by one, fails a step that is tried again later; each
+step does what is left to do. How many commits stay: `hoodie.cleaner.commits.retained` and `hoodie.keep.min.commits` in
+the table's `options`.
 """
 
 
@@ -86,7 +87,8 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
 
 
 def take_step(file: Path, root: Path, step: str) -> dict[str, Any]:
-    """Take one step of a table's maintenance; what it did, as :class:`lakeindex.commands.upkeep.maintain.StepSummary` says it.
+    """Take one step of a table's maintenance; what it did, as
+    :class:`lakeindex.commands.upkeep.maintain.StepSummary` says it.
 
     Raises:
         AirflowSkipException: the table is not there yet.

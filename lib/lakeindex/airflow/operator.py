@@ -90,8 +90,8 @@ class JobOperator(SparkSubmitOperator):
 class StageOperator(JobOperator):
     """Submits ``jobs/<stage>.py`` and returns the stage's counters.
 
-    In a ``single`` run the first stage's task submits ``jobs/upsert.py``, which does all of them; the other tasks only take
-    what their stage left behind.
+    In a ``single`` run the first stage's task submits ``jobs/upsert.py``, which does all of them;
+    the other tasks only take what their stage left behind.
 
     The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped.
     """

@@ -51,7 +51,9 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
 
 
 def as_it_began(plan: RunPlan) -> RunPlan:
-    """The plan with the name of the run that an older release began, if it did: a retry takes it over, and fences it."""
+    """The plan with the name of the run that an older release began, if it did:
+    a retry takes it over, and fences it.
+    """
     from lakeindex.airflow import files
 
     return replace(plan, run_id=files.run_id_for(plan.batch_id, plan.uri, plan.checkpoints))
@@ -61,7 +63,8 @@ def refuse_backfill(plan: RunPlan, context: Mapping[str, Any]) -> None:
     """Refuse a run of a backfill that would put older rows over newer ones.
 
     Raises:
-        AirflowFailException: the table has no ordering field that says which row is newer, or the rows are to be deleted.
+        AirflowFailException: the table has no ordering field that says which row is newer,
+            or the rows are to be deleted.
     """
     from lakeindex.airflow import files
 

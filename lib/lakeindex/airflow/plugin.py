@@ -1,7 +1,7 @@
 """The run's report as a tab of the DAG run, for those who may see the DAG's runs.
 
-Found by Airflow through the entry point ``airflow.plugins``. The app is made where somebody asks for it, which only the API
-server does: schedulers, DAG processors and workers load this module, too.
+Found by Airflow through the entry point ``airflow.plugins``. The app is made where somebody asks for it,
+which only the API server does: schedulers, DAG processors and workers load this module, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from lakeindex.airflow.operator import PLAN_KEY
 from lakeindex.airflow.plan import RunPlan
 
 PREFIX: Final = "/lakeindex"
-#: A document without scripts; of this origin, or its links would be followed without the cookie that signs the reader in.
+#: A document without scripts; of this origin, or its links would be followed without the cookie
+#: that signs the reader in.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; "
     "sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox allow-top-navigation-by-user-activation",

@@ -1,7 +1,8 @@
 """Templates over a DAG run, in a sandbox of their own: who may trigger a run may name its dates, and nothing else.
 
-Airflow's whole context has connections, variables and macros in it (``conn``, ``var``, ``macros``, ``task``, ``ti``): passwords, and code. The
-form's input is a text of whoever may trigger the run, so it sees plain values of the run and its interval only.
+Airflow's whole context has connections, variables and macros in it (``conn``, ``var``, ``macros``, ``task``,
+``ti``): passwords, and code. The form's input is a text of whoever may trigger the run, so it sees plain values of
+the run and its interval only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lakeindex.errors import UsageError
 
-#: What a template may name; times are datetimes, ``dag_run`` has ``run_id``, ``run_type``, ``logical_date`` and ``conf``.
+#: What a template may name; times are datetimes, ``dag_run`` has ``run_id``, ``run_type``,
+#: ``logical_date`` and ``conf``.
 TIMES: Final = ("logical_date", "data_interval_start", "data_interval_end")
 TEXTS: Final = ("ds", "ds_nodash", "ts", "ts_nodash", "ts_nodash_with_tz", "run_id", "dag_id")
 RUN: Final = "dag_run"
@@ -59,7 +61,8 @@ def rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
         context: Airflow's, of the running task; only :data:`FIELDS` of it are seen.
 
     Raises:
-        UsageError: a template names something else, does what is not allowed, or needs an interval that the run has not.
+        UsageError: a template names something else, does what is not allowed,
+            or needs an interval that the run has not.
     """
     fields = _fields_of(context)
     return [_rendered(text.strip(), fields) for text in templates if text.strip()]
@@ -101,8 +104,8 @@ def _refused(text: str, why: str) -> UsageError:
     return UsageError(
         f"the input {text!r} {why}",
         culprit="input",
-        hint=f"templates see {', '.join(FIELDS)}, with Jinja's filters and ds, ds_nodash, ts, ts_nodash; connections, variables "
-        "and macros are not for the form",
+        hint=f"templates see {', '.join(FIELDS)}, with Jinja's filters and ds, ds_nodash, ts, ts_nodash; "
+        "connections, variables and macros are not for the form",
     )
 
 

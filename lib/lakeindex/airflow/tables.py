@@ -184,7 +184,9 @@ _TABLE_KEYS: Final = frozenset(
 
 
 def project_root(dag_file: str) -> Path:
-    """The folder that relative paths of tables' files are relative to: ``LAKEINDEX_HOME``, else the one above the DAG file's."""
+    """The folder that relative paths of tables' files are relative to:
+    ``LAKEINDEX_HOME``, else the one above the DAG file's.
+    """
     return Path(os.environ.get("LAKEINDEX_HOME") or Path(dag_file).resolve().parents[1])
 
 

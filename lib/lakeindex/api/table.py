@@ -65,9 +65,9 @@ class LakeTable(Upkeep):
 
     Attributes:
         uri: the table's folder, a path or URL.
-        storage_options: endpoint, region, credentials, for every URL of its calls: the table, run folders, input. They are this
-            handle's alone: other handles of the process have their own. What they leave out comes from the environment. Secrets
-            are not shown, and go into the memory of tasks only.
+        storage_options: endpoint, region, credentials, for every URL of its calls: the table, run folders, input. They
+            are this handle's alone: other handles of the process have their own. What they leave out comes from the
+            environment. Secrets are not shown, and go into the memory of tasks only.
     """
 
     uri: str
@@ -153,8 +153,8 @@ class LakeTable(Upkeep):
         ([{'amount': 3.5}], ('x',))
 
         Args:
-            keys: record keys as they are stored: texts, an Arrow column or table of them, or a ``pathlib.Path`` of a file
-                with one key a line, or of a Parquet file. Of a table with a complex key: ``a:1,b:2``.
+            keys: record keys as they are stored: texts, an Arrow column or table of them, or a ``pathlib.Path`` of a
+                file with one key a line, or of a Parquet file. Of a table with a complex key: ``a:1,b:2``.
             partition: only rows of this partition path.
             columns: columns to return; all, meta columns first, if not given.
             as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
@@ -177,7 +177,8 @@ class LakeTable(Upkeep):
 
     @in_its_stores
     def advise(self, data: BatchData, *, options: Options | None = None, checkpoints: str | None = None) -> Advice:
-        """Estimate what each index type would cost on this table for batches like this one, and recommend one. Changes nothing.
+        """Estimate what each index type would cost on this table for batches like this one,
+        and recommend one. Changes nothing.
 
         Args:
             data: a typical batch: an Arrow table, a pandas or Polars frame, or paths of files; a sample of it is read.
@@ -226,7 +227,9 @@ class LakeTable(Upkeep):
 
     @in_its_stores
     def index_verify(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexVerified:
-        """Compare every entry of a stored index with the keys in the live files; arguments as of :meth:`index_build`."""
+        """Compare every entry of a stored index with the keys in the live files;
+        arguments as of :meth:`index_build`.
+        """
         from lakeindex.commands.index.verify import verify_index
 
         return verify_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
@@ -298,8 +301,8 @@ def open_table(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
     Args:
         uri: a path, or a URL such as ``s3://bucket/table``.
-        storage_options: endpoint, region, credentials, by the names of the environment variables that docs/storage.md has, in either case. They
-            belong to the handle that is returned, and are nowhere else.
+        storage_options: endpoint, region, credentials, by the names of the environment variables that docs/storage.md
+            has, in either case. They belong to the handle that is returned, and are nowhere else.
 
     Raises:
         OptionError: an option that the store does not know.

@@ -105,7 +105,8 @@ class Upkeep:
         options: Options | None = None,
         checkpoints: str | None = None,
     ) -> MaintenanceSummary:
-        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache; check on request.
+        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache;
+        check on request.
 
         >>> [step.step for step in orders.maintain().steps]
         ['settle', 'clean', 'archive', 'compact', 'cache', 'runs']

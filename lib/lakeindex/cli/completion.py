@@ -1,4 +1,6 @@
-"""What a shell offers while a command is typed: from the lists in memory and names on local disk, nothing else is read."""
+"""What a shell offers while a command is typed: from the lists in memory and names on local disk,
+nothing else is read.
+"""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def main() -> None:
 
     TABLE is a path or a URL (s3://bucket/table); credentials, region and endpoint of a store come from the environment.
 
-    Exit codes: 0 done; 2 wrong usage or option; 3 bad or missing input; 4 table refused; 5 conflict; 6 broken invariant;
-    1 anything else.
+    Exit codes: 0 done; 2 wrong usage or option; 3 bad or missing input; 4 table refused; 5 conflict;
+    6 broken invariant; 1 anything else.
     """
 
 

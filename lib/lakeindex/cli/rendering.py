@@ -198,7 +198,8 @@ def show_check(console: Console, report: CheckReport) -> None:
     )
     if checked.pages:
         console.print(
-            f"compared {_count(checked.pages)} pages with their checksums, {_count(checked.pages_without_crc)} have none"
+            f"compared {_count(checked.pages)} pages with their checksums, "
+            f"{_count(checked.pages_without_crc)} have none"
         )
     show_notes(console, report.notes)
     for violation in report.violations[:_MOST_VIOLATIONS]:
@@ -240,9 +241,9 @@ def show_get(console: Console, found: GetResult) -> None:
     to_stderr = Console(stderr=True, highlight=False, soft_wrap=True)
     to_stderr.print(
         f"{_count(took.rows)} rows of {_count(took.keys)} keys: {took.index_type} left {_count(took.files_opened)} of "
-        f"{_count(took.files)} files, {_count(took.row_groups_searched)} of {_count(took.row_groups)} row groups searched, "
-        f"{_count(took.row_groups_read)} read; {human_bytes(took.bytes_read)} in {_count(took.requests)} requests, "
-        f"{took.seconds:.2f} s"
+        f"{_count(took.files)} files, {_count(took.row_groups_searched)} of {_count(took.row_groups)} row groups "
+        f"searched, {_count(took.row_groups_read)} read; {human_bytes(took.bytes_read)} in {_count(took.requests)} "
+        f"requests, {took.seconds:.2f} s"
     )
     show_notes(to_stderr, took.notes)
 

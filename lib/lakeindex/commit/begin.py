@@ -1,7 +1,7 @@
 """How a run gets its instant, and what is put on the table before the first data file.
 
-In this order: the claim, ``<t>.commit.requested`` (exclusively), the stored plan, ``<t>.inflight``, partition metadata, a marker
-for every data file. A kill in between leaves a claim, from which recovery knows what to remove.
+In this order: the claim, ``<t>.commit.requested`` (exclusively), the stored plan, ``<t>.inflight``, partition metadata,
+a marker for every data file. A kill in between leaves a claim, from which recovery knows what to remove.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def make_ready(
         run: the run.
         plan: its plan.
         operation: Hudi's ``operationType``.
-        retried: whether an earlier attempt of the run may have left a torn inflight file. A first attempt finds none of its
-            own: what it finds is another writer's, who may begin with an empty one.
+        retried: whether an earlier attempt of the run may have left a torn inflight file.
+            A first attempt finds none of its own: what it finds is another writer's, who may begin with an empty one.
 
     Returns:
         False if another writer turned out to use the same instant: it is left to that one, a new plan is needed.
@@ -146,7 +146,8 @@ def _give_up(context: WriteContext, instant: str) -> None:
 
 
 def _requested(action: str) -> bytes:
-    """Content of the requested file: of a replacecommit Hudi's record with every field empty, as its insert overwrite has it.
+    """Content of the requested file: of a replacecommit Hudi's record with every field empty,
+    as its insert overwrite has it.
 
     Not a clustering's: Hudi would carry a clustering plan out by itself, and does not roll one back.
     """

@@ -1,8 +1,8 @@
 """Claims: the instants that are ours and not tidied up yet.
 
 ``.hoodie/.lakeindex/instants/<instant>.json`` is created before the first file of the instant appears on the timeline,
-and removed after everything that follows from its verdict is done. So recovery has to look at the claims only: whatever a
-killed process left half-done has one.
+and removed after everything that follows from its verdict is done. So recovery has to look at the claims only: whatever
+a killed process left half-done has one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def claim_new_instant(
 ) -> str:
     """Take an instant that nobody has, greater than all on the timeline, and put its requested file there.
 
-    Two writers never share one: among ours the claim decides, towards Hudi the exclusive creation of the requested file.
+    Two writers never share one: among ours the claim decides, towards Hudi the exclusive
+    creation of the requested file.
 
     Args:
         table: the table.
@@ -119,7 +120,8 @@ def load_claim(storage: Storage, time: str) -> Claim | None:
 
 
 def _claimed(storage: Storage, claim: Claim) -> bool:
-    """Create a claim, durably: nothing of its instant may outlive it. False if another one stands there, or it was dropped.
+    """Create a claim, durably: nothing of its instant may outlive it.
+    False if another one stands there, or it was dropped.
 
     So is the attempt's record: by its number the next one knows that there was one before.
     """
@@ -142,9 +144,9 @@ def _claimed(storage: Storage, claim: Claim) -> bool:
 def _request(storage: Storage, path: str, content: bytes) -> bool:
     """Create the requested file; False if it was there.
 
-    The file is the same for all instants, as Hudi's is, so that reading it back proves nothing after a lost answer. It is
-    then taken for ours: the claim is, and if Hudi really asked for the same millisecond, the contents of the inflight file
-    tell us apart before any data file is written.
+    The file is the same for all instants, as Hudi's is, so that reading it back proves nothing after a lost answer. It
+    is then taken for ours: the claim is, and if Hudi really asked for the same millisecond, the contents of the
+    inflight file tell us apart before any data file is written.
     """
     unsure = False
     for left in reversed(range(_TRIES)):

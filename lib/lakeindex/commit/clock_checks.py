@@ -1,8 +1,8 @@
 """Is the clock that instants are taken from right, and the time zone that of the table's other writers?
 
-Instants only have to grow, so a wrong clock goes unnoticed until another writer comes: one that is ahead leaves instants behind which
-all right ones have to queue, one hour or decades; a time zone that does not fit does the same for some hours, and hides what
-others commit meanwhile, their data files being older than ours.
+Instants only have to grow, so a wrong clock goes unnoticed until another writer comes: one that is ahead leaves
+instants behind which all right ones have to queue, one hour or decades; a time zone that does not fit does the same for
+some hours, and hides what others commit meanwhile, their data files being older than ours.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def check_zone(context: WriteContext, timeline: Timeline) -> None:
         return  # no time of day: an instant of another kind
     if ahead > _HOURS_MS:
         raise ClockError(
-            f"instant {newest} is {ahead / 3_600_000:.1f} hours ahead of now, in the table's time zone {zone} as it is here",
+            f"instant {newest} is {ahead / 3_600_000:.1f} hours ahead of now, "
+            f"in the table's time zone {zone} as it is here",
             culprit=newest,
             hint="run in the time zone of the table's other writers (TZ), or find the writer whose clock is wrong; "
             f"{_OVERRIDE}: instants then follow that one",

@@ -33,8 +33,8 @@ def is_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> b
 def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant) -> bool:
     """Whether another writer's pending instant shows no sign of life for too long, or the user says that it is dead.
 
-    Signs are its files on the timeline, its heartbeat, its markers and its data files: a long write begins once, and goes on
-    writing. Only who is about to call it dead looks for its data files, in the whole table.
+    Signs are its files on the timeline, its heartbeat, its markers and its data files: a long write begins once,
+    and goes on writing. Only who is about to call it dead looks for its data files, in the whole table.
     """
     if context.force:
         return True
@@ -43,7 +43,9 @@ def is_dead_foreign(context: WriteContext, timeline: Timeline, instant: Instant)
 
 
 def _signs_of_life(storage: Storage, timeline: Timeline, instant: Instant) -> Iterator[int]:
-    """When each file of a pending write was last written, milliseconds since the epoch; what is asked cheaply comes first."""
+    """When each file of a pending write was last written, milliseconds since the epoch;
+    what is asked cheaply comes first.
+    """
     states = (InstantState.REQUESTED, InstantState.INFLIGHT)
     paths = [f"{_HEARTBEATS}/{instant.time}", *(timeline.path(replace(instant, state=state)) for state in states)]
     for path in paths:

@@ -1,7 +1,7 @@
 """Checks before a commit, inside the lock: is what the plan rests on still so?
 
-File groups are compared by listing the partitions that are written to: the live slice of every group that is rewritten must
-still be the one that was read. That catches every way in which a group can move: another commit, a clustering or
+File groups are compared by listing the partitions that are written to: the live slice of every group that is rewritten
+must still be the one that was read. That catches every way in which a group can move: another commit, a clustering or
 insert-overwrite that replaced it, a rollback or restore of the slice itself, whatever order instants completed in.
 """
 
@@ -49,8 +49,8 @@ class PublishGuards:
     """What the caller knows better.
 
     Attributes:
-        recheck_inserts: is given the base files committed since the snapshot, and raises WriteConflictError if a key that
-            is to be inserted is in one of them.
+        recheck_inserts: is given the base files committed since the snapshot,
+            and raises WriteConflictError if a key that is to be inserted is in one of them.
         known_writes: instants that were completed in the snapshot; ``None``: all up to the snapshot's instant. Two
             writers' instants may complete in another order than they began.
         pending_writes: instants that were pending in the snapshot.
@@ -146,7 +146,9 @@ def check_index(storage: Storage, timeline: Timeline, snapshot_time: str | None,
 
 
 def _was_in_force(timeline: Timeline, time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
-    """Whether a change counted in the snapshot; one that is older than all that was on its timeline was archived by then."""
+    """Whether a change counted in the snapshot; one that is older than all that was on its
+    timeline was archived by then.
+    """
     oldest = snapshot_time if known is None else min(known, key=comparable, default=None)
     was_archived = oldest is not None and comparable(time) < comparable(oldest)
     return _is_known(time, snapshot_time, known) or (was_archived and timeline.is_committed(time))
@@ -210,7 +212,9 @@ def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterab
 def commits_since(
     storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None
 ) -> dict[Instant, CommitMetadata]:
-    """The writes that were completed since the snapshot, in time order, and what they did. Raises: TableCorruptError."""
+    """The writes that were completed since the snapshot, in time order,
+    and what they did. Raises: TableCorruptError.
+    """
     new = [one for one in timeline.completed_writes if not _is_known(one.time, snapshot_time, known)]
     return {instant: timeline.commit_metadata(storage, instant) for instant in new}
 

@@ -2,11 +2,11 @@
 
 ``.hoodie/.lakeindex/ledger/<batch key>/<instant>.json``: one file a batch and instant, never changed, so that a late
 writer cannot overwrite what holds now. An entry counts while its instant is part of the table
-(:meth:`~lakeindex.timeline.timeline.Timeline.is_committed`). So the ledger follows rollbacks and restores by anybody, and
-outlives archiving.
+(:meth:`~lakeindex.timeline.timeline.Timeline.is_committed`). So the ledger follows rollbacks and restores by
+anybody, and outlives archiving.
 
-Writing the entry is what tells the world that a commit stands; from then on nobody withdraws it. Who has to withdraw one
-creates the entry as ``withdrawn`` first: of the two, one wins.
+Writing the entry is what tells the world that a commit stands; from then on nobody withdraws it.
+Who has to withdraw one creates the entry as ``withdrawn`` first: of the two, one wins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Before anybody writes: what others left half-done is finished, one way or the other. Always under the lock.
 
-Every instant of ours that is not tidied up has a claim. Its verdict says what to do: committed is rolled forward, rolled
-back is rolled back to the end. Without a verdict, a living run's instant is left alone, and a dead one's is decided now.
+Every instant of ours that is not tidied up has a claim. Its verdict says what to do: committed is rolled
+forward, rolled back is rolled back to the end. Without a verdict, a living run's instant is left alone, and a
+dead one's is decided now.
 """
 
 from __future__ import annotations
@@ -79,12 +80,12 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
         context: the writer; the lock is held.
         verdict: a committed one.
         run_key: folder of the run, which is over then.
-        note: what its own publisher is told instead of an error of what is done once the commit stands; the checks before the
-            verdict were made just now, then.
+        note: what its own publisher is told instead of an error of what is done once the commit stands;
+            the checks before the verdict were made just now, then.
 
     Returns:
-        Whether the commit stands. False if another writer rolled the instant back, or committed, before anybody was told:
-        then it is withdrawn.
+        Whether the commit stands. False if another writer rolled the instant back, or committed,
+        before anybody was told: then it is withdrawn.
 
     Raises:
         PendingInstantError: not publishing, and a living writer of another kind is in flight.
@@ -125,7 +126,8 @@ def abandon_instant(context: WriteContext, time: str) -> None:
 
 
 def take_back(context: WriteContext, decision: Verdict) -> RolledBack:
-    """Carry out the decision to roll a completed commit back; whoever finds it may do so, again and again. The lock is held.
+    """Carry out the decision to roll a completed commit back; whoever finds it may do so, again and again.
+    The lock is held.
 
     The claim on the target comes first: from then on recovery finds what is left to do.
     """
@@ -170,7 +172,8 @@ def _resolve(context: WriteContext, claim: Claim) -> None:
     if verdict is None and (claim.torn or claim.run_key or _is_visible(context, claim.instant)):
         verdict = _settle(context, claim.instant)
     if verdict is None:
-        # A rollback that never began, or a claim that came back after its instant was archived: there is nothing to finish.
+        # A rollback that never began, or a claim that came back after its instant was archived:
+        # there is nothing to finish.
         drop_claim(context.storage, claim.instant)
         return
     if verdict.is_committed:
@@ -187,8 +190,8 @@ def _is_visible(context: WriteContext, time: str) -> bool:
 def _settle(context: WriteContext, time: str) -> Verdict | None:
     """The verdict on an instant that nobody may commit from now on.
 
-    The torn one of a commit that stands is made again. None for one that was archived, whose verdict is not kept: a power loss may
-    bring an old lock or claim back that names it.
+    The torn one of a commit that stands is made again. None for one that was archived, whose verdict is not kept:
+    a power loss may bring an old lock or claim back that names it.
     """
     if not is_decision(time) and load_verdict(context.storage, time) is None:
         timeline = context.table.load_timeline()
@@ -198,7 +201,9 @@ def _settle(context: WriteContext, time: str) -> Verdict | None:
 
 
 def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict | None:
-    """What the verdict on a commit of ours said that stands, from the commit itself; None for others, and archived ones."""
+    """What the verdict on a commit of ours said that stands, from the commit itself;
+    None for others, and archived ones.
+    """
     found = next((one for one in timeline.completed_writes if one.time == time), None)
     if found is None:
         return None
@@ -226,8 +231,8 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
                 raise pending_error(instant)
             done = roll_back_unclaimed(context, instant.time)
             context.notes.append(
-                f"instant {instant.time} ({instant.action}) of another writer was rolled back, with {len(done.files)} data "
-                f"files: {_why_dead(context)}"
+                f"instant {instant.time} ({instant.action}) of another writer was rolled back, "
+                f"with {len(done.files)} data files: {_why_dead(context)}"
             )
         elif is_tombstoned(context.storage, instant.time):
             roll_back_unclaimed(context, instant.time)
@@ -240,7 +245,10 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
 def _why_dead(context: WriteContext) -> str:
     if context.force:
         return "--force takes every pending instant for dead"
-    return f"nothing of it was written for {context.config.pending_foreign_max_age_seconds} s (lakeindex.pending.foreign.max.age)"
+    return (
+        f"nothing of it was written for {context.config.pending_foreign_max_age_seconds} s "
+        "(lakeindex.pending.foreign.max.age)"
+    )
 
 
 def is_tombstoned(storage: Storage, time: str) -> bool:
@@ -312,8 +320,8 @@ def _withdraw(context: WriteContext, verdict: Verdict) -> bool:
 def _is_undisturbed(context: WriteContext, verdict: Verdict) -> bool:
     """The look back, after the commit was put: nobody has rolled it back, nor begun or completed a write beside it.
 
-    Another kind of writer may have read the table before our commit was there, and looks for no conflicts: its commit would
-    undo ours, or double a key.
+    Another kind of writer may have read the table before our commit was there, and looks for no conflicts:
+    its commit would undo ours, or double a key.
     """
     timeline = context.table.load_timeline()
     if not _is_intact(context, timeline, verdict.instant) or racing(context, timeline, verdict.instant) is not None:

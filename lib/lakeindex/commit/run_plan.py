@@ -1,8 +1,8 @@
 """The plan of a run: its instant and the names of all its files, decided once and followed by every attempt.
 
-``.hoodie/.lakeindex/runs/<run key>/plan-<generation>.json``, create-if-absent. A retry, a speculative task or a zombie that
-follows the same plan can only write again what is there. A plan that no longer fits is rolled back; the next generation gets
-a new instant.
+``.hoodie/.lakeindex/runs/<run key>/plan-<generation>.json``, create-if-absent. A retry, a speculative task or a zombie
+that follows the same plan can only write again what is there. A plan that no longer fits is rolled back; the next
+generation gets a new instant.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The commit protocol: begin, plan, publish, abandon. See ``docs/commit-protocol.md``.
 
-One :class:`WriteSession` is one attempt of a run. ``begin_write`` finishes what dead writers left, ``plan`` puts the instant
-and its markers on the table, the caller writes the data files, ``publish`` commits them or finds out that they may not be.
+One :class:`WriteSession` is one attempt of a run. ``begin_write`` finishes what dead writers left, ``plan``
+puts the instant and its markers on the table, the caller writes the data files, ``publish`` commits them or
+finds out that they may not be.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def begin_write(
 ) -> WriteSession | AlreadyDone:
     """Start an attempt of a run.
 
-    Finishes what dead writers left half-done, refuses or drops a metadata table, and supersedes earlier attempts of the run.
+    Finishes what dead writers left half-done, refuses or drops a metadata table,
+    and supersedes earlier attempts of the run.
 
     Args:
         table: the table.
@@ -199,13 +201,16 @@ class WriteSession:
             return _find_done(context, self._run)
 
     def take_turn(self, scope: Scope) -> bool:
-        """Wait while others change what this run is going to change; whether there were any. See :mod:`lakeindex.commit.turns`."""
+        """Wait while others change what this run is going to change;
+        whether there were any. See :mod:`lakeindex.commit.turns`.
+        """
         return self._turn.take(scope)
 
     def check_planned(
         self, planned: Sequence[PlannedFile], snapshot_time: str | None, guards: PublishGuards | None = None
     ) -> None:
-        """Find out before anything is written that a plan would be in vain: the checks of :meth:`publish`, without the lock.
+        """Find out before anything is written that a plan would be in vain:
+        the checks of :meth:`publish`, without the lock.
 
         Raises:
             WriteConflictError: the table moved since the snapshot: look up and plan again.
@@ -264,11 +269,12 @@ class WriteSession:
             summary: JSON text for who asks for the same batch again.
 
         Returns:
-            The instant that committed the batch: the plan's, or another run's of the same batch, if that was first (the plan is
-            rolled back then).
+            The instant that committed the batch: the plan's, or another run's of the same batch,
+            if that was first (the plan is rolled back then).
 
         Raises:
-            WriteConflictError: the table moved under the plan, or another writer rolled it back: abandon it, plan again.
+            WriteConflictError: the table moved under the plan, or another writer rolled it back:
+                abandon it, plan again.
             FencedError: a newer attempt of the run exists.
             PendingInstantError: a living writer that is none of ours has an instant in flight.
             InvariantError, StorageError: a file is not what it should be.
@@ -320,7 +326,11 @@ class WriteSession:
         return self._plan
 
     def _secure_files(self, plan: RunPlan, expected: Sequence[ExpectedFile]) -> None:
-        """The data files are there as they were written, and stay. Raises: WriteConflictError: their instant was rolled back."""
+        """The data files are there as they were written, and stay.
+
+        Raises:
+            WriteConflictError: their instant was rolled back.
+        """
         files = {file.path: file for file in plan.files}
         storage = self._context.storage
         try:
@@ -440,8 +450,8 @@ def _find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
     is_same = not entry.input_digest or run.has_input(entry.input_digest)
     if is_same is None:
         raise TableUnsupportedError(
-            f"batch {run.batch_id!r} was committed by instant {entry.instant}; its input's digest {entry.input_digest} is one "
-            "that this release cannot make",
+            f"batch {run.batch_id!r} was committed by instant {entry.instant}; "
+            f"its input's digest {entry.input_digest} is one that this release cannot make",
             culprit=run.batch_id,
             hint="use the release that committed it, or a newer one",
         )

@@ -1,12 +1,12 @@
 """Turns: writers of the same file groups work one after the other, instead of all at once and all but one in vain.
 
-``.hoodie/.lakeindex/turns/<number>.json``: a writer that knows which file groups it is going to change takes the next number
-(create-if-absent), and waits while a living writer with a smaller one is going to change one of them, too. Writers of other
-file groups do not wait for it. Who waited looks its keys up again, and plans on what is there then.
+``.hoodie/.lakeindex/turns/<number>.json``: a writer that knows which file groups it is going to change takes the next
+number (create-if-absent), and waits while a living writer with a smaller one is going to change one of them, too.
+Writers of other file groups do not wait for it. Who waited looks its keys up again, and plans on what is there then.
 
-This is an optimisation, and nothing but that: what may be committed is decided by the checks under the lock and by the verdict.
-So whatever goes wrong here (a store's error, a torn or lost ticket, a clock) is passed over, a turn that does not come in time
-is not waited for any longer, and two writers that go at once cost one of them an attempt.
+This is an optimisation, and nothing but that: what may be committed is decided by the checks under the lock and by the
+verdict. So whatever goes wrong here (a store's error, a torn or lost ticket, a clock) is passed over, a turn that does
+not come in time is not waited for any longer, and two writers that go at once cost one of them an attempt.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Scope:
         groups: file groups that it rewrites; of a bucket table the buckets, whether they have a file group yet or not.
         creates: partitions in which it makes new file groups.
         everything: whether it is in everybody's way: it replaces whole partitions, or changes the index.
-        lost: whether it has lost an attempt. Two that insert into one partition are taken to insert different keys, until one
-            has found out otherwise.
+        lost: whether it has lost an attempt. Two that insert into one partition are taken to insert different keys,
+            until one has found out otherwise.
     """
 
     groups: frozenset[str] = frozenset()

@@ -1,7 +1,7 @@
 """From the look-up to the commit: attempts at the merge until one is published.
 
-Locations that are no longer true are never used: if the table moved since the look-up, the keys are looked up again; if it
-moves while files are written, publishing finds out under the lock, the plan is abandoned and made anew.
+Locations that are no longer true are never used: if the table moved since the look-up, the keys are looked up again;
+if it moves while files are written, publishing finds out under the lock, the plan is abandoned and made anew.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: R
 
 
 def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
-    """The facts with the index in force and the columns that the table has now: both may have changed since the run began.
+    """The facts with the index in force and the columns that the table has now:
+    both may have changed since the run began.
 
     Raises:
         FencedError: keys are unique in another scope now, by which the batch was not staged.

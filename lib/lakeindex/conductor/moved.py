@@ -1,7 +1,7 @@
 """The table moved while somebody worked on a snapshot of it: what was there is gone, and the work begins anew.
 
-A rollback, a clean or a rewrite for another index deletes files that a snapshot names. Whoever reads one of them finds it missing,
-or its commit; that is no damage as long as the timeline has changed since.
+A rollback, a clean or a rewrite for another index deletes files that a snapshot names.
+Whoever reads one of them finds it missing, or its commit; that is no damage as long as the timeline has changed since.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ class Opened:
 
 
 def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> _T:
-    """Open, check and bind a table for writing, and do work that does not change it; anew if others change it meanwhile.
+    """Open, check and bind a table for writing, and do work that does not change it;
+    anew if others change it meanwhile.
 
     Raises:
         TableError: it is not there, or refused.

@@ -25,7 +25,8 @@ _START_SPARK: Final = """\
 from lakeindex.runners.spark_session import spark_session
 session = spark_session("local[1]", "lakeindex doctor")
 assert session.range(3).mapInArrow(lambda batches: batches, "id long").count() == 3
-print("started Spark", session.version, "on Java", session.sparkContext._jvm.java.lang.System.getProperty("java.version"))
+java = session.sparkContext._jvm.java.lang.System.getProperty("java.version")
+print("started Spark", session.version, "on Java", java)
 session.stop()
 """
 

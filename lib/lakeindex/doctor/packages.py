@@ -98,7 +98,8 @@ def _wrong(wanted: Sequence[Requirement], installed: Installed) -> list[str]:
 def check_pyspark_client(installed: Installed = installed_version) -> Check | None:
     """Whether pyspark-client, which Airflow's Spark provider asks for, lies over pyspark; None if it is not there.
 
-    Both install into the folder ``pyspark``: the second overwrites files of the first, and has no jars and no spark-submit.
+    Both install into the folder ``pyspark``: the second overwrites files of the first,
+    and has no jars and no spark-submit.
     """
     client, pyspark = installed(canonicalize_name("pyspark-client")), installed("pyspark")
     if client is None:

@@ -1,4 +1,6 @@
-"""A table's place: can it be listed, is it a table that is written to, does the store keep its promises, do clocks agree."""
+"""A table's place: can it be listed, is it a table that is written to, does the store keep its promises,
+do clocks agree.
+"""
 
 from __future__ import annotations
 

@@ -6,10 +6,11 @@ side files lie under ``.hoodie/.lakeindex/cache/``, which Hudi leaves alone, and
     <id>-<crc32>.facts.parquet   one row a base file: rows, row groups, key range, problem, where its filter is
     <id>.filters                 the filters, one after another, as bytes (a quarter smaller than their text)
 
-A task that read or wrote footers leaves a filters file; then the driver puts what all of them found into one facts file.
-Facts are small and read whole; the checksum in the name covers every byte of them, another one each filter. Filters that
-lie beside each other are read with one request. It is only a cache: what is missing, damaged or foreign is passed over,
-read from the base files again, and replaced. Many facts files are joined into one; the filters stay where they are.
+A task that read or wrote footers leaves a filters file; then the driver puts what all of them found into one facts
+file. Facts are small and read whole; the checksum in the name covers every byte of them, another one each filter.
+Filters that lie beside each other are read with one request. It is only a cache: what is missing, damaged or
+foreign is passed over, read from the base files again, and replaced. Many facts files are joined into one; the
+filters stay where they are.
 """
 
 from __future__ import annotations
@@ -166,8 +167,8 @@ class FooterCache:
 
         Args:
             entries: what is known now; of two with the same base file the last counts.
-            instead_of: side files that name damaged filters of some of them: their other entries are taken over, and they
-                are deleted.
+            instead_of: side files that name damaged filters of some of them:
+                their other entries are taken over, and they are deleted.
 
         Returns:
             The side file that has them now; None if there are none, or it could not be written, which is no error.

@@ -107,7 +107,8 @@ class FileLayout:
     Attributes:
         footer: what the footer says, with its filter.
         metadata: the parsed Parquet footer.
-        key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes); None where it has none.
+        key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes);
+            None where it has none.
         key_bytes: compressed bytes of the key column.
     """
 
@@ -135,8 +136,8 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     """The thrift bytes of the footer: the file's tail, and what is missing of a long one.
 
     Raises:
-        TableCorruptError: the file has no footer, one that claims to be longer than the file, or one that does not agree with its
-            checksum.
+        TableCorruptError: the file has no footer, one that claims to be longer than the file,
+            or one that does not agree with its checksum.
         ObjectNotFoundError: there is no such file.
     """
     size = base_file.size_bytes

@@ -68,7 +68,8 @@ class StoredColumns:
 
 
 def row_groups_for(layout: FileLayout, keys: pa.Array) -> list[int]:
-    """Row groups that may hold one of these keys, by the key column's statistics; all if the footer is not to be trusted.
+    """Row groups that may hold one of these keys, by the key column's statistics;
+    all if the footer is not to be trusted.
 
     Statistics are believed only of a footer without a problem: its filter holds the ends of every row group then.
 

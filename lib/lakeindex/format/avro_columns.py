@@ -1,7 +1,7 @@
 """The columns of an Avro schema as plain values, so that two schemas can be compared that different writers wrote.
 
-Records, enums and fixed types carry names, namespaces and documentation that say nothing of the data, and each writer makes up
-its own; fields count by name, type and order within their record.
+Records, enums and fixed types carry names, namespaces and documentation that say nothing of the data,
+and each writer makes up its own; fields count by name, type and order within their record.
 
 Source: Avro 1.11, "Parsing Canonical Form"; unlike there, names of types are left out and logical types stay.
 """
@@ -27,7 +27,8 @@ _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 
 
 def columns_of(schema_text: str) -> dict[str, object]:
-    """Name -> type of each field of a record schema, Hudi's meta columns apart; types are equal if they hold the same values.
+    """Name -> type of each field of a record schema, Hudi's meta columns apart;
+    types are equal if they hold the same values.
 
     Args:
         schema_text: JSON of a record schema. What is none gives one column without a name, equal only to the same text.

@@ -23,7 +23,9 @@ SCHEMA_KEY: Final = "schema"
 """Key of ``extraMetadata`` that holds the table's Avro schema, without the meta columns."""
 
 INTERNAL_SCHEMA_KEY: Final = "latest_schema"
-"""Key of ``extraMetadata`` that holds the schema with column ids of a table that was altered with ``hoodie.schema.on.read.enable``."""
+"""Key of ``extraMetadata`` that holds the schema with column ids of a table that was
+altered with ``hoodie.schema.on.read.enable``.
+"""
 
 FOOTERS_KEY: Final = "lakeindex.footers"
 """Key of ``extraMetadata`` that holds the digest of each new file's footer, as a JSON object: path -> 8 hex digits."""

@@ -1,4 +1,6 @@
-"""Arrow columns in one piece, samples of rows, and string arrays as the two plain buffers that the compiled kernels read."""
+"""Arrow columns in one piece, samples of rows, and string arrays as the two plain buffers that
+the compiled kernels read.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How loops are compiled (numba): for one signature, without the interpreter's lock, cached beside their module.
 
-numba and the first compiled function take a second to load. So loops stand in modules of their own, and those who use them import
-those late: a stage that hashes nothing, or a command that reads a timeline, does without. Compiled code is cached by the file of the
-kernel: after a change of a helper, touch the modules whose kernels use it.
+numba and the first compiled function take a second to load. So loops stand in modules of their own, and those who use
+them import those late: a stage that hashes nothing, or a command that reads a timeline, does without. Compiled code is
+cached by the file of the kernel: after a change of a helper, touch the modules whose kernels use it.
 """
 
 from __future__ import annotations

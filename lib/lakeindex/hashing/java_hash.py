@@ -1,16 +1,17 @@
 """Java's ``String.hashCode`` and ``List.hashCode`` over UTF-8 buffers, compiled; and which parts of a key Hudi hashes.
 
-``String.hashCode`` runs over UTF-16 units, ``h = 31 * h + unit`` from 0; ``List.hashCode`` over hash codes of its elements,
-``h = 31 * h + code`` from 1 (a null has code 0). All arithmetic is modulo 2**32.
+``String.hashCode`` runs over UTF-16 units, ``h = 31 * h + unit`` from 0; ``List.hashCode`` over hash codes of its
+elements, ``h = 31 * h + code`` from 1 (a null has code 0). All arithmetic is modulo 2**32.
 
 Hudi's bucket index hashes a list of strings made from the record key as it is stored, and its releases differ in which
 strings those are (measured against the jars of both; ``tests/vectors/keys_12.json``, ``keys_15.json``):
 
-* **1.x**: a key without ``,`` or without ``:`` is one string. Else it is read as ``field:value`` pairs; a value ends at the last
-  ``,`` before the next ``:`` that has one in between, so values may hold both. Values of the hash fields are the strings. If
-  there is none, the whole key is.
-* **0.15**: a key without ``:`` is one string. Else it is split at every ``,`` (empty ends are dropped) and each part at its
-  first ``:``; a part without one is a string as it is, of the others the values of the hash fields. There may be none: hash 1.
+* **1.x**: a key without ``,`` or without ``:`` is one string. Else it is read as ``field:value`` pairs; a value ends at
+  the last ``,`` before the next ``:`` that has one in between, so values may hold both. Values of the hash fields are
+  the strings. If there is none, the whole key is.
+* **0.15**: a key without ``:`` is one string. Else it is split at every ``,`` (empty ends are dropped) and each
+  part at its first ``:``; a part without one is a string as it is, of the others the values of the hash fields.
+  There may be none: hash 1.
 
 The values ``__null__`` (null) and ``__empty__`` (the empty string) have hash 0, both.
 """

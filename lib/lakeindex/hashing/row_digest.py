@@ -1,8 +1,9 @@
 """A digest of rows that does not depend on their order, nor on how they are spread over files: 128 bits.
 
-Each value is hashed to 64 bits, a row's values are mixed in the order of the columns, and the rows' hashes are added up modulo
-2**64, twice with different mixing. Equal multisets of rows give equal digests; a lost, doubled or changed row changes both sums.
-It proves that a rewrite kept every row, against mistakes; it is no defence against somebody who wants a collision.
+Each value is hashed to 64 bits, a row's values are mixed in the order of the columns, and the rows' hashes are
+added up modulo 2**64, twice with different mixing. Equal multisets of rows give equal digests; a lost, doubled or
+changed row changes both sums. It proves that a rewrite kept every row, against mistakes; it is no defence against
+somebody who wants a collision.
 
 Values are compared by their bits: ``0.0`` and ``-0.0`` differ, a null differs from every value.
 """

@@ -2,17 +2,18 @@
 
 An index kind answers for sorted chunks of keys which files may hold them. It does so in one of two ways:
 
-* :class:`SliceIndex`: for each file one slice of the chunk (BLOOM by key ranges, SIMPLE all of it); nothing is stored, after a
-  commit there is nothing to tell;
+* :class:`SliceIndex`: for each file one slice of the chunk (BLOOM by key ranges, SIMPLE all of it);
+  nothing is stored, after a commit there is nothing to tell;
 * :class:`RowIndex`: for each key the file group it should be in, computed from the key (BUCKET) or looked up in a store
   (:class:`StoredIndex`).
 
 Every answer is a proposal: ``verify_keys`` looks into the file itself. A wrong proposal costs time, a missing one costs
 data. "Global" is a parameter (the look-up key drops the partition), not another kind.
 
-A stored index follows the timeline. What a commit changes is a *delta*: it is put into the change log before the commit and
-counts once its instant is completed. Which files a store knows is its *coverage*; a live file that is not covered is read and
-entered before a look-up (see ``stages.index_store``), so that a commit it did not see is never a false insert.
+A stored index follows the timeline. What a commit changes is a *delta*: it is put into the change log before
+the commit and counts once its instant is completed. Which files a store knows is its *coverage*; a live file
+that is not covered is read and entered before a look-up (see ``stages.index_store``), so that a commit it did
+not see is never a false insert.
 """
 
 from __future__ import annotations
@@ -255,8 +256,8 @@ class BatchRequest:
         tasks: what ``read`` takes; a chunk each.
         read: module-level function: the keys of a task, a table of chunk, row, key, partition.
         rows: keys in all.
-        write: module-level function (or a partial of one) that keeps a piece of the answer, a table of chunk, row, partition,
-            file_id, given the piece's number; all rows of a chunk are in one piece.
+        write: module-level function (or a partial of one) that keeps a piece of the answer, a table of chunk, row,
+            partition, file_id, given the piece's number; all rows of a chunk are in one piece.
     """
 
     tasks: Sequence[Any]
@@ -273,7 +274,9 @@ class BatchStore(Protocol):
         """Look a batch up; what ``request.write`` returned for each piece."""
 
     def found(self, rows: Rows, partition: pa.Array, file_id: pa.Array, asked: int) -> Found:
-        """A chunk's part of an answer: ``rows`` of its ``asked`` keys have these locations. Called by tasks, without a runner."""
+        """A chunk's part of an answer: ``rows`` of its ``asked`` keys have these locations.
+        Called by tasks, without a runner.
+        """
 
 
 class LocationStore(Protocol):
@@ -285,8 +288,8 @@ class LocationStore(Protocol):
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
         """Start anew with these entries (tables of :data:`DELTA_SCHEMA`, in any order); the rows entered.
 
-        The new content lies beside what is there until the log puts the generation into force: a build that dies, or turns
-        out wrong, leaves what was there.
+        The new content lies beside what is there until the log puts the generation into force:
+        a build that dies, or turns out wrong, leaves what was there.
         """
 
     def retire(self, keep: str | None) -> None:
@@ -313,7 +316,9 @@ class LocationStore(Protocol):
         """Deltas whose instants are completed, in order. Repeating it changes nothing."""
 
     def fold(self) -> str:
-        """Make the deltas in force part of what is built, so that they need not be read any more; names the generation."""
+        """Make the deltas in force part of what is built, so that they need not be read any more;
+        names the generation.
+        """
 
     def undo(self, name: str) -> None:
         """The delta's instant failed: take back what was prepared. Repeating it changes nothing."""

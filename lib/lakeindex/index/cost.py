@@ -1,12 +1,12 @@
 """What a look-up costs with each kind of index: a small linear model over counts.
 
-Counts are expectations: keys asked, (key, file) pairs that are compared, files opened, rows in them. Each stage is a sum of
-counts times constants; the constants are measured by ``python -m benchmarks.calibrate`` on the machine that stands in
-:mod:`lakeindex.index.cost_constants`. The model is good for comparing index types on one table; its error is kept in every
-run's summary (``estimate``) and shown by ``lakeindex advise``.
+Counts are expectations: keys asked, (key, file) pairs that are compared, files opened, rows in them. Each stage is a
+sum of counts times constants; the constants are measured by ``python -m benchmarks.calibrate`` on the machine that
+stands in :mod:`lakeindex.index.cost_constants`. The model is good for comparing index types on one table; its error is
+kept in every run's summary (``estimate``) and shown by ``lakeindex advise``.
 
-Files that hold at least one of ``n`` pairs of which each is true with probability ``q``: ``1 - (1 - q) ** n`` a file. Filters let
-through ``fpp`` of the false pairs (:mod:`lakeindex.bloom.sizing`).
+Files that hold at least one of ``n`` pairs of which each is true with probability ``q``: ``1 - (1 - q) ** n`` a file.
+Filters let through ``fpp`` of the false pairs (:mod:`lakeindex.bloom.sizing`).
 """
 
 from __future__ import annotations

@@ -115,31 +115,34 @@ _BUCKET: Final = (IndexType.BUCKET,)
 _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
     "Index type and record merging": (
         Option("hoodie.index.type", "index_type", index_type_named, " | ".join((*IndexType, *INDEX_ALIASES)),
-               "Index that finds the file of a key. Bound when the table is created (default BLOOM). On a table of another writer, "
-               "the first write binds the type that its files show. INMEMORY keeps a hash map in one process, for tests and small tables.", True),
+               "Index that finds the file of a key. Bound when the table is created (default BLOOM). On a table of "
+               "another writer, the first write binds the type that its files show. INMEMORY keeps a hash map in one "
+               "process, for tests and small tables.", True),
         Option("hoodie.write.record.merge.mode", "merge_mode", one_of(MergeMode), names_of(MergeMode),
-               "Decides which version of a record is kept: the one with the greater ordering value, or the one written last. Bound when "
-               "the table is created. Default: event time if the table has an ordering field, otherwise commit time. If the properties "
-               "of a Hudi table do not state it, the first write must.", True),
+               "Decides which version of a record is kept: the one with the greater ordering value, or the one written "
+               "last. Bound when the table is created. Default: event time if the table has an ordering field, "
+               "otherwise commit time. If the properties of a Hudi table do not state it, the first write must.", True),
         Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", flag, FLAG,
-               "Complex key generator with exactly one key field: `true` stores the record key as `value`, `false` as `field:value`. "
-               "Bound. Required by `create`, because Hudi 0.15 and 1.2 have different defaults. On tables of other writers it is "
-               "detected from the stored keys.", True),
+               "Complex key generator with exactly one key field: `true` stores the record key as `value`, `false` as "
+               "`field:value`. Bound. Required by `create`, because Hudi 0.15 and 1.2 have different defaults. On "
+               "tables of other writers it is detected from the stored keys.", True),
     ),
     "BLOOM and GLOBAL_BLOOM": (
         Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", flag, FLAG,
                "Skip files whose key range excludes a key, before their bloom filters are read."),
         Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", flag, FLAG,
-               "Algorithm of range pruning: an interval tree (`true`), a list (`false`), or binary search over the sorted keys (not "
-               "set). The result is the same."),
+               "Algorithm of range pruning: an interval tree (`true`), a list (`false`), "
+               "or binary search over the sorted keys (not set). The result is the same."),
         Option("hoodie.bloom.index.update.partition.path", "bloom_moves_rows", flag, FLAG,
-               "GLOBAL_BLOOM, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates "
-               "the row in its present partition."),
+               "GLOBAL_BLOOM, if a stored key arrives with another partition: "
+               "`true` moves the row to that partition, `false` updates the row in its present partition."),
         Option("lakeindex.footer.cache", "footer_cache", flag, FLAG,
-               "Cache key ranges, row counts and bloom filters of base files in the table's `.hoodie/.lakeindex/cache` folder."),
+               "Cache key ranges, row counts and bloom filters of base files in the table's "
+               "`.hoodie/.lakeindex/cache` folder."),
         Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", flag, FLAG,
-               "Look up from the footer cache only. Footers that are missing from the cache are added to it first (`footers_read` in "
-               "the summary counts them), so the cache must be writable. Hudi's metadata table is never used."),
+               "Look up from the footer cache only. Footers that are missing from the cache are added to it first "
+               "(`footers_read` in the summary counts them), so the cache must be writable. Hudi's metadata table is "
+               "never used."),
         Option("hoodie.bloom.index.filter.type", "filter_type", one_of(FilterType), names_of(FilterType),
                "Type of the bloom filters that are written to footers."),
         Option("lakeindex.bloom.sizing", "filter_sizing", one_of(FilterSizing), names_of(FilterSizing),
@@ -154,30 +157,32 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
     ),
     "GLOBAL_SIMPLE": (
         Option("hoodie.simple.index.update.partition.path", "simple_moves_rows", flag, FLAG,
-               "GLOBAL_SIMPLE, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates the row in its "
-               "present partition."),
+               "GLOBAL_SIMPLE, if a stored key arrives with another partition: "
+               "`true` moves the row to that partition, `false` updates the row in its present partition."),
     ),
     "BUCKET": (
         Option("hoodie.bucket.index.num.buckets", "buckets", whole(1, 99_999_999), "1 .. 99999999",
-               "BUCKET: number of buckets (file groups) in each partition. Bound. On a table of another writer it is detected from the stored keys. "
-               "`lakeindex rescale` changes it.", True, _BUCKET, "256"),
+               "BUCKET: number of buckets (file groups) in each partition. Bound. On a table of another writer it is "
+               "detected from the stored keys. `lakeindex rescale` changes it.", True, _BUCKET, "256"),
         Option("hoodie.bucket.index.hash.field", "bucket_fields", some_text, "key fields, comma-separated",
-               "BUCKET: record key fields that are hashed. Default: all of them. On a table of another writer they are detected from the stored "
-               "keys. Bound.", True, _BUCKET),
+               "BUCKET: record key fields that are hashed. Default: all of them. "
+               "On a table of another writer they are detected from the stored keys. Bound.", True, _BUCKET),
         Option("hoodie.bucket.index.partition.expressions", "bucket_rules", some_text, "`regex,count;regex,count;...`",
-               "BUCKET: number of buckets for the partitions whose path matches an expression. The first expression that matches applies. Bound.", True, _BUCKET),
+               "BUCKET: number of buckets for the partitions whose path matches an expression. "
+               "The first expression that matches applies. Bound.", True, _BUCKET),
         Option("lakeindex.bucket.key.rule", "bucket_key_rule", key_rule, "1.x | 0.15",
-               "BUCKET: Hudi release whose rule is used to hash keys that contain `:`. Default: the release that the stored keys show, otherwise 1.x. "
-               "Bound.", True, _BUCKET),
+               "BUCKET: Hudi release whose rule is used to hash keys that contain `:`. Default: "
+               "the release that the stored keys show, otherwise 1.x. Bound.", True, _BUCKET),
     ),
     "RECORD_INDEX and RECORD_LEVEL_INDEX": (
         Option("hoodie.record.index.update.partition.path", "record_moves_rows", flag, FLAG,
-               "RECORD_INDEX, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates the "
-               "row in its present partition."),
-        Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", whole(1, 100_000), "1 .. 100000",
+               "RECORD_INDEX, if a stored key arrives with another partition: "
+               "`true` moves the row to that partition, `false` updates the row in its present partition."),
+        Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", whole(1, 100_000),
+               "1 .. 100000",
                "RECORD: minimum number of shards. If the maximum has the same value, this is the number of shards."),
-        Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", whole(1, 100_000), "1 .. 100000",
-               "RECORD: maximum number of shards."),
+        Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", whole(1, 100_000),
+               "1 .. 100000", "RECORD: maximum number of shards."),
         Option("hoodie.metadata.global.record.level.index.min.filegroup.count", "record_min_shards", whole(1, 100_000),
                "1 .. 100000", "RECORD: name of `hoodie.metadata.record.index.min.filegroup.count` since Hudi 1.1."),
         Option("hoodie.metadata.global.record.level.index.max.filegroup.count", "record_max_shards", whole(1, 100_000),
@@ -185,17 +190,20 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("hoodie.metadata.record.index.max.filegroup.size", "record_shard_bytes", whole(48), "bytes, 48 or more",
                "RECORD: target size of a shard when the index is built or compacted, at 48 bytes for each key."),
         Option("hoodie.metadata.record.index.growth.factor", "record_growth", growth, "1 or more",
-               "RECORD: expected growth of the table. The number of shards is chosen for the table's keys times this factor."),
+               "RECORD: expected growth of the table. The number of shards is chosen for the table's keys "
+               "times this factor."),
     ),
     "HBASE": (
         Option("hoodie.index.hbase.table", "hbase_table", some_text, "a table of HBase",
-               "HBASE: table of HBase that stores the index. It must have the column family `_s`. Default: the name of the Hudi table. Bound.", True,
-               (IndexType.HBASE,)),
+               "HBASE: table of HBase that stores the index. It must have the column family `_s`. Default: "
+               "the name of the Hudi table. Bound.", True, (IndexType.HBASE,)),
         Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", flag, FLAG,
-               "HBASE, if a stored key arrives with another partition: `true` moves the row to that partition, `false` updates the row in its "
-               "present partition."),
-        Option("lakeindex.hbase.thrift.host", "hbase_host", some_text, "a host", "HBASE: host of HBase's Thrift server."),
-        Option("lakeindex.hbase.thrift.port", "hbase_port", whole(1, 65_535), "1 .. 65535", "HBASE: port of HBase's Thrift server."),
+               "HBASE, if a stored key arrives with another partition: "
+               "`true` moves the row to that partition, `false` updates the row in its present partition."),
+        Option("lakeindex.hbase.thrift.host", "hbase_host", some_text, "a host",
+               "HBASE: host of HBase's Thrift server."),
+        Option("lakeindex.hbase.thrift.port", "hbase_port", whole(1, 65_535), "1 .. 65535",
+               "HBASE: port of HBase's Thrift server."),
         Option("lakeindex.hbase.create.table", "hbase_create_table", flag, FLAG,
                "HBASE: create the HBase table if it does not exist. (Hudi never creates it.)"),
         Option("lakeindex.hbase.connect.timeout", "hbase_connect_seconds", whole(1, 3_600), "seconds, 1 .. 3600",
@@ -210,22 +218,24 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
                "HBASE: rows in one put request. (Hudi's default: 100.)"),
         Option("hoodie.index.hbase.max.qps.per.region.server", "hbase_max_qps", whole(0, 100_000_000),
                "rows a second, 0 or more (0: no limit)",
-               "HBASE: rate limit. One process reads or writes at most this number times `hoodie.index.hbase.qps.fraction` rows a second. "
-               "(Hudi's default: 1000.)"),
+               "HBASE: rate limit. One process reads or writes at most this number times "
+               "`hoodie.index.hbase.qps.fraction` rows a second. (Hudi's default: 1000.)"),
         Option("hoodie.index.hbase.qps.fraction", "hbase_qps_fraction", share, "above 0, up to 1",
                "HBASE: share of `hoodie.index.hbase.max.qps.per.region.server` that this process may use."),
         Option("hoodie.index.hbase.rollback.sync", "hbase_rollback_sync", flag, FLAG,
-               "HBASE: delete the rows that a failed commit put. (Hudi's default: false.) If they are not deleted, look-ups ignore them."),
+               "HBASE: delete the rows that a failed commit put. "
+               "(Hudi's default: false.) If they are not deleted, look-ups ignore them."),
     ),
     "STATE": (
         Option(GLOBAL_OPTION, "state_is_global", flag, FLAG,
                "STATE: a key is unique in the whole table (`true`) or in its partition (`false`). Bound.", True,
                (IndexType.STATE,), "true"),
         Option("index.state.ttl", "state_ttl_days", days, "days, 0 or more (0: keys never expire)",
-               "STATE: time to live. A key that was not inserted or moved for this long expires from the state and is then looked up in the files. Bound.", True,
-               (IndexType.STATE,), "0.0"),
+               "STATE: time to live. A key that was not inserted or moved for this long expires from the state and is "
+               "then looked up in the files. Bound.", True, (IndexType.STATE,), "0.0"),
         Option("lakeindex.state.folder", "state_folder", some_text, "a path or URL Spark can write to",
-               "STATE: folder in which a new state is created. Default: a folder inside the table, if the table is on a local file system."),
+               "STATE: folder in which a new state is created. Default: "
+               "a folder inside the table, if the table is on a local file system."),
         Option("lakeindex.state.partitions", "state_partitions", whole(1, 10_000), "1 .. 10000",
                "STATE: number of partitions of a new state. It cannot be changed for an existing state."),
     ),
@@ -240,62 +250,73 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
                "New rows go to base files smaller than this first."),
         Option("hoodie.copyonwrite.record.size.estimate", "record_bytes_estimate", whole(1), "bytes, 1 or more",
                "Size of a record on disk. Default: estimated by encoding a sample of the batch."),
-        Option("hoodie.parquet.compression.codec", "codec", one_of(Codec), names_of(Codec), "Compression of base files."),
+        Option("hoodie.parquet.compression.codec", "codec", one_of(Codec), names_of(Codec),
+               "Compression of base files."),
         Option("lakeindex.parquet.row.group.rows", "row_group_rows", whole(1, 2**31 - 1), "rows, 1 or more",
                "Rows in a row group of a base file. Within a row group, rows are sorted by key."),
     ),
     "Input and staging": (
         Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
-               "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, .json, .jsonl, .ndjson)."),
+               "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, "
+               ".json, .jsonl, .ndjson)."),
         Option("lakeindex.staged.codec", "staged_codec", one_of(StagedCodec), names_of(StagedCodec),
-               "Compression of the staged batch. `auto`: uncompressed if the run folder is on a local disk, otherwise zstd."),
+               "Compression of the staged batch. `auto`: uncompressed if the run folder is on a local "
+               "disk, otherwise zstd."),
         Option("lakeindex.chunk.rows", "chunk_rows", whole(1, 2**31 - 1), "rows, 1 or more",
-               "Maximum number of rows in a chunk. A chunk is one row group of the staged batch and the unit of look-up work."),
+               "Maximum number of rows in a chunk. A chunk is one row group of the staged batch and the "
+               "unit of look-up work."),
     ),
     "Parallelism and memory": (
         Option("lakeindex.parallelism", "parallelism", whole(0, 10_000), "tasks at once, 0 .. 10000",
-               "Number of tasks that run at once. 0: one task for each core (local runner) or Spark's default parallelism."),
+               "Number of tasks that run at once. 0: one task for each core (local runner) or Spark's "
+               "default parallelism."),
         Option(MEMORY_OPTION, "memory", memory, "bytes, or a number with k, m or g; 64m or more",
-               "Limit on the memory that the tasks of one process hold together; on Spark, of all tasks that run at once. A batch that "
-               "needs more is spilled into the run folder. Default: half of the machine's (or the cgroup's) memory, at least 512m."),
+               "Limit on the memory that the tasks of one process hold together; on Spark, of all tasks that run at "
+               "once. A batch that needs more is spilled into the run folder. Default: half of the machine's (or the "
+               "cgroup's) memory, at least 512m."),
         Option("lakeindex.spark.driver.bytes", "driver_bytes", whole(0), "bytes, 0 or more",
-               "Spark runner: a step that reads at most this many bytes runs on the driver's cores, without a Spark job. While a "
-               "spark-submit job has no executors, the limit is four times as high; if no step exceeds it, no executors are started. "
-               "0: every step is a Spark job."),
+               "Spark runner: a step that reads at most this many bytes runs on the driver's cores, without a Spark "
+               "job. While a spark-submit job has no executors, the limit is four times as high; if no step exceeds "
+               "it, no executors are started. 0: every step is a Spark job."),
     ),
     "Other writers": (
         Option("lakeindex.lock.wait", "lock_wait_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
                "How long a run waits for the table's lock before it ends with exit code 5."),
         Option("lakeindex.lock.lease", "lock_lease_seconds", whole(2, 86_400), "seconds, 2 .. 86400",
-               "Lease of the table's lock and of a run. If the holder does not renew it in time, another writer may take over."),
+               "Lease of the table's lock and of a run. If the holder does not renew it in time, "
+               "another writer may take over."),
         Option("lakeindex.conflict.retries", "conflict_retries", whole(0, 100), "0 .. 100",
-               "How many times a run repeats its look-up and its plan because another writer changed the same file groups."),
+               "How many times a run repeats its look-up and its plan because another writer changed "
+               "the same file groups."),
         Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", whole(0), "seconds, 0 or more",
                "Age at which an unfinished instant of another writer is considered dead and rolled back."),
         Option("lakeindex.metadata.table", "metadata_table", one_of(MetadataTablePolicy), names_of(MetadataTablePolicy),
-               "What happens if the table has a metadata table. `refuse`: the write is refused. `drop`: the metadata table is deleted "
-               "before the first data file is written."),
-        Option("lakeindex.clock.max.skew", "clock_max_skew_seconds", whole(0, 86_400), "seconds, 0 .. 86400 (0: no check)",
-               "Maximum difference between the clock of this machine and that of the storage. With 0, the time zone of the table's instants "
-               "is not checked either."),
+               "What happens if the table has a metadata table. `refuse`: the write is refused. `drop`: "
+               "the metadata table is deleted before the first data file is written."),
+        Option("lakeindex.clock.max.skew", "clock_max_skew_seconds", whole(0, 86_400),
+               "seconds, 0 .. 86400 (0: no check)",
+               "Maximum difference between the clock of this machine and that of the storage. "
+               "With 0, the time zone of the table's instants is not checked either."),
     ),
     "Retention": (
         Option("hoodie.cleaner.commits.retained", "cleaner_commits", whole(1), "commits, 1 or more",
                "`clean`: number of commits whose base files stay readable."),
         Option("hoodie.keep.min.commits", "archive_commits", whole(1), "commits, 1 or more",
-               "`archive`: number of commits that stay on the timeline. It must not be less than `hoodie.cleaner.commits.retained`."),
+               "`archive`: number of commits that stay on the timeline. "
+               "It must not be less than `hoodie.cleaner.commits.retained`."),
         Option("lakeindex.checkpoint.keep.runs", "keep_runs", whole(0, 1_000_000), "runs, 0 or more",
                "Number of finished runs whose checkpoints, quarantine files and reports are kept."),
         Option("lakeindex.checkpoint.keep.dead.days", "keep_dead_runs_days", days, "days, 0 or more",
-               "`maintain`: age at which the folder of a run that never finished is deleted, with its quarantine files."),
+               "`maintain`: age at which the folder of a run that never finished is deleted, "
+               "with its quarantine files."),
     ),
     "Reports and metrics": (
         Option("lakeindex.report", "report", one_of(ReportFormat), "html, json or none",
-               "Report that a run writes to its folder: `json` writes report.json, `html` also report.html. Default: json from Python, "
-               "otherwise html."),
+               "Report that a run writes to its folder: `json` writes report.json, `html` also report.html. Default: "
+               "json from Python, otherwise html."),
         Option("lakeindex.metrics.textfile", "metrics_textfile", some_text, "a local file NAME.prom, or a local folder",
-               "File for the run's metrics, read by Prometheus's textfile collector. In a folder, each table gets its own file. Needs the "
-               "extra `metrics`."),
+               "File for the run's metrics, read by Prometheus's textfile collector. "
+               "In a folder, each table gets its own file. Needs the extra `metrics`."),
         Option("lakeindex.openlineage", "openlineage", flag, FLAG,
                "Emit OpenLineage events. OpenLineage's own settings say where to. Needs the extra `lineage`."),
     ),
@@ -303,8 +324,9 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
 
 _CREATE_ONLY: Final[tuple[Option, ...]] = (
     Option("hoodie.table.keygenerator.type", "key_generator", one_of(KeyGeneratorType), names_of(KeyGeneratorType),
-           "Key generator. Default: NON_PARTITION without partition fields, SIMPLE with one key field and one partition field, otherwise "
-           "COMPLEX. For CUSTOM, write partition fields as `field:SIMPLE` or `field:TIMESTAMP`."),
+           "Key generator. Default: NON_PARTITION without partition fields, SIMPLE with one key field and one "
+           "partition field, otherwise COMPLEX. For CUSTOM, write partition fields as `field:SIMPLE` or "
+           "`field:TIMESTAMP`."),
     Option("hoodie.table.keygenerator.class", "key_generator", generator_class, " | ".join(KEY_GENERATOR_CLASSES),
            "Key generator by its Java class, instead of `hoodie.table.keygenerator.type`."),
     Option("hoodie.datasource.write.hive_style_partitioning", "hive_style", flag, FLAG,
@@ -324,7 +346,8 @@ _CREATE_ONLY: Final[tuple[Option, ...]] = (
            "Time zone of input texts that do not name one."),
     Option(TIMEBASED_PREFIX + "output.dateformat", _TIMEBASED, some_text, "a Java date pattern",
            "Pattern of the partition path, for example `yyyy/MM/dd`."),
-    Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, some_text, "a time zone", "Time zone of the partition path."),
+    Option(TIMEBASED_PREFIX + "output.timezone", _TIMEBASED, some_text, "a time zone",
+           "Time zone of the partition path."),
     Option(TIMEBASED_PREFIX + "timezone", _TIMEBASED, some_text, "a time zone",
            "Time zone of both input and partition path."),
 )
@@ -351,7 +374,8 @@ def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
     config = WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
     if config.filters_from_cache_only and not config.footer_cache:
         raise OptionError(
-            "option hoodie.bloom.index.use.metadata=true needs the footer cache, and lakeindex.footer.cache=false turns it off",
+            "option hoodie.bloom.index.use.metadata=true needs the footer cache, "
+            "and lakeindex.footer.cache=false turns it off",
             culprit="hoodie.bloom.index.use.metadata",
             hint="remove one of the two options",
         )

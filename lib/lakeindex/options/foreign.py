@@ -1,16 +1,27 @@
-"""Options of Hudi that are not ours: those that change nothing here, and those that are refused. Standard library only."""
+"""Options of Hudi that are not ours: those that change nothing here, and those that are refused.
+Standard library only.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+_TASKS_BY_COST: Final = (
+    "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once"
+)
+_THROUGH_THRIFT: Final = (
+    "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is"
+)
+_CONSISTENT_HASHING: Final = "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables"
+_THRIFT_LOGS_IN: Final = "HBase's Thrift server does the log-in to a secured HBase; set it up there"
+
 NOTED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.index.bucket.engine": "only SIMPLE is supported: Hudi refuses consistent hashing on copy-on-write tables",
     "hoodie.bucket.index.partition.rule.type": "rules are regular expressions",
-    "hoodie.bloom.index.parallelism": "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once",
-    "hoodie.simple.index.parallelism": "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once",
-    "hoodie.global.simple.index.parallelism": "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once",
-    "hoodie.global.index.reconcile.parallelism": "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once",
+    "hoodie.bloom.index.parallelism": _TASKS_BY_COST,
+    "hoodie.simple.index.parallelism": _TASKS_BY_COST,
+    "hoodie.global.simple.index.parallelism": _TASKS_BY_COST,
+    "hoodie.global.index.reconcile.parallelism": _TASKS_BY_COST,
     "hoodie.bloom.index.use.caching": "checkpoints replace caching",
     "hoodie.simple.index.use.caching": "checkpoints replace caching",
     "hoodie.record.index.use.caching": "checkpoints replace caching",
@@ -19,7 +30,9 @@ NOTED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.record.index.input.storage.level": "checkpoints replace caching",
     "hoodie.bloom.index.bucketized.checking": "the probes of a file with many candidate keys are always split",
     "hoodie.bloom.index.keys.per.bucket": "the probes of a file with many candidate keys are always split",
-    "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism": "work is always divided into tasks by its estimated cost",
+    "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism": (
+        "work is always divided into tasks by its estimated cost"
+    ),
     "hoodie.bloom.index.fileid.key.sorting.enable": "keys are always sorted",
     "hoodie.bucket.index.query.pruning": "`lakeindex get` always uses the index",
     "hoodie.bucket.index.remote.partitioner.enable": "buckets are assigned to tasks by cost",
@@ -28,11 +41,11 @@ NOTED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.metadata.record.level.index.max.filegroup.count": "one set of shards serves all partitions: see "
     "hoodie.metadata.record.index.max.filegroup.count",
     "index.bootstrap.enabled": "`lakeindex index build` builds a state from the table",
-    "hoodie.index.hbase.zkquorum": "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is",
-    "hoodie.index.hbase.zkport": "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is",
-    "hoodie.index.hbase.zknode.path": "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is",
-    "hoodie.index.hbase.zk.session_timeout_ms": "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is",
-    "hoodie.index.hbase.zk.connection_timeout_ms": "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is",
+    "hoodie.index.hbase.zkquorum": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zkport": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zknode.path": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zk.session_timeout_ms": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zk.connection_timeout_ms": _THROUGH_THRIFT,
     "hoodie.index.hbase.qps.allocator.class": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
     "hoodie.index.hbase.zkpath.qps_root": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
     "hoodie.index.hbase.dynamic_qps": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
@@ -49,23 +62,36 @@ NOTED_OPTIONS: Final[dict[str, str]] = {
 
 REFUSED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.index.class": "docs/adding-an-index.md describes how to add an index type",
-    "hoodie.bucket.index.max.num.buckets": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
-    "hoodie.bucket.index.min.num.buckets": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
-    "hoodie.bucket.index.split.threshold": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
-    "hoodie.bucket.index.merge.threshold": "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables",
-    "index.partition.regex": "an index must cover every partition, otherwise keys of the other partitions would be stored twice",
-    "hoodie.index.hbase.security.authentication": "HBase's Thrift server does the log-in to a secured HBase; set it up there",
-    "hoodie.index.hbase.kerberos.user.keytab": "HBase's Thrift server does the log-in to a secured HBase; set it up there",
-    "hoodie.index.hbase.kerberos.user.principal": "HBase's Thrift server does the log-in to a secured HBase; set it up there",
-    "hoodie.index.hbase.regionserver.kerberos.principal": "HBase's Thrift server does the log-in to a secured HBase; set it up there",
-    "hoodie.index.hbase.master.kerberos.principal": "HBase's Thrift server does the log-in to a secured HBase; set it up there",
-    "hoodie.index.hbase.bucket.number": "it belongs to RebalancedSparkHoodieHBaseIndex, which uses other row keys; lakeindex uses the row layout of SparkHoodieHBaseIndex",
-    "hoodie.metadata.enable": "no metadata table is written; lakeindex.metadata.table says what to do with an existing one",
+    "hoodie.bucket.index.max.num.buckets": _CONSISTENT_HASHING,
+    "hoodie.bucket.index.min.num.buckets": _CONSISTENT_HASHING,
+    "hoodie.bucket.index.split.threshold": _CONSISTENT_HASHING,
+    "hoodie.bucket.index.merge.threshold": _CONSISTENT_HASHING,
+    "index.partition.regex": (
+        "an index must cover every partition, otherwise keys of the other partitions would be stored twice"
+    ),
+    "hoodie.index.hbase.security.authentication": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.kerberos.user.keytab": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.kerberos.user.principal": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.regionserver.kerberos.principal": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.master.kerberos.principal": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.bucket.number": (
+        "it belongs to RebalancedSparkHoodieHBaseIndex, which uses other row keys; "
+        "lakeindex uses the row layout of SparkHoodieHBaseIndex"
+    ),
+    "hoodie.metadata.enable": (
+        "no metadata table is written; lakeindex.metadata.table says what to do with an existing one"
+    ),
     "hoodie.metadata.index.bloom.filter.enable": "no metadata table is written; lakeindex.footer.cache keeps filters",
-    "hoodie.metadata.index.column.stats.enable": "no metadata table is written; lakeindex.footer.cache keeps key ranges",
+    "hoodie.metadata.index.column.stats.enable": (
+        "no metadata table is written; lakeindex.footer.cache keeps key ranges"
+    ),
     "hoodie.metadata.record.index.enable": "use hoodie.index.type=RECORD_INDEX and run `lakeindex index build`",
-    "hoodie.metadata.global.record.level.index.enable": "use hoodie.index.type=RECORD_INDEX and run `lakeindex index build`",
-    "hoodie.metadata.record.level.index.enable": "use hoodie.index.type=RECORD_LEVEL_INDEX and run `lakeindex index build`",
+    "hoodie.metadata.global.record.level.index.enable": (
+        "use hoodie.index.type=RECORD_INDEX and run `lakeindex index build`"
+    ),
+    "hoodie.metadata.record.level.index.enable": (
+        "use hoodie.index.type=RECORD_LEVEL_INDEX and run `lakeindex index build`"
+    ),
     "hoodie.merge.allow.duplicate.on.inserts": "an upsert never stores a key twice",
     "hoodie.populate.meta.fields": "rows without meta columns cannot be found by key",
 }

@@ -137,7 +137,9 @@ class WriteConfig:
     notes: tuple[str, ...] = ()
 
     def moves_rows(self, index_type: IndexType) -> bool:
-        """Whether a row of a global index moves to the partition it arrives with, rather than being updated where it is."""
+        """Whether a row of a global index moves to the partition it arrives with,
+        rather than being updated where it is.
+        """
         return {
             IndexType.GLOBAL_SIMPLE: self.simple_moves_rows,
             IndexType.RECORD_INDEX: self.record_moves_rows,

@@ -104,7 +104,8 @@ class ChunkText:
             ``dictionary_page_offset``, in the order they stand: (begin, end, value; the value of ``file_offset`` is 0).
         statistics: where its Statistics struct begins and ends in the footer; None if it has none.
         nulls: how many nulls they say it has; None if they do not say.
-        ends: where the least and the greatest value by its statistics begin and end in the footer; None if they do not say both.
+        ends: where the least and the greatest value by its statistics begin and end in the footer;
+            None if they do not say both.
         has_dictionary: its first page is a dictionary.
         has_more: it points at a page index, a bloom filter or anything else outside of its pages.
     """

@@ -1,4 +1,6 @@
-"""The compiled walk over a footer's bytes (numba, imported late); :mod:`lakeindex.parquet.footer_text` says what it looks for."""
+"""The compiled walk over a footer's bytes (numba, imported late);
+:mod:`lakeindex.parquet.footer_text` says what it looks for.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,7 @@ def _keep_text(role: int, field: int, at: int, length: int, row: Numbers) -> Non
 
 @njit_kernel(READ_BYTES, numba.int64, numba.int64[:, :, ::1], numba.int64[::1], numba.int64[::1])
 def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
-    """Walk a FileMetaData struct, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
+    """Walk a FileMetaData, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
     role = np.zeros(_DEEPEST, np.int64)
     left = np.zeros(_DEEPEST, np.int64)  # elements left of a list; -1: a struct
     kinds = np.zeros(_DEEPEST, np.int64)  # element type of a list

@@ -1,4 +1,6 @@
-"""The compiled reading of one page header (numba, imported late); :mod:`lakeindex.parquet.pages` says what it is for."""
+"""The compiled reading of one page header (numba, imported late);
+:mod:`lakeindex.parquet.pages` says what it is for.
+"""
 
 from __future__ import annotations
 

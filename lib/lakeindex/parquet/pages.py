@@ -1,8 +1,9 @@
-"""The pages of a column chunk: are they whole, by the checksums in their headers and the checksum of the headers themselves.
+"""The pages of a column chunk: are they whole, by the checksums in their headers and the checksum
+of the headers themselves.
 
-A chunk is pages behind each other, each a PageHeader (thrift, see :mod:`lakeindex.parquet.footer_text`) and its body. The header
-may hold the CRC-32 of the body as it is stored (``crc``, field 4); nothing in Parquet covers the header. So the CRC-32 of a chunk's
-headers is kept in our footers (:mod:`lakeindex.parquet.stamps`).
+A chunk is pages behind each other, each a PageHeader (thrift, see :mod:`lakeindex.parquet.footer_text`) and its body.
+The header may hold the CRC-32 of the body as it is stored (``crc``, field 4); nothing in Parquet covers the header. So
+the CRC-32 of a chunk's headers is kept in our footers (:mod:`lakeindex.parquet.stamps`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
 
 
 class DamagedPagesError(OSError):
-    """Pages are not what was written. An OSError, as pyarrow's own: who reads a file handles both alike, and names the file."""
+    """Pages are not what was written. An OSError, as pyarrow's own:
+    who reads a file handles both alike, and names the file.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,9 @@ class WalkedChunk:
     problem: str | None = None
 
     def against(self, headers_crc: int | None) -> str | None:
-        """What is wrong with the chunk; ``headers_crc``: what its file says of the page headers, None if it does not."""
+        """What is wrong with the chunk; ``headers_crc``: what its file says of the page headers,
+        None if it does not.
+        """
         if self.problem is None and headers_crc not in (None, self.headers_crc):
             return "its page headers are damaged: their checksum does not agree"
         return self.problem

@@ -1,7 +1,7 @@
 """The one door through which base files are decoded: pages are compared with their checksums, and no row is missing.
 
-pyarrow compares the body of a page with the checksum in its header where there is one. Damage to a header itself can make it skip a page or
-end a column early without a word, so the rows of what it gives are counted.
+pyarrow compares the body of a page with the checksum in its header where there is one. Damage to a header itself can
+make it skip a page or end a column early without a word, so the rows of what it gives are counted.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Parquet files put together from column chunks of other files, copied as bytes.
 
-A chunk's pages say nothing of where they stand, so they can be moved; only the footer counts from the start of the file. A
-new file gets the pages, their ColumnChunk structs with the offsets moved, and the rest of its footer (schema, key/values,
-``created_by``) from a file without rows that was written for it. All parts must have one and the same Parquet schema.
-A chunk that has more than pages (page index, filter of Parquet's own, encryption) is not copied.
+A chunk's pages say nothing of where they stand, so they can be moved; only the footer counts from the start of the
+file. A new file gets the pages, their ColumnChunk structs with the offsets moved, and the rest of its footer (schema,
+key/values, ``created_by``) from a file without rows that was written for it. All parts must have one and the same
+Parquet schema. A chunk that has more than pages (page index, filter of Parquet's own, encryption) is not copied.
 
 What is copied from a stored file is checked on its way: each page against its checksum, the page headers against theirs
-(:mod:`lakeindex.parquet.stamps`). A page without a checksum is copied as it is and gets none, since that would vouch for what nobody
-has checked. The new footer has the checksums of all page headers that are known, and one of its own.
+(:mod:`lakeindex.parquet.stamps`). A page without a checksum is copied as it is and gets none, since that would vouch
+for what nobody has checked. The new footer has the checksums of all page headers that are known, and one of its own.
 
 Source of the format: parquet.thrift (parquet-format 2.12), as far as :mod:`lakeindex.parquet.footer_text` names it.
 """

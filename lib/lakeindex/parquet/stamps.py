@@ -1,9 +1,10 @@
 """Two entries of ours in a Parquet footer, which make every byte of the file accountable.
 
-``lakeindex.page.headers``: of each column chunk, row group by row group, the CRC-32 of its page headers, 8 hex digits; dashes for a
-chunk that was copied from a file without them, since it cannot be told any more what its headers were. (The bodies of pages have
-their CRC in the header.) ``lakeindex.footer.crc32``: CRC-32 of the footer's thrift bytes, its own digits taken as zeros. Other readers
-leave both alone. A file without them is from another writer, or from before they were written: nothing is said of it.
+``lakeindex.page.headers``: of each column chunk, row group by row group, the CRC-32 of its page headers, 8 hex digits;
+dashes for a chunk that was copied from a file without them, since it cannot be told any more what its headers were.
+(The bodies of pages have their CRC in the header.) ``lakeindex.footer.crc32``: CRC-32 of the footer's thrift bytes, its
+own digits taken as zeros. Other readers leave both alone. A file without them is from another writer, or from before
+they were written: nothing is said of it.
 """
 
 from __future__ import annotations

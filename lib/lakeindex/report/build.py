@@ -182,7 +182,9 @@ def _reason(row: dict[str, int]) -> str:
 
 
 def past_runs(store: Storage, run_id: str, table: str) -> tuple[PastRun, ...]:
-    """Earlier runs of the table, the newest first: the newest report that can be read, and what it says of those before it."""
+    """Earlier runs of the table, the newest first: the newest report that can be read,
+    and what it says of those before it.
+    """
     for earlier in (one.run_id for one in reversed(roster_of(store, table))):
         if earlier == run_id:
             continue

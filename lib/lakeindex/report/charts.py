@@ -14,7 +14,8 @@ from pygal.style import Style
 from lakeindex.report.run_report import PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.text import human_count
 
-# pygal looks for plug-ins of its own by an import hook of the old kind, which warns at every import of the whole process
+# pygal looks for plug-ins of its own by an import hook of the old kind, which warns at every
+# import of the whole process
 sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "pygal"]
 
 _STYLE: Final = Style(

@@ -9,14 +9,16 @@ from lakeindex.run.spec import RunSpec, storage_at
 
 
 def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
-    """Write ``report.json`` and, if ``lakeindex.report`` asks for it, ``report.html`` into the folder of a finished run.
+    """Write ``report.json`` and, if ``lakeindex.report`` asks for it, ``report.html`` into the
+    folder of a finished run.
 
     Args:
         spec: the run.
         default: what is written if the option is not given.
 
     Returns:
-        Notes on what went wrong, if anything did: the batch is committed, and a report is no reason to call that a failure.
+        Notes on what went wrong, if anything did: the batch is committed, and a report is no
+        reason to call that a failure.
     """
     wanted = spec.config.report or default
     if wanted is ReportFormat.NONE:

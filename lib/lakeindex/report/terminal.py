@@ -40,7 +40,8 @@ def show_report(console: Console, report: RunReport) -> None:
     if report.past:
         seconds = [one.seconds for one in report.past]
         console.print(
-            f"the last {len(seconds)} runs took {min(seconds):.2f} to {max(seconds):.2f} s, in the middle {median(seconds):.2f} s"
+            f"the last {len(seconds)} runs took {min(seconds):.2f} to {max(seconds):.2f} s, "
+            f"in the middle {median(seconds):.2f} s"
         )
 
 

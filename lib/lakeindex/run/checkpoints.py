@@ -1,9 +1,9 @@
 """A run's folder: Parquet checkpoints and the manifests that make them count.
 
 ``<checkpoints>/<run id>/<stage>.json`` is the manifest of a stage, put whole after its files; without it nothing of the
-stage counts. Files lie in ``<stage>/<attempt>/``, a folder no other attempt writes to, and the manifest holds the digest
-of each, so a checkpoint that is partial, foreign or damaged is found out before a row of it is used. A manifest names the
-digest of what it was made from (``basis``); a re-run reuses it only when that is still the same.
+stage counts. Files lie in ``<stage>/<attempt>/``, a folder no other attempt writes to, and the manifest holds the
+digest of each, so a checkpoint that is partial, foreign or damaged is found out before a row of it is used. A manifest
+names the digest of what it was made from (``basis``); a re-run reuses it only when that is still the same.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ class RunFolder:
         self.store.write(f"{self.run_id}/{manifest.stage}.json", text.encode())
 
     def make_durable(self, stage: Stage) -> None:
-        """Sync a stage's files, then its manifest: another process, maybe after a power loss, goes on from them, and cannot make
-        them again.
+        """Sync a stage's files, then its manifest: another process, maybe after a power loss, goes on from them,
+        and cannot make them again.
         """
         manifest = self.read_manifest(stage)
         if manifest is not None:

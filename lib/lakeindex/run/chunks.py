@@ -31,7 +31,9 @@ _files: BoundedCache[memoryview] = BoundedCache(CACHE_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One chunk of the batch; ``partition`` is empty under a global index, where a chunk spans partitions. ``deletes``: of its rows."""
+    """One chunk of the batch; ``partition`` is empty under a global index, where a chunk spans partitions.
+    ``deletes``: of its rows.
+    """
 
     number: int
     partition: str
@@ -94,7 +96,9 @@ def _read(file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -
 
 
 def remember_chunks(part: Part, chunks: Sequence[pa.Table]) -> None:
-    """Keep the rows of a staged file that was just written, a table a row group: later tasks of the process need not decode it."""
+    """Keep the rows of a staged file that was just written, a table a row group:
+    later tasks of the process need not decode it.
+    """
     for number, rows in enumerate(chunks):
         _decoded.put((part.digest, number, None), rows, cache_bytes(current_share()))
 

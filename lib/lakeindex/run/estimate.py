@@ -1,7 +1,7 @@
 """What the cost model says of a run that is done, beside what it took: kept in every run's summary.
 
-Counts are those that are known when the index has answered (stage 2), so that no more is read for it; how many of the pairs are
-true is estimated as the adviser does: each key is stored once in the files whose ranges hold it.
+Counts are those that are known when the index has answered (stage 2), so that no more is read for it; how many of the
+pairs are true is estimated as the adviser does: each key is stored once in the files whose ranges hold it.
 """
 
 from __future__ import annotations

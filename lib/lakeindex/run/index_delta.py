@@ -102,7 +102,9 @@ def put_delta(task: DeltaTask) -> Delta:
 
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:
-    """Parts of a commit's delta as one, sorted by key: the two halves of a move, its removal here and its insert there, are one row."""
+    """Parts of a commit's delta as one, sorted by key: the two halves of a move, its removal here and its insert there,
+    are one row.
+    """
     table = pa.concat_tables([p.cast(DELTA_SCHEMA) for p in parts]) if parts else DELTA_SCHEMA.empty_table()
     change = table.column("change")
     away = pc.and_(pc.equal(change, int(Change.MOVE)), pc.is_null(table.column("file_id")))

@@ -1,9 +1,9 @@
 """A stored index in one run, on the driver's side: bring it up to the table before a look-up, tell it of a commit.
 
-Before a look-up: what failed instants left is taken back, live files that the index does not cover are read and entered, completed
-deltas are applied, and the number of keys is compared with the table's rows. Around a commit: the delta is put into the log
-first, so that it is in force in the same moment as the commit, whoever makes that visible; what a store has to do beside the
-log is done before (harmlessly) and after (repeatably).
+Before a look-up: what failed instants left is taken back, live files that the index does not cover are read and
+entered, completed deltas are applied, and the number of keys is compared with the table's rows. Around a commit: the
+delta is put into the log first, so that it is in force in the same moment as the commit, whoever makes that visible;
+what a store has to do beside the log is done before (harmlessly) and after (repeatably).
 """
 
 from __future__ import annotations
@@ -255,8 +255,8 @@ class IndexSession:
             )
 
     def _settle(self, store: LocationStore, state: LogState) -> None:
-        """Take back deltas of failed instants, and forget damaged ones. The timeline is read after the log: a delta never comes
-        before its instant.
+        """Take back deltas of failed instants, and forget damaged ones. The timeline is read after the log:
+        a delta never comes before its instant.
         """
         self._log.forget(state.unreadable)
         if not state.doubtful:
@@ -372,7 +372,8 @@ def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> No
     held = store.count()
     if held is not None and held != state.rows:
         raise IndexDamagedError(
-            f"index {facts.index_type} of table {facts.name} holds {held} keys, but the files it covers have {state.rows} rows",
+            f"index {facts.index_type} of table {facts.name} holds {held} keys, "
+            f"but the files it covers have {state.rows} rows",
             culprit=facts.index_type,
             hint="lakeindex index verify TABLE shows the difference, lakeindex index build TABLE makes it anew",
         )

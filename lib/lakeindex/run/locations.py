@@ -66,7 +66,9 @@ class LocateTask:
 
 @dataclass(frozen=True, slots=True)
 class LocateResult:
-    """Candidates of some chunks; ``unknown``: keys that the index could not say anything about, listed in ``searched``."""
+    """Candidates of some chunks; ``unknown``: keys that the index could not say anything about,
+    listed in ``searched``.
+    """
 
     part: Part
     pairs: int
@@ -194,8 +196,8 @@ def ask_engine(spec: RunSpec, store: BatchStore, chunks: Sequence[Chunk], folder
 
 
 def located_in(found: Found, groups: FileGroups) -> Located:
-    """A store's answer by file. A location in a file group that is no more says nothing: the key is looked for in all files in
-    scope, never taken for a new one.
+    """A store's answer by file. A location in a file group that is no more says nothing:
+    the key is looked for in all files in scope, never taken for a new one.
     """
     if not len(found.rows):
         return Located({}, found.unknown)

@@ -54,12 +54,14 @@ class Swept:
 
 
 def end_run(spec: RunSpec) -> tuple[str, ...]:
-    """Enter a finished run into the roster, and delete those of its table beyond ``lakeindex.checkpoint.keep.runs``, oldest first.
+    """Enter a finished run into the roster, and delete those of its table beyond
+    ``lakeindex.checkpoint.keep.runs``, oldest first.
 
     A run that is not finished (it failed, or is running) stays; so does this one.
 
     Returns:
-        Notes on what was left or went wrong, if anything did: the batch is committed, and its folder no reason to call that a failure.
+        Notes on what was left or went wrong, if anything did:
+        the batch is committed, and its folder no reason to call that a failure.
     """
     left: list[str] = []
     what = f"old run folders in {spec.checkpoints_uri} could not be dropped"
@@ -109,8 +111,8 @@ def _drop_finished(store: Storage, table_uri: str, finished: Iterable[Finished])
 def sweep_runs(table_uri: str, checkpoints_uri: str, *, keep: int, days: float, now_ms: int) -> Swept:
     """Look into every folder: delete a table's finished runs beyond the newest, its dead ones, and emptied folders.
 
-    A run that failed leaves its checkpoints, so that a retry goes on from them, and its quarantine files, for whoever mends
-    the rows. Some day nobody will.
+    A run that failed leaves its checkpoints, so that a retry goes on from them, and its quarantine files,
+    for whoever mends the rows. Some day nobody will.
 
     Args:
         table_uri: the table whose runs are meant; those of others stay.

@@ -2,13 +2,14 @@
 
 ::
 
-    <root>/<run id>/run.json                        the run's marker: names the table; put before anything else of the run
+    <root>/<run id>/run.json                        the run's marker: names the table;
+                                                    put before anything else of the run
     <root>/_runs/<table key>/<end>~<run id>.json    the roster: runs of a table that have finished, by time
     <root>/_runs/root.json                          the root was looked at: it is no table, and holds none
 
-Nothing is deleted because of its place or name. A folder is a run of a table if its marker says so. A folder without one, as
-older releases left them, is a run if it has the manifest of a stage, and the table, its report or its root name each other. The
-roster only saves listing: what it names is looked at before it goes.
+Nothing is deleted because of its place or name. A folder is a run of a table if its marker says so. A folder without
+one, as older releases left them, is a run if it has the manifest of a stage, and the table, its report or its root name
+each other. The roster only saves listing: what it names is looked at before it goes.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def run_id_for(batch_id: str, table_uri: str, checkpoints_uri: str) -> str:
 
 
 def check_root(store: Storage) -> None:
-    """Refuse a checkpoints' root that is a table or holds one: run folders are deleted in time, and rows must not be near.
+    """Refuse a checkpoints' root that is a table or holds one:
+    run folders are deleted in time, and rows must not be near.
 
     Raises:
         UsageError: naming the table.

@@ -95,7 +95,8 @@ def _opened(uri: str, options: StoreOptions, _environment: tuple[tuple[str, str]
 
 
 def storage_at(uri: str) -> Storage:
-    """The store at a URI, as the options of the running call and the environment have it, counting into the running task's meter.
+    """The store at a URI, as the options of the running call and the environment have it,
+    counting into the running task's meter.
 
     It is opened once a process for the same of all three: stores of one URI may be different ones.
     """

@@ -1,4 +1,6 @@
-"""The run summary: what happened to every row, and the funnel of each stage. The JSON of the command line and of Python."""
+"""The run summary: what happened to every row, and the funnel of each stage.
+The JSON of the command line and of Python.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,10 @@ class RunSummary:
 
     def __repr__(self) -> str:
         counts = "".join(f", {count:,} {name}" for name, count in self.fates.items())
-        return f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}; {self.seconds:.2f} s>"
+        return (
+            f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}; "
+            f"{self.seconds:.2f} s>"
+        )
 
     def _repr_html_(self) -> str:
         facts = {

@@ -52,12 +52,15 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
 
 
 def _altered(table: Table, culprit: str) -> TableUnsupportedError:
-    """A column may stand under an earlier name in some files: by its name now it would be read, and rewritten, as null."""
+    """A column may stand under an earlier name in some files:
+    by its name now it would be read, and rewritten, as null.
+    """
     return TableUnsupportedError(
-        f"table {table.name!r} was altered with hoodie.schema.on.read.enable: its columns are found by ids that {culprit} keeps, not by "
-        "their names",
+        f"table {table.name!r} was altered with hoodie.schema.on.read.enable: "
+        f"its columns are found by ids that {culprit} keeps, not by their names",
         culprit=culprit,
-        hint="read and write it with Hudi and hoodie.schema.on.read.enable=true, or copy its rows with Hudi into a new table",
+        hint="read and write it with Hudi and hoodie.schema.on.read.enable=true, "
+        "or copy its rows with Hudi into a new table",
     )
 
 
@@ -75,10 +78,11 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
     agreed = bound.binding is not None and bool(bound.binding.complex_key_new_encoding)
     if stored is not None and stored is not agreed:
         raise TableCorruptError(
-            f"table {table.name!r} is bound to {_ENCODINGS[agreed]} record keys, but stored keys are {_ENCODINGS[stored]}",
+            f"table {table.name!r} is bound to {_ENCODINGS[agreed]} record keys, "
+            f"but stored keys are {_ENCODINGS[stored]}",
             culprit=table.properties.key_fields[0],
-            hint="another writer encodes one-field complex keys differently; an upsert would store every key twice. Roll its "
-            "commits back, or rewrite its rows",
+            hint="another writer encodes one-field complex keys differently; an upsert would store every key twice. "
+            "Roll its commits back, or rewrite its rows",
         )
     return bound
 

@@ -30,8 +30,8 @@ _TRANSIENT = (ConflictError, StorageError, MachineError)
 def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     """Run a stage; print one JSON object as the last line of stdout.
 
-    On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job; where run folders are
-    refused nothing is written.
+    On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job;
+    where run folders are refused nothing is written.
 
     Args:
         stage: the stage, or None for all of them in one application.
@@ -60,7 +60,9 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
 
 
 def parent_of(session: JobSession) -> str | None:
-    """``NAMESPACE/JOB/RUN ID`` of the OpenLineage run that submitted this job, where Airflow's provider put it into Spark's settings."""
+    """``NAMESPACE/JOB/RUN ID`` of the OpenLineage run that submitted this job,
+    where Airflow's provider put it into Spark's settings.
+    """
     parts = [session.setting(f"spark.openlineage.parent{name}") for name in ("JobNamespace", "JobName", "RunId")]
     return "/".join(str(part) for part in parts) if all(parts) else None
 

@@ -1,9 +1,9 @@
 """Keyed state on Spark's state store (RocksDB, ``transformWithState``): what a STATE index is kept in.
 
-The state is a list a bucket of keys, to which entries are only ever appended; the newest entry of a key counts. It is written by
-a streaming query that runs one micro-batch and ends, so a death at any point is a replay of the same micro-batch. It is read
-by the JVM's state reader (``format("statestore")``), which no query needs to run for: asking never changes it. Python's
-state calls are a round trip each: one appended list a bucket costs one, whatever its length.
+The state is a list a bucket of keys, to which entries are only ever appended; the newest entry of a key counts. It is
+written by a streaming query that runs one micro-batch and ends, so a death at any point is a replay of the same
+micro-batch. It is read by the JVM's state reader (``format("statestore")``), which no query needs to run for: asking
+never changes it. Python's state calls are a round trip each: one appended list a bucket costs one, whatever its length.
 
 ::
 
@@ -95,8 +95,8 @@ class KeyedState:
     def run(self) -> None:
         """Take in what was fed. Fed twice, an entry is there twice and counts once.
 
-        A micro-batch that a death cut short is replayed first, in one of its own. Other triggers than ``once`` never end while
-        entries can expire.
+        A micro-batch that a death cut short is replayed first, in one of its own.
+        Other triggers than ``once`` never end while entries can expire.
         """
         begun = self._newest_number("state/offsets")
         if begun is not None and begun != self.last_batch():
@@ -167,8 +167,8 @@ class KeyedState:
             asked: what to read the keys from.
             read: module-level function: keys of one item, a table of chunk, row, key, partition.
             rows: how many there are, about.
-            write: module-level function that keeps one piece of the answer (chunk, row, partition, file_id); all rows of a
-                chunk are in one piece.
+            write: module-level function that keeps one piece of the answer (chunk, row, partition, file_id);
+                all rows of a chunk are in one piece.
             by_partition: a location counts only in the partition that is asked for.
 
         Returns:
@@ -208,8 +208,8 @@ class KeyedState:
     def _read(self, read: Callable[[_T], pa.Table], items: Sequence[_T], schema: str) -> DataFrame:
         """What is read of some items, one a Spark task.
 
-        The items are broadcast by themselves: Spark writes a function of more than 1 MiB to a file, and this one knows the stores'
-        options.
+        The items are broadcast by themselves: Spark writes a function of more than 1 MiB to a file,
+        and this one knows the stores' options.
         """
         payloads = self._session.sparkContext.broadcast([pickle.dumps((read, item)) for item in items])
         numbers = self._session.range(0, len(items), 1, max(1, len(items)))

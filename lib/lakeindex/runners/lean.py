@@ -1,7 +1,8 @@
 """Start sooner: imported first by processes of ours (jobs, commands that write), for what it does.
 
-* pyarrow looks for pandas when it makes its first array, to know pandas' objects when it is given some. Importing it takes longer
-  than a small batch, and these processes are never given any; where pandas is wanted later (``to_pandas``), pyarrow imports it then.
+* pyarrow looks for pandas when it makes its first array, to know pandas' objects when it is given some. Importing it
+  takes longer than a small batch, and these processes are never given any; where pandas is wanted later
+  (``to_pandas``), pyarrow imports it then.
 * No garbage is looked for among the modules once they are there (:func:`loaded`), at the end of the process neither.
 """
 

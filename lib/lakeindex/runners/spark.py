@@ -79,7 +79,8 @@ class SparkRunner:
             raise UsageError(
                 f"the STATE index needs a PySpark with GroupedData.transformWithState, {self.session.version} has none",
                 culprit="hoodie.index.type",
-                hint="install a newer PySpark, or give the table another index: `lakeindex index migrate TABLE --to RECORD_INDEX`",
+                hint="install a newer PySpark, or give the table another index: "
+                "`lakeindex index migrate TABLE --to RECORD_INDEX`",
             )
         from lakeindex.runners.keyed_state import KeyedState
 
@@ -92,7 +93,8 @@ class SparkRunner:
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.tasks.runner.Runner`."""
         payloads = [pickle.dumps(task) for task in tasks]
-        # The function knows the stores' options. PySpark writes what it is given to parallelize to a file; the function stays in memory.
+        # The function knows the stores' options. PySpark writes what it is given to parallelize to a file;
+        # the function stays in memory.
         do = partial(_do_task, pickle.dumps(function))
         context = self.session.sparkContext
         context.setJobDescription(title)
@@ -121,7 +123,9 @@ def _do_task(pickled: bytes, payload: bytes) -> bytes:
 
 @functools.cache
 def _keep_what_is_loaded() -> None:
-    """Spark's worker collects garbage after every task: once a process, take out of that what the first task left, the modules above all."""
+    """Spark's worker collects garbage after every task: once a process, take out of that what the first task left,
+    the modules above all.
+    """
     gc.freeze()
 
 

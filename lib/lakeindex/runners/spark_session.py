@@ -1,4 +1,6 @@
-"""A Spark session for the library: found if there is one, else made with a Java that Spark can start; for a job, when it is needed."""
+"""A Spark session for the library: found if there is one, else made with a Java that Spark can start;
+for a job, when it is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ DEFAULT_MASTER = "local[*]"
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Set in a process that spark-submit started."""
 _YARN_CONTAINER = "CONTAINER_ID"
-"""Set by YARN's node manager in each container it starts (Hadoop's ``ApplicationConstants.Environment``; Spark itself goes by it):
-a driver in one is in cluster mode."""
+"""Set by YARN's node manager in each container it starts (Hadoop's ``ApplicationConstants.Environment``; Spark itself
+goes by it): a driver in one is in cluster mode."""
 
 
 def spark_session(master: str | None = None, app_name: str = "lakeindex") -> SparkSession:
@@ -56,8 +58,9 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
 class JobSession:
     """The session of a spark-submit job, made when it is first asked for.
 
-    A job whose steps are small enough for the driver's cores asks the cluster for nothing, does not even load PySpark, and ends some
-    seconds earlier. On YARN in cluster mode the session is made at once: there a job without one has failed.
+    A job whose steps are small enough for the driver's cores asks the cluster for nothing, does not even
+    load PySpark, and ends some seconds earlier. On YARN in cluster mode the session is made at once: there a
+    job without one has failed.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,6 @@
-"""Settings of Spark that the library's own sessions and submits have, and that are worth having in others. Knows no pyspark."""
+"""Settings of Spark that the library's own sessions and submits have, and that are worth having in others.
+Knows no pyspark.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ FAST_WORKERS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.python.unix.domain.socket.dir": "/tmp",  # noqa: S108 - a socket's path has 108 bytes, YARN's folders take more
     }
 )
-"""Spark's Python workers begin with the library loaded, and speak over Unix sockets: over TCP each task waits 40 ms for an acknowledgement.
+"""Spark's Python workers begin with the library loaded, and speak over Unix sockets:
+over TCP each task waits 40 ms for an acknowledgement.
 
-The sockets are Spark 4.1's; those before pass over them. A socket belongs to the user of the worker, and only its owner can connect.
+The sockets are Spark 4.1's; those before pass over them. A socket belongs to the user of the worker,
+and only its owner can connect.
 """

@@ -1,12 +1,12 @@
 """The adapter for HDFS through hdfs-native (a client in Rust: no JVM, no libhdfs).
 
-Cluster, high availability, user and Kerberos come from Hadoop's own files and variables (``HADOOP_CONF_DIR``, ``HADOOP_USER_NAME``,
-a ticket cache; docs/storage.md).
+Cluster, high availability, user and Kerberos come from Hadoop's own files and variables (``HADOOP_CONF_DIR``,
+``HADOOP_USER_NAME``, a ticket cache; docs/storage.md).
 
 Every object is written to a temporary file in its folder, which is then renamed to its name: with overwrite to replace
-it, without to create it, where the NameNode lets exactly one of several racers through. So an object is whole or absent for
-every reader, which HDFS's own ``create`` does not give. When a rename's answer is lost and asked for again, its source is
-gone: whether it happened is then unknown, and the caller reads back.
+it, without to create it, where the NameNode lets exactly one of several racers through. So an object is whole or absent
+for every reader, which HDFS's own ``create`` does not give. When a rename's answer is lost and asked for again, its
+source is gone: whether it happened is then unknown, and the caller reads back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ _READ_TRIES: Final = 3
 """A file that is replaced while it is read may lose its blocks: it is then opened anew."""
 
 _ATTEMPTS: Final = "4"
-"""How often a call is tried where no NameNode answers: some ten seconds, well inside the lock's lease. Hadoop's 15 are minutes."""
+"""How often a call is tried where no NameNode answers: some ten seconds, well inside the lock's lease.
+Hadoop's 15 are minutes.
+"""
 
 _READS: Final = frozenset({"head", "list", "read"})
 
@@ -45,8 +47,8 @@ class HdfsStorage:
     """A folder of HDFS.
 
     Args:
-        uri: ``hdfs://namenode:port/path``, ``hdfs://nameservice/path`` or, with ``fs.defaultFS`` set, ``hdfs:///path``; not
-            percent-decoded. Names must not hold ``:``, which HDFS refuses.
+        uri: ``hdfs://namenode:port/path``, ``hdfs://nameservice/path`` or, with ``fs.defaultFS`` set, ``hdfs:///path``;
+            not percent-decoded. Names must not hold ``:``, which HDFS refuses.
         options: settings of the table handle; those with a ``.`` in the name are Hadoop's.
 
     Raises:
@@ -62,7 +64,10 @@ class HdfsStorage:
         try:
             _client(self._authority, self._settings, os.getpid())
         except (RuntimeError, ValueError, OSError) as error:
-            hint = "write hdfs://namenode:port/path, or set HADOOP_CONF_DIR to the folder of core-site.xml and hdfs-site.xml"
+            hint = (
+                "write hdfs://namenode:port/path, or set HADOOP_CONF_DIR to the folder of "
+                "core-site.xml and hdfs-site.xml"
+            )
             raise OptionError(f"cannot open {uri}: {first_line(error)}", culprit=uri, hint=hint) from error
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -130,7 +135,9 @@ class HdfsStorage:
             self._client.delete(full)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Nothing to do: a closed file is on as many DataNodes as its replication says, and a rename in the NameNodes' log."""
+        """Nothing to do: a closed file is on as many DataNodes as its replication says,
+        and a rename in the NameNodes' log.
+        """
 
     def remove_empty_folders(self, prefix: str) -> None:
         """Remove a folder and those below it, as far as they hold no object."""
@@ -231,7 +238,9 @@ def _missing(path: str) -> ObjectNotFoundError:
 
 @contextmanager
 def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None]:
-    """Raise hdfs-native's errors as ours: "exists" and "not found" are OSErrors, what the servers refuse is a RuntimeError."""
+    """Raise hdfs-native's errors as ours: "exists" and "not found" are OSErrors,
+    what the servers refuse is a RuntimeError.
+    """
     try:
         yield
     except FileExistsError as error:

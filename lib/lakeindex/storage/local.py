@@ -118,7 +118,9 @@ class LocalStorage:
             os.close(descriptor)
 
     def create(self, path: str, data: bytes) -> None:
-        """Write the object if it is absent; a hard link decides the race. Its bytes are durable before it has its name."""
+        """Write the object if it is absent; a hard link decides the race.
+        Its bytes are durable before it has its name.
+        """
         full = self._full(path)
         if os.path.lexists(full):
             raise ObjectExistsError(

@@ -5,9 +5,9 @@ Faults at the k-th call:
 * ``ERROR``: nothing happened, and the call says so;
 * ``DONE_BUT_FAILED``: it happened, and the call says that it does not know (a lost answer);
 * ``TORN``: the call failed half-way. A store is whole-or-absent by contract, so that nothing is visible and the
-  outcome is called unknown, except for data files: there a *truncated object is visible*. No adapter of ours does that, but
-  another program's copy, a full disk below a network file system or a proxy may, and the publisher verifies every
-  file for it.
+  outcome is called unknown, except for data files: there a *truncated object is visible*. No adapter of ours does
+  that, but another program's copy, a full disk below a network file system or a proxy may, and the publisher
+  verifies every file for it.
 
 A ``hook`` is called before every call: the model's scheduler waits in it, and raises in it to crash the caller.
 """

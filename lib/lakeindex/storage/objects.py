@@ -1,11 +1,12 @@
 """The adapter for object stores (S3, GCS, Azure) through obstore.
 
-Region, endpoint and credentials come from the table handle's options, and what they leave out from the environment (``AWS_*``,
-``GOOGLE_*``, ``AZURE_*``; docs/storage.md).
-Plain HTTP is allowed to a loopback endpoint, and elsewhere with ``AWS_ALLOW_HTTP=true`` or ``AZURE_ALLOW_HTTP=true``.
+Region, endpoint and credentials come from the table handle's options, and what they leave out from the environment
+(``AWS_*``, ``GOOGLE_*``, ``AZURE_*``; docs/storage.md). Plain HTTP is allowed to a loopback endpoint, and elsewhere
+with ``AWS_ALLOW_HTTP=true`` or ``AZURE_ALLOW_HTTP=true``.
 
-A create is a put with ``If-None-Match: *`` (GCS: ``x-goog-if-generation-match: 0``). When an answer is lost, the client may send the request again and then be
-told that the object exists, although it is its own: "exists" and errors are therefore judged by reading back.
+A create is a put with ``If-None-Match: *`` (GCS: ``x-goog-if-generation-match: 0``). When an answer is lost, the client
+may send the request again and then be told that the object exists, although it is its own: "exists" and errors are
+therefore judged by reading back.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _ENDPOINT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "aws_": ("aws_endpoint_url_s3", "aws_endpoint_url", "aws_endpoint"),
     "azure_": ("azure_storage_endpoint", "azure_endpoint"),
 }
-"""What the endpoint may be called, as an option or, in capitals, in the environment; first the name that counts for most."""
+"""What the endpoint may be called, as an option or, in capitals, in the environment;
+first the name that counts for most.
+"""
 _TOKEN_NAMES: Final = frozenset({"aws_session_token", "aws_token"})
 
 

@@ -22,7 +22,8 @@ def open_storage(uri: str, options: StoreOptions | None = None) -> Storage:
 
     Args:
         uri: a path, ``file:///path``, ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
-            ``hdfs://namenode:port/path``, or ``memory://NAME`` (this process only). URLs are taken as they are, not percent-decoded, as Hadoop's paths are.
+            ``hdfs://namenode:port/path``, or ``memory://NAME`` (this process only). URLs are taken as they are, not
+            percent-decoded, as Hadoop's paths are.
         options: settings of the store; by default those of the call that is running.
 
     Raises:
@@ -65,7 +66,9 @@ def is_local_disk(uri: str) -> bool:
 
 
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
-    """On local disk and HDFS, remove a folder and those below it as far as they are empty; elsewhere there are no folders."""
+    """On local disk and HDFS, remove a folder and those below it as far as they are empty;
+    elsewhere there are no folders.
+    """
     folders = _with_folders(storage.uri)
     if folders is not None:
         folders.remove_empty_folders(prefix)

@@ -1,8 +1,8 @@
 """Settings of the stores of one table handle: endpoint, region, credentials.
 
-They belong to the handle, not to the process: two handles may have different ones at the same time. A call of the handle sets
-them for itself (a context variable, so threads and other calls see nothing of it), and whatever starts tasks hands them on. They
-are nowhere in a run's arguments, so they get into no checkpoint, report or log.
+They belong to the handle, not to the process: two handles may have different ones at the same time. A call of the
+handle sets them for itself (a context variable, so threads and other calls see nothing of it), and whatever starts
+tasks hands them on. They are nowhere in a run's arguments, so they get into no checkpoint, report or log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _SHOWN: Final = ("endpoint", "region", "allow_http", "account_name")
 class StoreOptions(Mapping[str, str]):
     """Names and values; a mapping that does not show its secrets.
 
-    Names are in small letters, but Hadoop's, those with a ``.``, as they were given: names of services in them have a case.
+    Names are in small letters, but Hadoop's, those with a ``.``, as they were given:
+    names of services in them have a case.
 
     Attributes:
         pairs: names and values, sorted.

@@ -1,4 +1,6 @@
-"""Many requests at once: an object store answers each of them late, a local disk has answered before a thread is started."""
+"""Many requests at once: an object store answers each of them late, a local disk has answered
+before a thread is started.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T], worker
         uri: of the store that is asked.
         function: does the requests of an item; in a copy of the caller's context, so that they count for the caller.
         items: what is asked for.
-        workers: how many at once, at most; by default as many as the store's distance asks for, and a few one after the other.
+        workers: how many at once, at most; by default as many as the store's distance asks for,
+            and a few one after the other.
     """
     todo = list(items)
     if workers is None and len(todo) < _PARALLEL_FROM:

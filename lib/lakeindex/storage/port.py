@@ -3,13 +3,14 @@
 Paths are relative to the store's root, ``/``-separated, never starting with ``/`` and never holding ``..``; they
 are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checked by one suite on every adapter:
 
-* a write is whole or absent for every reader, and readable right after it returned; so is one whose pieces are made while it
-  runs: if making them fails, nothing was written, and the error is raised as it was;
+* a write is whole or absent for every reader, and readable right after it returned; so is one whose pieces are made
+  while it runs: if making them fails, nothing was written, and the error is raised as it was;
 * ``create`` has exactly one winner among any number of racers; the losers get ``ObjectExistsError``;
 * a call that raises ``UnknownOutcomeError`` may or may not have happened: the caller reads back;
 * ``delete`` of a missing object is no error; listing shows what is there, sorted by path;
-* a power loss takes what was not synced: a new object is gone or whole after ``create``, and may be torn after ``write``; one that
-  was replaced may be the old or the new one, or torn; one that was deleted may be back. Any subset, in no order.
+* a power loss takes what was not synced: a new object is gone or whole after ``create``, and may be torn after
+  ``write``; one that was replaced may be the old or the new one, or torn; one that was deleted may be back.
+  Any subset, in no order.
 """
 
 from __future__ import annotations
@@ -97,7 +98,9 @@ def joined(data: bytes | Pieces) -> bytes:
 
 
 class Watched:
-    """What is written, in pieces, for a client that reports any error as its own: ``failure`` is the one of making them."""
+    """What is written, in pieces, for a client that reports any error as its own:
+    ``failure`` is the one of making them.
+    """
 
     def __init__(self, data: bytes | Pieces) -> None:
         self._pieces = (data,) if isinstance(data, bytes) else data

@@ -1,10 +1,10 @@
 """What is bound to a table for good, and could not be read off it: ``.hoodie/.lakeindex/table.json``.
 
-Hudi keeps the index type, the encoding of one-field complex keys and the types of a custom key generator's
-partition fields in job options, not in the table; two writers that disagree on one of them double keys. A table of
-ours has them from its creation: as one property of ``hoodie.properties``, so that they appear together with the table
-or not at all, and in ``table.json``, which counts once it is there. Another writer's table is bound at our first
-write to it. ``table.json`` is created once and never changed, and durable before anything follows from it. Should it be torn all the
+Hudi keeps the index type, the encoding of one-field complex keys and the types of a custom key generator's partition
+fields in job options, not in the table; two writers that disagree on one of them double keys. A table of ours has them
+from its creation: as one property of ``hoodie.properties``, so that they appear together with the table or not at all,
+and in ``table.json``, which counts once it is there. Another writer's table is bound at our first write to it.
+``table.json`` is created once and never changed, and durable before anything follows from it. Should it be torn all the
 same, the property says what it said, or on another writer's table the copy beside it.
 """
 
@@ -191,8 +191,8 @@ def resolve_binding(
         properties: the table's properties.
         bound: what is bound already, if anything.
         config: the write's options.
-        index: of a bound table the index in force, if a rewrite has changed the bound one; of another the index that its
-            files show.
+        index: of a bound table the index in force, if a rewrite has changed the bound one;
+            of another the index that its files show.
 
     Raises:
         OptionError: an option differs from what is bound or stated, or the table needs a merge mode.
@@ -250,10 +250,11 @@ def open_encoding(what: str, field: str) -> OptionError:
         field: its name.
     """
     return OptionError(
-        f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: a table with both would store keys twice",
+        f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: "
+        "a table with both would store keys twice",
         culprit=ENCODING_OPTION,
-        hint=f"say which: -o {ENCODING_OPTION}=true stores `value`, as Hudi 0.15 writes it; false stores `{field}:value`, as "
-        "other releases do. A Hudi 1.2 that writes to the table is given the same option",
+        hint=f"say which: -o {ENCODING_OPTION}=true stores `value`, as Hudi 0.15 writes it; false stores "
+        f"`{field}:value`, as other releases do. A Hudi 1.2 that writes to the table is given the same option",
     )
 
 

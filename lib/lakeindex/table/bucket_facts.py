@@ -1,8 +1,9 @@
-"""Another writer's bucket table: with how many buckets, over which key fields and by which release's rule it was written.
+"""Another writer's bucket table: with how many buckets, over which key fields and by which
+release's rule it was written.
 
-Hudi keeps none of it in the table, but the stored keys show it: a key with the hash ``h`` lies in bucket ``b`` of ``n`` only if
-``n`` divides ``h - b``. So the count divides the greatest common divisor of these differences, and is above the greatest bucket.
-What a caller says is compared with the keys; what the keys leave open is asked for, and never assumed.
+Hudi keeps none of it in the table, but the stored keys show it: a key with the hash ``h`` lies in bucket ``b`` of ``n``
+only if ``n`` divides ``h - b``. So the count divides the greatest common divisor of these differences, and is above the
+greatest bucket. What a caller says is compared with the keys; what the keys leave open is asked for, and never assumed.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ from lakeindex.table.handle import Table
 _SAMPLED_FILES: Final = 12
 _MOST_FILES: Final = 200
 _TELLING: Final = 32
-"""So many distances (h - b), if they are independent, are multiples of more than the real count with a chance of 2 ** -32 at most.
+"""So many distances (h - b), if they are independent, are multiples of more than the real count with a
+chance of 2 ** -32 at most.
 
-Keys do not count: the same few in every partition, a hashed field of few values, or numbers in sequence, whose hashes lie in one
-row, have few distances however many rows there are.
+Keys do not count: the same few in every partition, a hashed field of few values, or numbers in sequence,
+whose hashes lie in one row, have few distances however many rows there are.
 """
 _NAMED: Final = 6
 _MOST_FIELDS: Final = 6
@@ -59,7 +61,9 @@ class _Sampled:
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """Hash fields that agree with every sampled key, the counts that do, ascending, and whether the greatest is the real one."""
+    """Hash fields that agree with every sampled key, the counts that do, ascending,
+    and whether the greatest is the real one.
+    """
 
     fields: tuple[str, ...]
     counts: tuple[int, ...]
@@ -222,8 +226,8 @@ def _no_count(table: Table, samples: Sequence[_Sampled], told: BucketLayout, lea
         f"table {table.name} is a bucket table (its buckets go up to {least - 1}), but no single bucket count "
         "fits its stored keys",
         culprit=COUNT_OPTION,
-        hint=f"say how it was written: -o {COUNT_OPTION}=N, -o {RULES_OPTION}=... for partitions with a count of their own, "
-        f"-o {FIELDS_OPTION}=... for the hashed fields"
+        hint=f"say how it was written: -o {COUNT_OPTION}=N, -o {RULES_OPTION}=... "
+        f"for partitions with a count of their own, -o {FIELDS_OPTION}=... for the hashed fields"
         + (f"; by partition: {', '.join(found[:_NAMED])}" if found else ""),
     )
 
@@ -245,7 +249,8 @@ def _stored_rule(samples: Iterable[_Sampled], layout: BucketLayout) -> KeyRule |
             f"{found[KeyRule.HUDI_0_15].path} was written by Hudi 0.15's way of hashing keys, "
             f"{found[KeyRule.HUDI_1].path} by that of 1.x",
             culprit=found[KeyRule.HUDI_0_15].path,
-            hint="keys with ':' may be stored twice: roll the commits of one of them back, or rewrite the table with one release",
+            hint="keys with ':' may be stored twice: roll the commits of one of them back, "
+            "or rewrite the table with one release",
         )
     return next(iter(found), None)
 

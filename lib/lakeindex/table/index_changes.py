@@ -1,12 +1,13 @@
 """Which index a table has now: what is bound in ``table.json``, or what a later commit has put in its place.
 
-``table.json`` never changes. A rewrite of the table for another index (a rescaling of buckets, a migration to them) leaves
-``.hoodie/.lakeindex/buckets/<instant>.json``: the index type and its bound options from that instant on. It is put there before
-the commit and counts only once its instant is part of the table; the newest that does is in force. So the change is atomic
-with the commit of the rewritten files, and a rollback or restore of the instant takes it back, too.
+``table.json`` never changes. A rewrite of the table for another index (a rescaling of buckets, a migration to
+them) leaves ``.hoodie/.lakeindex/buckets/<instant>.json``: the index type and its bound options from that instant
+on. It is put there before the commit and counts only once its instant is part of the table; the newest that does
+is in force. So the change is atomic with the commit of the rewritten files, and a rollback or restore of the
+instant takes it back, too.
 
-A change whose instant was undone by somebody else stays behind as a dead file, which counts no more. Our next write deletes
-it if a verdict, a rollback or a restore says so.
+A change whose instant was undone by somebody else stays behind as a dead file, which counts no more.
+Our next write deletes it if a verdict, a rollback or a restore says so.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def index_in_force(storage: Storage, timeline: Timeline, bound: IndexSpec) -> In
 
 
 def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> IndexSpec | None:
-    """The index that has taken the bound one's place by now; None if none has. The timeline is listed only if one may have.
+    """The index that has taken the bound one's place by now; None if none has.
+    The timeline is listed only if one may have.
 
     Raises:
         TableCorruptError: the change that is in force cannot be read.

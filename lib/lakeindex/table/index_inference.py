@@ -1,17 +1,18 @@
 """Another writer's table at our first write to it: which index do its files show, and what has to be asked?
 
-Hudi keeps the index type in job options. One rule for all types: what the files show is taken, what contradicts them is refused,
-what they cannot show and would make another table is asked for.
+Hudi keeps the index type in job options. One rule for all types: what the files show is taken,
+what contradicts them is refused, what they cannot show and would make another table is asked for.
 
-* **Buckets** show in the file ids, which begin with a number; count and hash fields in the stored keys (:mod:`.bucket_facts`).
-  A new file group of any other index would be lost to the table's bucket writers, so no other type is taken.
+* **Buckets** show in the file ids, which begin with a number; count and hash fields in the stored keys
+  (:mod:`.bucket_facts`). A new file group of any other index would be lost to the table's bucket writers,
+  so no other type is taken.
 * **Consistent hashing** shows in its own metadata, and is refused.
-* **A record index** (Hudi's metadata table) may mean keys that are unique in the whole table, or only in their partition, or
-  may serve readers alone: asked for. So is the type of a table that has no file yet.
+* **A record index** (Hudi's metadata table) may mean keys that are unique in the whole table,
+  or only in their partition, or may serve readers alone: asked for. So is the type of a table that has no file yet.
 * **Filters** in the footers serve BLOOM; a table without them is looked up by SIMPLE. Both give the same rows.
 
-Nothing in the files tells whether keys are unique in the whole table (the global types, HBASE) or in their partition, which is
-Hudi's own default and what is taken: who has it otherwise says so with the first write.
+Nothing in the files tells whether keys are unique in the whole table (the global types, HBASE) or in their partition,
+which is Hudi's own default and what is taken: who has it otherwise says so with the first write.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def are_buckets(files: Sequence[BaseFile]) -> bool:
 
 
 def _with_properties(table: Table, config: WriteConfig) -> WriteConfig:
-    """The options, with what ``hoodie.properties`` says of the index laid under them (neither Hudi release writes it there)."""
+    """The options, with what ``hoodie.properties`` says of the index laid under them (neither Hudi
+    release writes it there).
+    """
     entries = table.properties.entries
     stated = {
         key: entries[key]
@@ -108,8 +111,8 @@ def _refuse_consistent_hashing(table: Table) -> None:
         raise TableUnsupportedError(
             f"table {table.name} has buckets of consistent hashing (hoodie.index.bucket.engine=CONSISTENT_HASHING)",
             culprit=found.path,
-            hint="only buckets of one count are written, as by Hudi on copy-on-write tables; write to it with Hudi, or copy its "
-            "rows into a new table",
+            hint="only buckets of one count are written, as by Hudi on copy-on-write tables; "
+            "write to it with Hudi, or copy its rows into a new table",
         )
 
 
@@ -117,8 +120,8 @@ def _no_buckets(table: Table, file: BaseFile, asked: object) -> OptionError:
     return OptionError(
         f"option {INDEX_OPTION} cannot be {asked}: the file groups of table {table.name} are buckets ({file.path})",
         culprit=INDEX_OPTION,
-        hint=f"leave the option out: the table is then written as {IndexType.BUCKET}, as its other writers do; `lakeindex index "
-        f"migrate --to {asked}` changes the index for good",
+        hint=f"leave the option out: the table is then written as {IndexType.BUCKET}, as its other writers do; "
+        f"`lakeindex index migrate --to {asked}` changes the index for good",
     )
 
 
@@ -128,8 +131,8 @@ def _type_shown(table: Table, files: Sequence[BaseFile]) -> IndexType:
     if _RECORD_INDEX in metadata:
         raise _ask(
             f"table {table.name} has Hudi's record index, which does not say in what keys are unique",
-            f"{IndexType.RECORD_INDEX} or {IndexType.GLOBAL_BLOOM} (a key once in the table), or {IndexType.BLOOM} (once in "
-            "its partition)",
+            f"{IndexType.RECORD_INDEX} or {IndexType.GLOBAL_BLOOM} (a key once in the table), "
+            f"or {IndexType.BLOOM} (once in its partition)",
         )
     if not files:
         raise _ask(

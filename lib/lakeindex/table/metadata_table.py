@@ -1,9 +1,9 @@
 """Dropping a metadata table, so that readers list folders and see what we commit.
 
 Hudi's order for changing the properties (``HoodieTableConfig``): the new text to ``hoodie.properties.backup``, the old
-``hoodie.properties`` goes, the new one is created, then the backup goes. Hadoop's checksum side files of both would be stale and are deleted. Only then is
-``.hoodie/metadata`` removed: whoever still lists from it finds it whole. A note of ours, written first and removed last,
-makes the drop resumable after a kill at any call.
+``hoodie.properties`` goes, the new one is created, then the backup goes. Hadoop's checksum side files of both would be
+stale and are deleted. Only then is ``.hoodie/metadata`` removed: whoever still lists from it finds it whole. A note of
+ours, written first and removed last, makes the drop resumable after a kill at any call.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _finish(storage: Storage) -> None:
 def _put_properties(storage: Storage) -> None:
     """Put what the backup says where it belongs, unless the backup is Hudi's.
 
-    The file is created, not replaced: a power loss may tear what is replaced. As long as it is missing, readers take the backup.
+    The file is created, not replaced: a power loss may tear what is replaced.
+    As long as it is missing, readers take the backup.
     """
     data = _read(storage, PROPERTIES_BACKUP_PATH)
     if data is None or _read(storage, PROPERTIES_PATH) not in (None, data):

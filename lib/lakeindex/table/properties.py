@@ -169,7 +169,9 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
 
 
 def _has_instants(storage: Storage) -> bool:
-    """Whether something happened to the table already: then it is not just being created, whatever its properties look like."""
+    """Whether something happened to the table already: then it is not just being created,
+    whatever its properties look like.
+    """
     names = (one.path.rpartition("/")[2] for one in storage.list_folder(".hoodie").objects)
     return any(name[:14].isdigit() for name in names)
 

@@ -1,7 +1,8 @@
 """Which release last wrote into the table: ``.hoodie/.lakeindex/writer.json``.
 
-Its format number says what a writer must know. It goes up when a release writes something that an older one would get wrong; that one
-then refuses to write. It is looked at under the table's lock, which every writer takes before it changes anything.
+Its format number says what a writer must know. It goes up when a release writes something that an older one
+would get wrong; that one then refuses to write. It is looked at under the table's lock, which every writer takes
+before it changes anything.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def note_writer(storage: Storage) -> None:
     written_as = found.get("format")
     if isinstance(written_as, int) and written_as > WRITER_FORMAT:
         raise TableUnsupportedError(
-            f"{found.get('release', 'a newer release')} wrote into the table in format {written_as}, this release knows {WRITER_FORMAT}",
+            f"{found.get('release', 'a newer release')} wrote into the table in format {written_as}, "
+            f"this release knows {WRITER_FORMAT}",
             culprit=WRITER_PATH,
             hint="use the release that wrote it, or a newer one, for every writer of the table",
         )

@@ -1,8 +1,9 @@
 """How much memory the tasks of one process may hold together (``lakeindex.memory``), and what one task may.
 
-The bound is ambient, as the meter is: whoever starts a run sets it, every map hands each task its share, which is the bound
-over the tasks that run at once. Stage 1 cuts its work so that a task stays within its share; a task whose size is given by
-the table (a base file to rewrite) says what it will hold, and starts when that fits beside what the others said.
+The bound is ambient, as the meter is: whoever starts a run sets it, every map hands each task its share, which
+is the bound over the tasks that run at once. Stage 1 cuts its work so that a task stays within its share; a task
+whose size is given by the table (a base file to rewrite) says what it will hold, and starts when that fits
+beside what the others said.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ def cache_bytes(share: int) -> int:
 
 
 def write_bytes(file_bytes: int, staged_bytes: int) -> int:
-    """What making a base file at once holds: the old file and the new one, parts of it decoded or encoded, and the batch's rows
-    that go into it as they are read, joined and merged. Measured: docs/architecture.md, "Memory".
+    """What making a base file at once holds: the old file and the new one, parts of it decoded or encoded,
+    and the batch's rows that go into it as they are read, joined and merged. Measured: docs/architecture.md, "Memory".
     """
     return _REWRITE_TIMES * file_bytes + _ROWS_TIMES * staged_bytes
 

@@ -20,7 +20,9 @@ from lakeindex.tasks.memory_bound import current_bound, memory_share
 from lakeindex.tasks.meter import Meter, StageCost
 
 _BEFORE_A_START: Final = 4
-"""So many times as much is done nearby while there are no executors: in the ten seconds that they take to start, two cores rewrite 600 MB."""
+"""So many times as much is done nearby while there are no executors:
+in the ten seconds that they take to start, two cores rewrite 600 MB.
+"""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,7 +31,8 @@ R = TypeVar("R")
 class Runner(Protocol):
     """Schedules tasks. Tasks are idempotent: a runner may run one twice, or again after a failure.
 
-    One that runs tasks beside each other in a process heeds what they say they hold (:mod:`lakeindex.tasks.memory_bound`).
+    One that runs tasks beside each other in a process heeds what they say
+    they hold (:mod:`lakeindex.tasks.memory_bound`).
     """
 
     @property
@@ -38,7 +41,9 @@ class Runner(Protocol):
 
     @property
     def is_started(self) -> bool:
-        """Whether a task can begin at once; else executors are started for the first one, which takes some ten seconds."""
+        """Whether a task can begin at once; else executors are started for the first one,
+        which takes some ten seconds.
+        """
 
     def nearby(self) -> Runner:
         """A runner on the cores of this process; this one, if it is that."""

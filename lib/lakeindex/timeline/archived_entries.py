@@ -1,4 +1,5 @@
-"""What the archived timeline says of an instant: one ``HoodieArchivedMetaEntry`` for each of its files, as Hudi writes it.
+"""What the archived timeline says of an instant: one ``HoodieArchivedMetaEntry`` for each of its files,
+as Hudi writes it.
 
 The schema beside this module is the one that Hudi 0.15 puts into its log files; 1.2 reads them on a table of version 6.
 """
@@ -94,7 +95,9 @@ def _commit(metadata: CommitMetadata) -> dict[str, Any]:
 
 
 def _stat(stat: WriteStat) -> dict[str, Any]:
-    """The fields of Hudi's ``HoodieWriteStat`` in Avro; those of log files, which the table has none of, are nothing."""
+    """The fields of Hudi's ``HoodieWriteStat`` in Avro; those of log files,
+    which the table has none of, are nothing.
+    """
     return {
         "fileId": stat.file_id,
         "path": stat.path,
@@ -117,7 +120,9 @@ def _stat(stat: WriteStat) -> dict[str, Any]:
 
 
 def _avro(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, Any] | None:
-    """The record of an instant file that is Avro itself, which has the same fields in the archive; None if it is empty."""
+    """The record of an instant file that is Avro itself, which has the same fields in the archive;
+    None if it is empty.
+    """
     path = timeline.path(instant)
     data = storage.read(path)
     return avro_record(data, path) if data else None

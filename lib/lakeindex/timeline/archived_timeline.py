@@ -1,8 +1,8 @@
 """What the archived timeline proves: which writes were completed, and which files rollbacks took out of the table.
 
 The archive of a version 6 table is a folder of log files, ``.commits_.archive.<N>_<token>``, with one
-``HoodieArchivedMetaEntry`` for each file of an archived instant. Whoever archives removes nothing from it, so an archive that
-reaches back to an instant and does not name it proves that the instant was not completed.
+``HoodieArchivedMetaEntry`` for each file of an archived instant. Whoever archives removes nothing from it, so an
+archive that reaches back to an instant and does not name it proves that the instant was not completed.
 
 Source: Hudi 0.15 ``HoodieArchivedTimeline`` and ``HoodieTimelineArchiver``; compared with logs of 0.15 and 1.2.
 """
@@ -93,7 +93,9 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """A log file, known by all that the store says of it: stores of one URL may be different ones, and a table may be made anew."""
+    """A log file, known by all that the store says of it: stores of one URL may be different ones,
+    and a table may be made anew.
+    """
 
     uri: str
     found: ObjectMeta

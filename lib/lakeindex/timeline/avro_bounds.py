@@ -1,7 +1,8 @@
 """What a schema in a file may ask of who reads the file: work within the bytes that are there.
 
-A few bytes may claim 2^40 items that take none (an array of nulls), types that hold themselves, or types that hold the one before
-twice, forty times over. fastavro does what they say, for days, or until the stack is full. Hudi's files have none of this.
+A few bytes may claim 2^40 items that take none (an array of nulls), types that hold themselves, or types that hold
+the one before twice, forty times over. fastavro does what they say, for days, or until the stack is full. Hudi's
+files have none of this.
 """
 
 from __future__ import annotations

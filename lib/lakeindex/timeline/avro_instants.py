@@ -1,7 +1,8 @@
 """Timeline files that are Avro containers: rollback, clean, savepoint, requested replace, and v8/v9 commits.
 
-What we write (the files of rollbacks and cleans, the requested replace) uses the schemas of :mod:`lakeindex.timeline.avro_schemas`;
-what we read is decoded by the writer's own schema, so that newer releases may add fields.
+What we write (the files of rollbacks and cleans, the requested replace) uses the schemas of
+:mod:`lakeindex.timeline.avro_schemas`; what we read is decoded by the writer's own schema, so that newer
+releases may add fields.
 """
 
 from __future__ import annotations

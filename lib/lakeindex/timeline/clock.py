@@ -1,8 +1,8 @@
 """Time, as the commit protocol sees it. Nothing but waiting and judging who is alive depends on it.
 
-Instants are another matter: they only have to grow, but they must not run ahead of the other writers' clocks. Hudi takes
-them from local time unless the table says UTC, so on such a table we do, too: an instant of ours in UTC would hide every
-commit of a Hudi writer west of Greenwich for hours, its data files being older than ours.
+Instants are another matter: they only have to grow, but they must not run ahead of the other writers' clocks. Hudi
+takes them from local time unless the table says UTC, so on such a table we do, too: an instant of ours in UTC would
+hide every commit of a Hudi writer west of Greenwich for hours, its data files being older than ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Layouts of a timeline: where the files of its instants are, how they are named, and what a commit's file holds.
 
-Layout 1 (table version 6): JSON commits in ``.hoodie/``, an archive of log files. Layout 2 (versions 8 and 9): Avro commits in
-``.hoodie/timeline/``, an archive that is an LSM tree of Parquet files, which is not read here.
+Layout 1 (table version 6): JSON commits in ``.hoodie/``, an archive of log files. Layout 2 (versions 8 and 9):
+Avro commits in ``.hoodie/timeline/``, an archive that is an LSM tree of Parquet files, which is not read here.
 
 Source: Hudi ``TimelineLayout``, ``InstantFileNameGeneratorV1`` and ``V2``; names: :mod:`lakeindex.format.instants`.
 """
@@ -46,7 +46,8 @@ class TimelineLayout:
 
 
 def parse_commit(data: bytes, path: str) -> CommitMetadata:
-    """What the file of a completed or inflight write says. A table that was upgraded or downgraded may hold either kind of file.
+    """What the file of a completed or inflight write says. A table that was upgraded or downgraded may
+    hold either kind of file.
 
     Raises:
         TableCorruptError: it is empty, truncated or not what its name says.

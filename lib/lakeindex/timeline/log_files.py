@@ -5,8 +5,9 @@ A block is, with big-endian numbers::
     "#HUDI#", int64 size of all that follows, int32 format version 1, int32 block type (3: Avro data),
     header, int64 size of the content, content, footer, int64 size of the block up to here
 
-Header and footer are maps: int32 count, then for each entry int32 key, int32 size, UTF-8 text; key 2 is the Avro schema.
-The content of an Avro data block is int32 version 3, int32 number of records, and for each int32 size and the record.
+Header and footer are maps: int32 count, then for each entry int32 key, int32 size, UTF-8 text; key 2 is the
+Avro schema. The content of an Avro data block is int32 version 3, int32 number of records, and for each
+int32 size and the record.
 
 Source: ``HoodieLogFormatWriter`` and ``HoodieAvroDataBlock`` of Hudi 0.15; compared with files that it wrote.
 """

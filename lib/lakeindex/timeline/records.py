@@ -4,10 +4,10 @@
 its own object "exists". So nobody trusts the answer: :func:`settle` reads back what stands there. Records carry a
 unique token, so that equal bytes prove whose they are.
 
-A power loss leaves what was not synced torn: empty, cut short, or zeros. One rule holds for all records, and it is here: **a torn
-record says nothing.** It reads as an empty one, ``{}``; whoever wrote it is dead, and nothing follows from it, as what
-something follows from is synced first. So :func:`settle_record` puts the new record in its place, and no reader asks
-for a hand.
+A power loss leaves what was not synced torn: empty, cut short, or zeros. One rule holds for all records, and it is
+here: **a torn record says nothing.** It reads as an empty one, ``{}``; whoever wrote it is dead, and nothing follows
+from it, as what something follows from is synced first. So :func:`settle_record` puts the new record in its place, and
+no reader asks for a hand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """The object in a record's bytes; empty if they are torn. Raises: TableCorruptError: whole, but no record of ours."""
+    """The object in a record's bytes; empty if they are torn.
+
+    Raises:
+        TableCorruptError: whole, but no record of ours.
+    """
     if is_torn(data):
         return {}
     loaded = json.loads(data)
@@ -121,7 +125,9 @@ def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = T
 
 
 def settle_bytes(storage: Storage, path: str, data: bytes) -> bytes:
-    """As :func:`settle`, for a file that everybody who may write it writes alike: a part of it that stands there is made whole."""
+    """As :func:`settle`, for a file that everybody who may write it writes alike:
+    a part of it that stands there is made whole.
+    """
     return _made_whole(storage, path, settle(storage, path, data), data)
 
 

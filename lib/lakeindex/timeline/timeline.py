@@ -3,14 +3,15 @@
 One listing gives all instants. A completed file wins over the requested and inflight files of the same action, which
 stay beside it.
 
-Two methods say what counts, and everybody asks them. :meth:`Timeline.is_visible` is about data files. As in Hudi, a file
-whose instant is older than the timeline was committed, unless the instant is still pending: whoever takes a commit back
-deletes its files. :meth:`Timeline.is_committed` is about what we keep of a commit elsewhere (the ledger, a change of the
-index), which nobody deletes who does not know of it: being older than the timeline proves nothing, the archived timeline does.
+Two methods say what counts, and everybody asks them. :meth:`Timeline.is_visible` is about data files. As in Hudi, a
+file whose instant is older than the timeline was committed, unless the instant is still pending: whoever takes a
+commit back deletes its files. :meth:`Timeline.is_committed` is about what we keep of a commit elsewhere (the ledger,
+a change of the index), which nobody deletes who does not know of it: being older than the timeline proves nothing,
+the archived timeline does.
 
-Source: Hudi 0.15 and 1.2, ``containsOrBeforeTimelineStarts`` on the write timeline. Unlike Hudi we also take what was archived
-from between the instants of the active timeline (archiving beyond a savepoint) for committed: Hudi hides it until the
-savepoint is gone.
+Source: Hudi 0.15 and 1.2, ``containsOrBeforeTimelineStarts`` on the write timeline. Unlike Hudi we also take what was
+archived from between the instants of the active timeline (archiving beyond a savepoint) for committed: Hudi hides it
+until the savepoint is gone.
 """
 
 from __future__ import annotations
@@ -132,9 +133,10 @@ class Timeline:
     def is_visible(self, time: str) -> bool:
         """Whether a data file of this instant belongs to the table.
 
-        It does if the write is completed, or if it is older than the active timeline (archived) and not pending. Between the
-        instants of the timeline only the archive tells: it is read if there is such a file. An instant that we rolled back never
-        counts: a zombie may write a file of it after that, and as long as nothing on the timeline is older, Hudi shows it.
+        It does if the write is completed, or if it is older than the active timeline (archived) and not pending.
+        Between the instants of the timeline only the archive tells: it is read if there is such a file. An instant that
+        we rolled back never counts: a zombie may write a file of it after that, and as long as nothing on the timeline
+        is older, Hudi shows it.
         """
         if time in self.completed_write_times:
             return True
@@ -166,8 +168,9 @@ class Timeline:
     def is_committed(self, time: str) -> bool:
         """Whether what somebody noted of a write when it was committed still holds: it is part of the table.
 
-        Of an instant that is not on the timeline any more the archive tells, and the rollbacks and restores on the timeline.
-        Where neither does (the archive was deleted, or begins later), it counts if it is older than the timeline.
+        Of an instant that is not on the timeline any more the archive tells, and the rollbacks and restores
+        on the timeline. Where neither does (the archive was deleted, or begins later), it counts if it is
+        older than the timeline.
         """
         if time in self.completed_write_times:
             return True
@@ -191,7 +194,8 @@ class Timeline:
 
     @cached_property
     def undone(self) -> Undone:
-        """What the completed rollbacks and restores on the timeline have taken back; they are read when first asked for.
+        """What the completed rollbacks and restores on the timeline have taken back;
+        they are read when first asked for.
 
         One that cannot be read says nothing. An instant that is on the timeline is not undone: it was done again.
         """
@@ -242,7 +246,9 @@ class Timeline:
             return parse_commit(text, path)  # torn: whoever writes next makes it whole
 
     def replaced_at(self, storage: Storage, as_of: str | None = None) -> dict[tuple[str, str], str]:
-        """When completed replacecommits took file groups out of the table: (partition path, file id) -> time of the first."""
+        """When completed replacecommits took file groups out of the table:
+        (partition path, file id) -> time of the first.
+        """
         replacing = [
             instant
             for instant in self.completed_writes

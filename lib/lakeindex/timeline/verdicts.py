@@ -1,16 +1,16 @@
 """Verdicts: for each of our instants, one file says whether it is committed or rolled back. It is the arbiter.
 
 ``.hoodie/.lakeindex/verdicts/<instant>.json``, create-if-absent. Who wants to commit an instant creates ``committed``,
-with the whole commit in it; who wants to roll it back creates ``rolled_back`` before deleting anything. One of them wins,
-whatever leases, clocks and stalled processes do. ``<instant>.commit`` follows from the verdict: its winner, or whoever
-finds a ``committed`` verdict without it, writes it. A ``rolled_back`` verdict stays as a tombstone, by which data files
-that a zombie writes later are known for strays.
+with the whole commit in it; who wants to roll it back creates ``rolled_back`` before deleting anything. One of them
+wins, whatever leases, clocks and stalled processes do. ``<instant>.commit`` follows from the verdict: its winner, or
+whoever finds a ``committed`` verdict without it, writes it. A ``rolled_back`` verdict stays as a tombstone, by which
+data files that a zombie writes later are known for strays.
 
-A verdict is synced before anything follows from it. So a torn one was never acted upon, and counts as none: the instant is
-decided anew. If its commit stands, it is the verdict that was shrunk, and the commit says what it said.
+A verdict is synced before anything follows from it. So a torn one was never acted upon, and counts as none:
+the instant is decided anew. If its commit stands, it is the verdict that was shrunk, and the commit says what it said.
 
-Taking a completed commit back is decided in the same way, under a name of its own (:func:`decision_name`): the lock names it
-from its creation, so that whoever takes the lock over either stops the rollback or carries it out first.
+Taking a completed commit back is decided in the same way, under a name of its own (:func:`decision_name`): the lock
+names it from its creation, so that whoever takes the lock over either stops the rollback or carries it out first.
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ def sequence_numbers(instant: str, task: int, rows: np.ndarray) -> pa.Array:
 
 
 def _counted(prefix: bytes, first: int, count: int) -> pa.Array:
-    """The prefix before each number from ``first`` on: a thousand texts are made, copied, and given their higher digits."""
+    """The prefix before each number from ``first`` on: a thousand texts are made, copied,
+    and given their higher digits.
+    """
     stop = first + count
     texts, lengths = [], []
     for digits in range(len(str(first)), len(str(stop - 1)) + 1):

@@ -1,4 +1,6 @@
-"""Single columns: how many leaves they have in a Parquet file, whether values are the same, values put in place of others."""
+"""Single columns: how many leaves they have in a Parquet file, whether values are the same,
+values put in place of others.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ def has_floats(kind: pa.DataType) -> bool:
 def leaves_with_nan(rows: pa.Table) -> list[int]:
     """Leaf columns that have values which are not a number.
 
-    Such a column has no least and greatest value in its statistics: engines order NaN in different ways (for Spark it is the greatest
-    of all), and would leave rows out that a filter asks for.
+    Such a column has no least and greatest value in its statistics: engines order NaN in different ways (for Spark it
+    is the greatest of all), and would leave rows out that a filter asks for.
     """
     found = []
     first = 0

@@ -23,7 +23,8 @@ _MOSTLY_DISTINCT = 0.999
 class Combining:
     """Which rows are of one key, and which of them wins.
 
-    The largest ordering value wins and, on a tie, the row that came last; without an ordering field the row that came last.
+    The largest ordering value wins and, on a tie, the row that came last;
+    without an ordering field the row that came last.
 
     Attributes:
         is_global: the lookup key is the record key alone; else (partition path, record key).
@@ -50,7 +51,8 @@ class Combined:
 def combine(rows: pa.Table, rule: Combining) -> Combined:
     """Keep the winner of each key among a part of the batch's rows.
 
-    Winners of parts, combined again, are the winners of the whole. Few duplicates are left to that: sorting costs more than they do.
+    Winners of parts, combined again, are the winners of the whole. Few duplicates are left to that:
+    sorting costs more than they do.
 
     Args:
         rows: staged columns plus ``_li_arrival`` (int64, the place in the whole input).
@@ -109,7 +111,9 @@ def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
 
 
 def _order_by_words(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
-    """Row numbers by lookup key where eight bytes tell record keys of one length apart (a fifth of sorting texts), else None."""
+    """Row numbers by lookup key where eight bytes tell record keys of one length apart (a fifth of
+    sorting texts), else None.
+    """
     words = _telling_words(one_array(rows.column(STAGED_KEY)))
     if words is None:
         return None
@@ -125,7 +129,9 @@ def _order_by_words(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:
 
 
 def _telling_words(keys: pa.Array) -> np.ndarray | None:
-    """The eight bytes from where keys begin to differ, as numbers that sort like them: uint64 [n]; None if lengths differ."""
+    """The eight bytes from where keys begin to differ, as numbers that sort like them: uint64 [n];
+    None if lengths differ.
+    """
     buffers = string_buffers(keys)
     offsets = buffers.offsets
     width = int(offsets[1] - offsets[0]) if len(keys) else 0

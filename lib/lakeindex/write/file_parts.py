@@ -103,8 +103,9 @@ class OldSlice(_Slice):
         self.parts = parts
 
     def chunk(self, group: int, column: int) -> ChunkOf:
-        """A chunk to copy. Its least and greatest value are left out if it has values that are not a number: files from before
-        their writer did so are told by having no checksum of the chunk's page headers, and such a chunk is decoded for it.
+        """A chunk to copy. Its least and greatest value are left out if it has values that are not a number: files
+        from before their writer did so are told by having no checksum of the chunk's page headers, and such a
+        chunk is decoded for it.
         """
         parts = self.parts
         is_old = parts.headers[group][column] is None and parts.text.chunks[group][column].ends is not None

@@ -41,7 +41,9 @@ class NewSlice:
 
 
 class Rows(Protocol):
-    """Staged rows of a batch (record key column and the table's columns): an Arrow table, or rows read where they are sliced."""
+    """Staged rows of a batch (record key column and the table's columns):
+    an Arrow table, or rows read where they are sliced.
+    """
 
     def __len__(self) -> int: ...
 

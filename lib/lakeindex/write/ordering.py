@@ -1,10 +1,12 @@
-"""Ordering values compared as Hudi compares them, which is as Java does: in one place for the batch and for stored rows.
+"""Ordering values compared as Hudi compares them, which is as Java does:
+in one place for the batch and for stored rows.
 
 * Floats: ``Double.compare``. A NaN equals any other and is greater than all numbers, and -0.0 is less than 0.0.
 * Bytes: ``ByteBuffer.compareTo``. Bytes have a sign: ``80`` is the least of all, ``7f`` the greatest.
 * Texts by their UTF-8 bytes, all others by value, as Arrow sorts them.
 
-Hudi 0.15 and 1.2 agree in all of it, within a batch and against stored rows (``tests/interop/test_ordering_values.py``).
+Hudi 0.15 and 1.2 agree in all of it, within a batch and against stored rows
+(``tests/interop/test_ordering_values.py``).
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Make base files: of new rows, or from an old one by decoding only what a batch changes; the rest is copied as bytes.
 
-A row group is *copied* if no row of it changes. If rows of it are only updated it is *patched*: columns whose values cannot
-change (:mod:`lakeindex.write.fixed_columns`) or did not change are copied, the others encoded anew. If rows of it are
-deleted it is *recoded*, all columns. New rows go to row groups of their own, behind the others. A row group that has
-become small is joined with its neighbour, so they stay few. ``_hoodie_file_name`` names the new file in every row: its
-chunks are always written anew, without reading the old ones.
+A row group is *copied* if no row of it changes. If rows of it are only updated it is *patched*: columns whose values
+cannot change (:mod:`lakeindex.write.fixed_columns`) or did not change are copied, the others encoded anew. If rows of
+it are deleted it is *recoded*, all columns. New rows go to row groups of their own, behind the others. A row group that
+has become small is joined with its neighbour, so they stay few. ``_hoodie_file_name`` names the new file in every row:
+its chunks are always written anew, without reading the old ones.
 
-A file is made while it is written, some row groups at a time, as many as there is memory for. A file of another writer, of
-which nothing can be copied, is merged with its changes in windows of that many rows; each is sorted by key, so all of it is if
-it fits into one.
+A file is made while it is written, some row groups at a time, as many as there is memory for. A file of another writer,
+of which nothing can be copied, is merged with its changes in windows of that many rows; each is sorted by key, so all
+of it is if it fits into one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
 _DECODED_TIMES: Final = 3
-"""What a file takes that is decoded with all its columns, as a multiple of one that is not. Measured: docs/architecture.md, "Memory"."""
+"""What a file takes that is decoded with all its columns, as a multiple of one that is not.
+Measured: docs/architecture.md, "Memory".
+"""
 ALL_IN_MEMORY: Final = float(_DECODED_TIMES)
 """The ``part`` from which on any file is made at once, so that what is written does not depend on it."""
 
@@ -194,8 +196,8 @@ class _Work:
         return isinstance(self._old, OldSlice) and chunk.source is self._old.parts
 
     def shell(self) -> ParquetParts:
-        """The new file without rows: its footer's entries about the keys, taken over from the old file if they can be, else made
-        from all keys.
+        """The new file without rows: its footer's entries about the keys, taken over from the old file if they can be,
+        else made from all keys.
         """
         rewrite = self._rewrite
         added = plain_strings(self._changes.inserts.column(STAGED_KEY))

@@ -43,8 +43,9 @@ def get(
 ) -> None:
     """Show the rows of record keys; the table's index says which files to read.
 
-    KEY is a record key as it is stored (`_hoodie_record_key`): the value of the key field; of a table with a complex key
-    the encoded text, such as `region:eu,id:7`. What it took is said on stderr. A key that is not there is no failure.
+    KEY is a record key as it is stored (`_hoodie_record_key`): the value of the key field; of a table with
+    a complex key the encoded text, such as `region:eu,id:7`. What it took is said on stderr. A key that is
+    not there is no failure.
     """
     pairs = parse_pairs(options)
     parse_options(pairs)

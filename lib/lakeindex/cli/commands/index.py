@@ -57,8 +57,8 @@ def index() -> None:
 def build(*, table: str, as_json: bool, **given: Any) -> None:
     """Build a stored index again from the key columns of all live files.
 
-    What was built before stays in force until the new one is whole. A key that must be unique and is not ends with exit code
-    6, and nothing has changed.
+    What was built before stays in force until the new one is whole.
+    A key that must be unique and is not ends with exit code 6, and nothing has changed.
     """
     from lakeindex.api.table import LakeTable
 
@@ -110,7 +110,8 @@ def status(*, table: str, as_json: bool, **given: Any) -> None:
 @click.option("--dry-run", is_flag=True, help="Check what can be checked, and change nothing.")
 @click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
 def migrate(*, table: str, as_json: bool, to: str, dry_run: bool, force: bool, **given: Any) -> None:
-    """Change a table's index type. A type that stores nothing costs nothing, a stored index is built, BUCKET rewrites the table.
+    """Change a table's index type. A type that stores nothing costs nothing, a stored index is built,
+    BUCKET rewrites the table.
 
     Keys are proven to be unique in the whole table before it gets a global index.
     """

@@ -65,7 +65,8 @@ def archive(
 @pairs_option
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
-    """Do all maintenance: settle what dead writers left, clean, archive, compact a stored index, fill the footer cache, drop dead runs.
+    """Do all maintenance: settle what dead writers left, clean, archive, compact a stored index, fill the footer cache,
+    drop dead runs.
 
     A failed step ends the command; the steps before it remain done.
     """

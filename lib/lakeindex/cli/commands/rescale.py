@@ -38,8 +38,8 @@ def rescale(
 ) -> None:
     """Change the number of buckets of a table with the BUCKET index.
 
-    Rewrites the partitions concerned in one replacecommit; rows keep their commit times. A run that was killed goes on when
-    the same command is given again.
+    Rewrites the partitions concerned in one replacecommit; rows keep their commit times.
+    A run that was killed goes on when the same command is given again.
     """
     config = parse_options(parse_pairs(options))
     counts = _counts(partitions)
@@ -79,15 +79,16 @@ def _show(console: Console, done: RescaleSummary) -> None:
         before = "another index" if one.buckets_before is None else f"{one.buckets_before} buckets"
         console.print(
             escape(
-                f"{one.partition or '(the table)'}: {before} -> {one.buckets_after} ({one.files} files, {one.bytes:,} bytes)"
+                f"{one.partition or '(the table)'}: {before} -> {one.buckets_after} ({one.files} files, "
+                f"{one.bytes:,} bytes)"
             )
         )
     if done.dry_run:
         console.print(f"would rewrite {sum(one.files for one in done.partitions)} files; nothing was done")
     else:
         console.print(
-            f"committed {done.instant}: {done.rows:,} rows in {done.files_created:,} files instead of {done.files_replaced:,}, "
-            f"{done.seconds:.1f} s"
+            f"committed {done.instant}: {done.rows:,} rows in {done.files_created:,} files instead of "
+            f"{done.files_replaced:,}, {done.seconds:.1f} s"
         )
     console.print("Hudi writers of this table need:", markup=False)
     for key, text in done.hudi_options.items():

@@ -1,7 +1,7 @@
 """Which index suits a table and a batch: what each type would cost here, which one to take, what to look out for.
 
-The batch's keys and the table's footers are sampled (:mod:`lakeindex.commands.advise.sample`), the counts scaled up, and put into
-the cost model (:mod:`lakeindex.index.cost`). The batch is taken to be typical of those to come.
+The batch's keys and the table's footers are sampled (:mod:`lakeindex.commands.advise.sample`), the counts scaled up,
+and put into the cost model (:mod:`lakeindex.index.cost`). The batch is taken to be typical of those to come.
 """
 
 from __future__ import annotations
@@ -276,8 +276,8 @@ def _warnings(scope: Scope, current: IndexType | None, config: WriteConfig, *, i
     found = []
     if pairs.possible and len(table.known) > 1 and pairs.kept / pairs.possible > _USELESS_RANGES:
         found.append(
-            f"key ranges keep {pairs.kept / pairs.possible:.0%} of the pairs: keys look random, so files cannot be told "
-            "apart by range; filters, buckets or a RECORD index do without"
+            f"key ranges keep {pairs.kept / pairs.possible:.0%} of the pairs: "
+            "keys look random, so files cannot be told apart by range; filters, buckets or a RECORD index do without"
         )
     if pairs.saturated:
         found.append(
@@ -295,7 +295,8 @@ def _warnings(scope: Scope, current: IndexType | None, config: WriteConfig, *, i
         found.append(f"{len(table.known)} of {len(table.files)} footers were looked at; the rest is taken to be alike")
     if not is_global:
         found.append(
-            "whether a key is in several partitions was not scanned: `lakeindex index migrate` does before a GLOBAL type"
+            "whether a key is in several partitions was not scanned: "
+            "`lakeindex index migrate` does before a GLOBAL type"
         )
     return found
 

@@ -1,6 +1,7 @@
 """What the adviser looks at: a bounded sample of the batch's keys and of the table's footers and filters.
 
-Footers come from the footer cache; of those that are not cached some are read, and of some files the filter. Nothing is written.
+Footers come from the footer cache; of those that are not cached some are read, and of some files the filter.
+Nothing is written.
 """
 
 from __future__ import annotations

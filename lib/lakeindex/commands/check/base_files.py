@@ -207,7 +207,9 @@ class _WholeFile:
                 self._say(Broken.META_COLUMNS, COMMIT_TIME, f"{COMMIT_TIME} {time} is no completed commit")
 
     def _check_nan(self, group: int, stored: pa.Table) -> None:
-        """Statistics of a chunk with values that are not a number say no ends, or ends that are none: readers pass over those."""
+        """Statistics of a chunk with values that are not a number say no ends, or ends that are none:
+        readers pass over those.
+        """
         chunks = () if self._text is None else self._text.chunks[group]
         for leaf in leaves_with_nan(stored):
             ends = chunks[leaf].ends if leaf < len(chunks) else None
@@ -216,7 +218,8 @@ class _WholeFile:
                 self._say(
                     Broken.STATISTICS,
                     name,
-                    f"row group {group}, column {name!r} has values that are not a number, and statistics that leave them out",
+                    f"row group {group}, column {name!r} has values that are not a number, "
+                    "and statistics that leave them out",
                     "Spark misses such rows in a filter on the column; an upsert into the file mends it",
                 )
 
@@ -286,8 +289,8 @@ class _WholeFile:
         wrong = _difference(folder, pc.if_else(unwritten, folder, made.partition_path))
         if wrong is not None and self._task.may_lie_elsewhere:
             self._notes.append(
-                "some rows lie in another partition than their columns say, as a global index leaves them where they are "
-                "with hoodie.bloom.index.update.partition.path=false"
+                "some rows lie in another partition than their columns say, "
+                "as a global index leaves them where they are with hoodie.bloom.index.update.partition.path=false"
             )
         elif wrong is not None:
             hint = "the rows were written with another key generator; an upsert of such a key would double it"

@@ -1,7 +1,7 @@
 """Find equal keys among any number of files in bounded memory: 64-bit hashes on local disk, sorted by file.
 
-Each file's hashes are sorted, so a range of hashes is one slice of every file; a set of files is worked through range by
-range. Equal hashes only propose: the keys themselves are compared before anything is reported.
+Each file's hashes are sorted, so a range of hashes is one slice of every file; a set of files is worked through range
+by range. Equal hashes only propose: the keys themselves are compared before anything is reported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Check what lies in the table's folders against what the commits say: nothing missing, nothing that no instant explains."""
+"""Check what lies in the table's folders against what the commits say:
+nothing missing, nothing that no instant explains.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from lakeindex.table.handle import Table
 _SWEEP = "delete it: once its instant is older than the timeline, every reader would see it"
 _SWEPT = "the next upsert into its partition, or `lakeindex maintain`, deletes it"
 _LEAVE = (
-    "leave it unless you know that its write failed: it may have been hidden for a while only, by an archiving or an upgrade. "
-    "Neither sweeping nor archiving touches its instant"
+    "leave it unless you know that its write failed: it may have been hidden for a while only, "
+    "by an archiving or an upgrade. Neither sweeping nor archiving touches its instant"
 )
 
 

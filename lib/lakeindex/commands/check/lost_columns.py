@@ -11,16 +11,16 @@ from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import ATTEMPT_KEY
 
 _HINT = (
-    "an older lakeindex wrote it while another writer added the column: roll it back if it is the newest commit, else add "
-    "the column again with Hudi and upsert its values"
+    "an older lakeindex wrote it while another writer added the column: "
+    "roll it back if it is the newest commit, else add the column again with Hudi and upsert its values"
 )
 
 
 def columns_then(commits: Commits) -> Mapping[str, frozenset[str]]:
     """Which columns the table had at each commit of ours: those of the commits before it, and its own.
 
-    A column that a commit of Hudi's no longer names was dropped on purpose (``hoodie.datasource.write.schema.allow.auto.evolution.column.drop``);
-    we drop none.
+    A column that a commit of Hudi's no longer names was dropped on purpose
+    (``hoodie.datasource.write.schema.allow.auto.evolution.column.drop``); we drop none.
     """
     known: frozenset[str] = frozenset()
     found: dict[str, frozenset[str]] = {}

@@ -15,8 +15,8 @@ from lakeindex.run.spec import storage_at
 from lakeindex.storage.storage_file import StoredBytes
 
 _NO_CRC = (
-    "some pages have no checksum, so damage to them cannot be seen (pages_without_crc): other writers, and lakeindex before it wrote "
-    "checksums, leave it out; a rewrite gives one to what it encodes"
+    "some pages have no checksum, so damage to them cannot be seen (pages_without_crc): "
+    "other writers, and lakeindex before it wrote checksums, leave it out; a rewrite gives one to what it encodes"
 )
 
 

@@ -82,7 +82,8 @@ def _strange_names(table: Table, timeline: Timeline) -> Iterator[Violation]:
 def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:
     """Completed instants whose requested file is gone: Hudi's archiver and rollbacks stumble over them.
 
-    One that is archived already is none of them: whoever archived it was killed, and the next archiving deletes the rest.
+    One that is archived already is none of them: whoever archived it was killed,
+    and the next archiving deletes the rest.
     """
     requested = {(one.time, one.action) for one in timeline.files if one.state is InstantState.REQUESTED}
     aliases = {done: action for action, done in instants.COMPLETED_ACTION.items()}
@@ -150,8 +151,8 @@ def _wrong_stat(instant: Instant, partition: str, stat: WriteStat) -> str | None
 def _check_counts(timeline: Timeline, commits: Commits) -> Iterator[Violation]:
     """Rows after = rows before + inserts - deletes, for every file group with both slices on the timeline.
 
-    In buckets that another writer wrote the deletes are a bound: Hudi 1.2 finds a key's bucket, not the key, and counts deletes
-    of keys that were never there.
+    In buckets that another writer wrote the deletes are a bound:
+    Hudi 1.2 finds a key's bucket, not the key, and counts deletes of keys that were never there.
     """
     rows: dict[tuple[str, str, str], int] = {}
     for instant, metadata in commits:

@@ -1,7 +1,7 @@
 """Which files may hold some keys, as the index of a table says: the first half of ``lakeindex get``.
 
-Reading changes no index and no cache. One that narrows by key range takes ranges from the footer cache; one that computes says
-which file group; one that stores locations is asked as it is.
+Reading changes no index and no cache. One that narrows by key range takes ranges from the footer cache;
+one that computes says which file group; one that stores locations is asked as it is.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Read rows by record key through the table's index: ``lakeindex get``.
 
-The index names the files that can hold a key; what that means differs by kind. One that narrows by key range takes ranges and
-filters from the footer cache; one that computes says which file group; one that stores locations is asked as it is: reading
-changes no index and no cache. Live files that a stored index does not cover are asked themselves, and so is every file
-if it is not built; the report says so. :mod:`lakeindex.commands.get.rows` then reads what is left.
+The index names the files that can hold a key; what that means differs by kind. One that narrows by key range takes
+ranges and filters from the footer cache; one that computes says which file group; one that stores locations is asked as
+it is: reading changes no index and no cache. Live files that a stored index does not cover are asked themselves, and so
+is every file if it is not built; the report says so. :mod:`lakeindex.commands.get.rows` then reads what is left.
 
-An answer is right whatever the index says wrongly, with one exception that holds for writes, too: a location that a store
-lost without noticing (``lakeindex index verify``).
+An answer is right whatever the index says wrongly, with one exception that holds for writes, too:
+a location that a store lost without noticing (``lakeindex index verify``).
 """
 
 from __future__ import annotations

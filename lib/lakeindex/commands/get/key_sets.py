@@ -26,8 +26,8 @@ def key_set(keys: KeySet) -> pa.Array:
     """Distinct keys, ascending by UTF-8 bytes.
 
     Args:
-        keys: texts; Arrow strings or integers; a table with the column ``_hoodie_record_key`` or with one column only; a path
-            object: see :func:`keys_of_file`.
+        keys: texts; Arrow strings or integers; a table with the column ``_hoodie_record_key`` or with one column only;
+            a path object: see :func:`keys_of_file`.
 
     Raises:
         InputError: no such column, a null, or a type that is no key.
@@ -47,8 +47,8 @@ def key_set(keys: KeySet) -> pa.Array:
 
 
 def keys_of_file(path: str) -> pa.Array:
-    """Keys of a file: a Parquet file (``.parquet``) with a column ``_hoodie_record_key`` or one column only; else UTF-8 text,
-    one key a line.
+    """Keys of a file: a Parquet file (``.parquet``) with a column ``_hoodie_record_key`` or one column only;
+    else UTF-8 text, one key a line.
 
     Raises:
         InputError: the file is not there, or cannot be read as that.

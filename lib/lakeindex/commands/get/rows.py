@@ -1,9 +1,9 @@
 """Read the rows of some keys from base files, and of each file no more than it takes.
 
-A file is left alone if the index did not propose it, if its key range or its filter (from the footer cache, else from its
-footer) hold none of the keys. Of the others the key column is read, in those row groups whose statistics leave a key possible;
-the other columns only of row groups where a key was found. Parquet's page indexes are not used: pyarrow does not read them,
-and our own row groups are small.
+A file is left alone if the index did not propose it, if its key range or its filter (from the footer cache, else from
+its footer) hold none of the keys. Of the others the key column is read, in those row groups whose statistics leave a
+key possible; the other columns only of row groups where a key was found. Parquet's page indexes are not used: pyarrow
+does not read them, and our own row groups are small.
 """
 
 from __future__ import annotations

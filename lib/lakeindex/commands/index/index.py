@@ -175,7 +175,8 @@ def opened_index(
     index = _chosen(table, snapshot.timeline, config.index_type, pairs)
     if stored_index_for(index).traits.in_process:
         raise OptionError(
-            f"index type {index.index_type} lives in the process that writes: there is nothing to build, drop or verify",
+            f"index type {index.index_type} lives in the process that writes: "
+            "there is nothing to build, drop or verify",
             culprit=index.index_type,
             hint="it is filled from the base files by the first write of each process",
         )
@@ -221,7 +222,8 @@ def build_index(
     index_type: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> IndexBuilt:
-    """Build a stored index again from the key columns of all live files. What was built before stays in force until it is done.
+    """Build a stored index again from the key columns of all live files.
+    What was built before stays in force until it is done.
 
     Args:
         uri: the table.

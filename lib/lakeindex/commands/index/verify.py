@@ -1,7 +1,7 @@
 """Compare every entry of a stored index with the key columns of the live files.
 
-Both sides are spread over as many parts as it takes for one part to fit into memory, by the hash of the key; the parts are
-compared one after the other.
+Both sides are spread over as many parts as it takes for one part to fit into memory, by the hash of the key;
+the parts are compared one after the other.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class IndexFault:
     """One entry that is wrong.
 
     Attributes:
-        kind: ``missing``: a stored key has no entry; ``wrong``: its entry names another place; ``surplus``: an entry of a key
-            that is not stored; ``doubled``: a key is stored twice where it must be unique.
+        kind: ``missing``: a stored key has no entry; ``wrong``: its entry names another place; ``surplus``:
+            an entry of a key that is not stored; ``doubled``: a key is stored twice where it must be unique.
         key: the record key.
         stored: partition and file group it is in, None if it is not stored.
         entry: those that the index names, None if it names none.

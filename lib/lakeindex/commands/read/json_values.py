@@ -10,7 +10,8 @@ from typing import Any
 
 
 def json_value(value: Any) -> Any:
-    """A value of a row as plain JSON: times in ISO form, decimals and spans as text, bytes in base64, NaN and infinities as null.
+    """A value of a row as plain JSON: times in ISO form, decimals and spans as text, bytes in base64,
+    NaN and infinities as null.
 
     Args:
         value: what Arrow's ``to_pylist`` gives, nested or not.

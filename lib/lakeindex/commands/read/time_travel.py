@@ -111,7 +111,9 @@ def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str)
 
 
 def _was_archived_after(table: Table, timeline: Timeline, last: str, point: str) -> bool:
-    """Whether commits between the last one of a point in time and that point were archived: only savepoints let that happen."""
+    """Whether commits between the last one of a point in time and that point were archived:
+    only savepoints let that happen.
+    """
     if last == point or not timeline.savepoints:
         return False
     if timeline.layout.has_log_archive:

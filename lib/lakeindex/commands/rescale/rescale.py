@@ -1,11 +1,12 @@
-"""Change the number of buckets of a table, or make a bucket table of another: one replacecommit that rewrites whole partitions.
+"""Change the number of buckets of a table, or make a bucket table of another:
+one replacecommit that rewrites whole partitions.
 
-Rows keep everything, also their commit time and sequence number; only the file's name changes, as in Hudi's clustering. The
-count in force changes in the same instant (see :mod:`lakeindex.table.index_changes`). Before it is published, the digest of all
-rows as they were read is compared with that of all rows as they are read back from the new files.
+Rows keep everything, also their commit time and sequence number; only the file's name changes, as in Hudi's clustering.
+The count in force changes in the same instant (see :mod:`lakeindex.table.index_changes`). Before it is published, the
+digest of all rows as they were read is compared with that of all rows as they are read back from the new files.
 
-Every step can be killed: the run has one id, made from what is asked of which state, so that the same command goes on with the
-same plan and the same pieces.
+Every step can be killed: the run has one id, made from what is asked of which state,
+so that the same command goes on with the same plan and the same pieces.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def rescale_table(
         runner: schedules the tasks.
         buckets: one count for the whole table, partitions to come included; rules by partition are dropped.
         partitions: or counts of some partitions that are there.
-        config: file encoding, lease, waiting times, metadata table policy; the options of the index if nothing is bound yet.
+        config: file encoding, lease, waiting times, metadata table policy;
+            the options of the index if nothing is bound yet.
         dry_run: say what would be rewritten, and do nothing.
         force: consider every pending instant of another writer dead.
 

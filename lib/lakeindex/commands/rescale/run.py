@@ -124,7 +124,9 @@ class Rescale:
         return RunIdentity(name, name, self._asked)
 
     def partitions(self, snapshot: Snapshot) -> dict[str, tuple[BaseFile, ...]]:
-        """Live files of the partitions that have to be rewritten: another count, or groups that no bucket index makes."""
+        """Live files of the partitions that have to be rewritten:
+        another count, or groups that no bucket index makes.
+        """
         found: dict[str, tuple[BaseFile, ...]] = {}
         for path in snapshot.partitions():
             files = snapshot.base_files(path)

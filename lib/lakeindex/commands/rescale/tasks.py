@@ -1,9 +1,9 @@
 """The tasks of a rescaling: split old base files by bucket, build new ones from the pieces.
 
-Two phases, so that every base file is read once and written once whatever the counts are, and no task holds more than one
-base file: *split* takes one old file apart into one object of Arrow streams, one a bucket, in the run's folder; *build* reads one
-bucket's stream of every split file of the partition and writes the new base file. Both leave a record of what they did: a
-run that is started again after a kill goes on where it was.
+Two phases, so that every base file is read once and written once whatever the counts are, and no task holds more than
+one base file: *split* takes one old file apart into one object of Arrow streams, one a bucket, in the run's folder;
+*build* reads one bucket's stream of every split file of the partition and writes the new base file. Both leave a record
+of what they did: a run that is started again after a kill goes on where it was.
 """
 
 from __future__ import annotations

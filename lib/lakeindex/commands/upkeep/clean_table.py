@@ -150,7 +150,8 @@ def archive(
     keep = _at_least_one(settings.archive_commits if keep_commits is None else keep_commits)
     if keep < settings.cleaner_commits:
         raise UsageError(
-            f"archiving cannot keep {keep} commits while cleaning keeps {settings.cleaner_commits}: nothing would be cleaned any more",
+            f"archiving cannot keep {keep} commits while cleaning keeps {settings.cleaner_commits}: "
+            "nothing would be cleaned any more",
             culprit=str(keep),
             hint="keep as many, or lower hoodie.cleaner.commits.retained, too",
         )

@@ -111,7 +111,8 @@ def create_like(
 
 
 def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
-    """Refuse a key, partition or ordering field that the first upsert would refuse: made of no rows, by what makes theirs.
+    """Refuse a key, partition or ordering field that the first upsert would refuse:
+    made of no rows, by what makes theirs.
 
     Raises:
         SchemaMismatchError: a field whose values cannot be part of a key or path, or cannot be ordered.

@@ -1,7 +1,9 @@
-"""Change a table's index type. A type that stores nothing costs nothing, a stored index is built, BUCKET rewrites the table.
+"""Change a table's index type. A type that stores nothing costs nothing, a stored index is built,
+BUCKET rewrites the table.
 
-Whatever it is, the change has an instant: it is in force with a replacecommit, is checked against other writers like any commit,
-and goes back with a rollback or restore of that instant. Before a global index, keys are proven to be unique in the whole table.
+Whatever it is, the change has an instant: it is in force with a replacecommit, is checked against other writers like
+any commit, and goes back with a rollback or restore of that instant. Before a global index, keys are proven to be
+unique in the whole table.
 """
 
 from __future__ import annotations

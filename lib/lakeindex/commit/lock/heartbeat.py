@@ -18,8 +18,8 @@ class Renewable(Protocol):
 class Heartbeat:
     """Renews every lease it was given three times a lease.
 
-    A renewal that fails is tried again at the next beat; that the lease ran out in spite of it is found out by the checks
-    before the commit.
+    A renewal that fails is tried again at the next beat; that the lease ran out in spite of it is found out by the
+    checks before the commit.
 
     Args:
         lease_seconds: length of the leases.

@@ -4,12 +4,13 @@
 its lease and to release. Whoever finds it released, its process gone, or its lease out creates the next epoch.
 
 The lock keeps writers out of each other's way; it is *not* what makes a commit safe. A holder may stall past its lease
-and wake up. So the record says from its creation which instant it was taken for, and the next holder first settles
-that instant (see :mod:`lakeindex.timeline.verdicts`): either its commit happened, and is seen by the checks that follow, or
+and wake up. So the record says from its creation which instant it was taken for, and the next holder first settles that
+instant (see :mod:`lakeindex.timeline.verdicts`): either its commit happened, and is seen by the checks that follow, or
 it can never happen. Clocks and leases decide only how long somebody waits.
 
-A torn record does not say which instants are unsettled. Whoever takes over then is *blind*: until everything was recovered once, no
-claim without a verdict counts as alive, and the instants that the lost record may have named are decided with all others.
+A torn record does not say which instants are unsettled. Whoever takes over then is *blind*: until everything was
+recovered once, no claim without a verdict counts as alive, and the instants that the lost record may have named are
+decided with all others.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ def acquire(
             raise LockTimeoutError(
                 f"the table's lock is held by {holder.process} for {holder.purpose!r}",
                 culprit=_path(holder.epoch),
-                hint="wait for it, or raise lakeindex.lock.wait; the lock of a dead holder is taken over when its lease has expired",
+                hint="wait for it, or raise lakeindex.lock.wait; "
+                "the lock of a dead holder is taken over when its lease has expired",
             )
         host.clock.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

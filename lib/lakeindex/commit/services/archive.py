@@ -1,19 +1,20 @@
 """Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
 
-A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as Hudi's
-records of it (:mod:`lakeindex.timeline.archived_entries`), into a new log file ``<archive folder>/.commits_.archive.<N>_1-0-1``,
-which stands whole before the first instant file is deleted. Who is killed between finds its instants in the newest log file
-the next time, and only deletes.
+A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as
+Hudi's records of it (:mod:`lakeindex.timeline.archived_entries`), into a new log file
+``<archive folder>/.commits_.archive.<N>_1-0-1``, which stands whole before the first instant file is deleted. Who is
+killed between finds its instants in the newest log file the next time, and only deletes.
 
 Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
 
 * Nothing from the oldest pending instant on, nor from the oldest savepoint on.
-* Strays are swept first, else they would show. Files about which nothing is proven hold up the archiving of their instants.
-* A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left: without it they would
-  be live again. Cleaning removes them.
-* Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a Hudi
-  writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a commit); each
-  deletion is durable before the next.
+* Strays are swept first, else they would show. Files about which nothing is proven hold up the
+  archiving of their instants.
+* A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left:
+  without it they would be live again. Cleaning removes them.
+* Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a
+  Hudi writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a
+  commit); each deletion is durable before the next.
 * The newest completed clean stays: Hudi plans its next one from it.
 """
 
@@ -86,8 +87,8 @@ def archive_table(
 
     Args:
         table: the table.
-        keep_commits: completed writes that stay on the timeline, 1 or more; not fewer than cleaning keeps, so that what can
-            be read as of then can be named.
+        keep_commits: completed writes that stay on the timeline, 1 or more;
+            not fewer than cleaning keeps, so that what can be read as of then can be named.
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.
         host: clock and process, for tests.
@@ -176,8 +177,8 @@ def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]
 def in_newest_log(table: Table) -> frozenset[tuple[str, str]]:
     """Time and action of the completed instants in the newest log file of the archived timeline.
 
-    One that is on the timeline, too, was left there by a kill. Nothing of a log that cannot be read, so that its instants are
-    written again.
+    One that is on the timeline, too, was left there by a kill.
+    Nothing of a log that cannot be read, so that its instants are written again.
     """
     return _in_log(table, _newest_log(table))
 
@@ -194,7 +195,9 @@ def _in_log(table: Table, number: int) -> frozenset[tuple[str, str]]:
 
 
 def _put_log(context: WriteContext, number: int, data: bytes) -> str:
-    """Write a log file. Raises: FencedError: somebody has written one of this number, who may have archived the same."""
+    """Write a log file. Raises: FencedError: somebody has written one of this number,
+    who may have archived the same.
+    """
     path = _log_path(context.table, number)
     if records.settle(context.storage, path, data) != data:
         raise FencedError(

@@ -1,17 +1,20 @@
-"""Cleaning: delete the base files that no reader within the last N commits needs, the way Hudi's KEEP_LATEST_COMMITS does.
+"""Cleaning: delete the base files that no reader within the last N commits needs,
+the way Hudi's KEEP_LATEST_COMMITS does.
 
-Of the completed writes on the timeline the N-th newest is the earliest to retain. A base file goes if something took its
-place *before* that: the next file of its file group, or a replacecommit that replaced the group. So every commit from the
-earliest on can still be read, and so can the state that the earliest one found. Nothing goes that a savepoint names, and
-nothing that was in the table when a pending instant was taken, whoever takes it: the earliest to retain is never newer than
-the write before it.
+Of the completed writes on the timeline the N-th newest is the earliest to retain. A base file goes if something took
+its place *before* that: the next file of its file group, or a replacecommit that replaced the group. So every commit
+from the earliest on can still be read, and so can the state that the earliest one found. Nothing goes that a savepoint
+names, and nothing that was in the table when a pending instant was taken, whoever takes it: the earliest to retain is
+never newer than the write before it.
 
-The order is Hudi's: ``<t>.clean.requested`` (an Avro plan that names every file), ``<t>.clean.inflight``, the deletions, then
-``<t>.clean``. Who finds a pending clean finishes it before planning its own. That is safe whenever it happens:
+The order is Hudi's: ``<t>.clean.requested`` (an Avro plan that names every file), ``<t>.clean.inflight``,
+the deletions, then ``<t>.clean``. Who finds a pending clean finishes it before planning its own. That is
+safe whenever it happens:
 
-* a plan is carried out only if the lock was still held *after* it was on the timeline: whoever holds the lock later sees it;
-* who takes a completed commit back (:mod:`lakeindex.commit.services.rollback`) first finishes pending cleans, then makes sure that
-  the files which the commit replaced are still there;
+* a plan is carried out only if the lock was still held *after* it was on the timeline:
+  whoever holds the lock later sees it;
+* who takes a completed commit back (:mod:`lakeindex.commit.services.rollback`) first finishes pending cleans,
+  then makes sure that the files which the commit replaced are still there;
 * a plan that somebody left is compared with the table as it is now: what is live again is not deleted.
 
 Source: Hudi 0.15 and 1.2, ``CleanPlanner.getFilesToCleanKeepingLatestCommits``; the files as both releases write them.
@@ -74,7 +77,8 @@ class CleaningPlan:
     """What a clean would delete.
 
     Attributes:
-        earliest: earliest completed write to retain; None if the timeline has no more than are kept, and nothing is deleted.
+        earliest: earliest completed write to retain; None if the timeline has no more than are kept,
+            and nothing is deleted.
         files: files to delete, in path order.
         kept_for_savepoints: files that would go if no savepoint named them.
     """
@@ -140,7 +144,9 @@ def plan_clean(table: Table, keep_commits: int) -> CleaningPlan:
 
 
 def finish_cleans(context: WriteContext, lock: TableLock) -> tuple[str, ...]:
-    """Carry out the cleans on the timeline that their writers left, and another writer's fresh ones not; their instants."""
+    """Carry out the cleans on the timeline that their writers left,
+    and another writer's fresh ones not; their instants.
+    """
     timeline = context.table.load_timeline()
     pending = [one.time for one in timeline.pending if one.action == names.CLEAN]
     return tuple(time for time in pending if _finish(context, lock, timeline, time))

@@ -130,8 +130,8 @@ def _check_not_last(table: Table, timeline: Timeline, target: Instant) -> None:
         f"instant {target.time} is the last commit on the timeline, all older ones were archived: without it no reader "
         "sees any file",
         culprit=target.time,
-        hint="write another batch first (then it is not the newest any more), or write the rows as you want them with a "
-        "new upsert; archive with a larger hoodie.keep.min.commits",
+        hint="write another batch first (then it is not the newest any more), "
+        "or write the rows as you want them with a new upsert; archive with a larger hoodie.keep.min.commits",
     )
 
 
@@ -141,7 +141,8 @@ def _check_predecessors(table: Table, timeline: Timeline, target: Instant) -> No
         raise TableUnsupportedError(
             f"instant {target.time} cannot be rolled back: what file group {gone} was before it was cleaned away",
             culprit=target.time,
-            hint="restore that file, or write the rows as you want them with a new upsert; clean with more --keep-commits",
+            hint="restore that file, or write the rows as you want them with a new upsert; "
+            "clean with more --keep-commits",
         )
 
 

@@ -1,16 +1,16 @@
 """Strays: data files that no commit knows, and the sweeping of them.
 
-A stray is invisible as long as the timeline still knows its time, but Hudi takes every file that is older than the timeline
-for a committed one: after archiving it would show. So strays are deleted after publishing and before archiving. Only what
-is proven to be one is:
+A stray is invisible as long as the timeline still knows its time, but Hudi takes every file that is older than the
+timeline for a committed one: after archiving it would show. So strays are deleted after publishing and before
+archiving. Only what is proven to be one is:
 
 * our verdict on its instant says ``rolled_back`` (a zombie wrote it after the rollback), however old the instant is;
 * a completed rollback or restore names it, on the timeline or in the archive;
 * its commit is one of ours and does not name it.
 
-That an instant is not on the timeline proves nothing: it may have been archived beyond a savepoint, or the timeline may have
-been moved by an upgrade. Neither does a marker. Files that nothing explains (:func:`find_unexplained`) are left alone;
-``check`` lists them, and archiving stops before their instants.
+That an instant is not on the timeline proves nothing: it may have been archived beyond a savepoint, or the timeline may
+have been moved by an upgrade. Neither does a marker. Files that nothing explains (:func:`find_unexplained`) are left
+alone; ``check`` lists them, and archiving stops before their instants.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ def sweep_partitions(context: WriteContext, partitions: Sequence[str]) -> tuple[
 
 
 def find_unexplained(found: Snapshot) -> tuple[BaseFile, ...]:
-    """Files that no reader sees, of no pending instant, about which nothing is proven: neither sweeping nor Hudi explains them.
+    """Files that no reader sees, of no pending instant, about which nothing is proven:
+    neither sweeping nor Hudi explains them.
 
     Args:
         found: the table now; strays that are still there are among the files.
@@ -187,7 +188,8 @@ def _tidy_records(context: WriteContext) -> None:
         if verdict is None or not verdict.is_committed:
             continue
         if time in undone:
-            # Hudi's rollback of a commit of ours: once it is archived, nothing else tells that the batch is not in the table.
+            # Hudi's rollback of a commit of ours: once it is archived, nothing else tells that the
+            # batch is not in the table.
             overrule(storage, Verdict(time, Outcome.ROLLED_BACK, context.host.new_token()))
             forget_batch(storage, verdict.batch_id, time)
         else:

@@ -1,9 +1,10 @@
 """Rolling an instant back, the way Hudi does, resumable after a kill at any call.
 
-The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then the instant's completed
-file, if it has one (readers stop seeing it), its data files, its inflight and requested files; then ``<t>.rollback``. Data
-files are found by markers *and* by listing. Two things of ours come before: the claim (so that recovery finds what was left
-half-done) and the verdict (so that the instant can never be committed any more); see :mod:`lakeindex.timeline.verdicts`.
+The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then the
+instant's completed file, if it has one (readers stop seeing it), its data files, its inflight and requested files;
+then ``<t>.rollback``. Data files are found by markers *and* by listing. Two things of ours come before: the claim
+(so that recovery finds what was left half-done) and the verdict (so that the instant can never be committed any
+more); see :mod:`lakeindex.timeline.verdicts`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""BUCKET: a key's hash says which file group of its partition it lives in. Nothing is stored, no file is looked into to find it.
+"""BUCKET: a key's hash says which file group of its partition it lives in.
+Nothing is stored, no file is looked into to find it.
 
-``bucket = (hash & 0x7fffffff) % count`` with Hudi's hash (:mod:`lakeindex.hashing.java_hash`), bit for bit. A partition has at
-most one file group a bucket, whose file id begins with the bucket's number in eight digits. The count is bound to the table;
-``lakeindex rescale`` changes it.
+``bucket = (hash & 0x7fffffff) % count`` with Hudi's hash (:mod:`lakeindex.hashing.java_hash`), bit for bit. A partition
+has at most one file group a bucket, whose file id begins with the bucket's number in eight digits. The count is bound
+to the table; ``lakeindex rescale`` changes it.
 
-Hudi 0.15 and 1.x place some keys with ``:`` differently. For such a key the group of the other rule is proposed, too: if
-the key is found there, the table is a mix of both, and is refused (:meth:`BucketIndex.check_stored`).
+Hudi 0.15 and 1.x place some keys with ``:`` differently. For such a key the group of the other rule is proposed, too:
+if the key is found there, the table is a mix of both, and is refused (:meth:`BucketIndex.check_stored`).
 """
 
 from __future__ import annotations
@@ -82,19 +83,23 @@ def groups_by_bucket(partition_path: str, file_ids: Iterable[str], layout: Bucke
             raise _refused(
                 f"file group {file_id} in {partition_path!r} is of no bucket: another index made it",
                 file_id,
-                "use the index that made it, or make a bucket table of this one with `lakeindex index migrate --to BUCKET`",
+                "use the index that made it, or make a bucket table of this one "
+                "with `lakeindex index migrate --to BUCKET`",
             )
         if bucket >= count:
             raise _refused(
-                f"file group {file_id} in {partition_path!r} is bucket {bucket}, but the table is bound to {count} buckets",
+                f"file group {file_id} in {partition_path!r} is bucket {bucket}, "
+                f"but the table is bound to {count} buckets",
                 file_id,
-                f"write with the table's real {COUNT_OPTION}; a table that Hudi rescaled is brought back with `lakeindex rescale`",
+                f"write with the table's real {COUNT_OPTION}; "
+                "a table that Hudi rescaled is brought back with `lakeindex rescale`",
             )
         if bucket in found:
             raise _refused(
                 f"bucket {bucket} of {partition_path!r} has two file groups, {found[bucket]} and {file_id}",
                 file_id,
-                "two writers made it at once: roll the later commit back, or rewrite the partition with `lakeindex rescale`",
+                "two writers made it at once: roll the later commit back, "
+                "or rewrite the partition with `lakeindex rescale`",
             )
         found[bucket] = file_id
     return found
@@ -253,10 +258,11 @@ def make_index(spec: IndexSpec) -> BucketIndex:
 
 def _mixed(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableCorruptError:
     return _refused(
-        f"key {key!r} is stored in bucket {bucket}, where Hudi {found} puts it, but the table is written as Hudi {bound} does",
+        f"key {key!r} is stored in bucket {bucket}, where Hudi {found} puts it, "
+        f"but the table is written as Hudi {bound} does",
         key,
-        "the releases place keys with ':' differently; write this table with one of them only: roll the other's commits back, "
-        "or rewrite the table with `lakeindex rescale`",
+        "the releases place keys with ':' differently; write this table with one of them only: "
+        "roll the other's commits back, or rewrite the table with `lakeindex rescale`",
     )
 
 

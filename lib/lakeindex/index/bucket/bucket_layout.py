@@ -1,8 +1,9 @@
-r"""How many buckets a partition has, and which strings of a key decide: everything that places a key, as bound options say it.
+r"""How many buckets a partition has, and which strings of a key decide:
+everything that places a key, as bound options say it.
 
-Counts by partition are rules ``regex,count;regex,count;...`` as in Hudi 1.1 and later: the first rule that is *found* in the
-partition path counts (``java.util.regex.Matcher.find``: a part of the path is enough), else ``num.buckets``. Neither of
-the two separators can stand in an expression; ``\x2C`` and ``\x3B`` stand for them.
+Counts by partition are rules ``regex,count;regex,count;...`` as in Hudi 1.1 and later: the first rule that is *found*
+in the partition path counts (``java.util.regex.Matcher.find``: a part of the path is enough), else ``num.buckets``.
+Neither of the two separators can stand in an expression; ``\x2C`` and ``\x3B`` stand for them.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     """Rules from the option's text; none from an empty one.
 
     Raises:
-        OptionError: a rule is not ``regex,count``, its count is no count, or its expression none that Java and Python read alike.
+        OptionError: a rule is not ``regex,count``, its count is no count, or its expression none that
+            Java and Python read alike.
     """
     parts = [part.strip() for part in text.split(";")]
     while parts and not parts[-1]:

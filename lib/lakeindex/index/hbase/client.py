@@ -1,4 +1,6 @@
-"""Calls to HBase's Thrift server that are repeated, over a new connection, until they succeed or the time for that is up."""
+"""Calls to HBase's Thrift server that are repeated, over a new connection,
+until they succeed or the time for that is up.
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """The marker: one row of the HBase table that says what the others are.
 
-Its key is no UTF-8, so no record key can be it, and Hudi, which only asks for the keys it has, never sees it. It is changed by
-compare-and-set only, so that two writers never overwrite what the other one said.
+Its key is no UTF-8, so no record key can be it, and Hudi, which only asks for the keys it has, never sees it.
+It is changed by compare-and-set only, so that two writers never overwrite what the other one said.
 
-A table that was truncated has no marker, one that was restored from an older copy an older one: either is noticed. What an older
-copy of the same generation lacks is in the change log, and is applied again.
+A table that was truncated has no marker, one that was restored from an older copy an older one: either is noticed.
+What an older copy of the same generation lacks is in the change log, and is applied again.
 
-*Stamps.* All cells of one delta get one time stamp, which is given to the delta once, from HBase's own clock, in the order of the
-deltas. So a delta may be applied again at any time, by anybody, however late, and never wins over a newer one; and what Hudi
-writes later, with the time of its put, wins over all of them.
+*Stamps.* All cells of one delta get one time stamp, which is given to the delta once, from HBase's own clock, in the
+order of the deltas. So a delta may be applied again at any time, by anybody, however late, and never wins over a newer
+one; and what Hudi writes later, with the time of its put, wins over all of them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Marker:
 
     Attributes:
         table: URI of the lakeindex table that the rows belong to.
-        generations: names of what was built that the rows hold, the newest last. Several are true between two steps of a
-            build or a fold.
+        generations: names of what was built that the rows hold, the newest last.
+            Several are true between two steps of a build or a fold.
         stamps: time stamp of each delta that was given one and is not part of what was built.
         prepared: deltas whose inserts are put.
         applied: deltas that are applied.
@@ -49,7 +49,9 @@ class Marker:
     last: int = 0
 
     def stamp_for(self, name: str, now: int) -> int:
-        """The time stamp of a delta: not earlier than those before it, and earlier than those after it as far as that leaves room."""
+        """The time stamp of a delta: not earlier than those before it, and earlier than those after it as
+        far as that leaves room.
+        """
         place = place_of(name)
         later = [stamp for other, stamp in self.stamps.items() if place_of(other) > place]
         if not later:

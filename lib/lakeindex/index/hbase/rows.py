@@ -1,11 +1,11 @@
 """Rows of a Hudi index in an HBase table, over HBase's Thrift server (version 1 of its interface, through happybase).
 
-A row is laid out as Hudi 0.15 does it (``SparkHoodieHBaseIndex``): row key = the record key in UTF-8; family ``_s`` with
-``commit_ts`` (the instant in which the key entered its file group), ``file_name`` (the id of the file group, whatever its name says)
-and ``partition_path``, texts in UTF-8.
+A row is laid out as Hudi 0.15 does it (``SparkHoodieHBaseIndex``): row key = the record key in UTF-8; family ``_s``
+with ``commit_ts`` (the instant in which the key entered its file group), ``file_name`` (the id of the file group,
+whatever its name says) and ``partition_path``, texts in UTF-8.
 
-Every call may be repeated, so everything here may happen twice. Puts and deletes carry the time stamp that the caller gives,
-which makes repeating them harmless.
+Every call may be repeated, so everything here may happen twice.
+Puts and deletes carry the time stamp that the caller gives, which makes repeating them harmless.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """HBASE: locations in an HBase table, laid out as Hudi 0.15 does it, so that both can share one.
 
-HBase cannot change in the same moment as the table. So a row counts only if its instant does, everything but new keys is written
-after the commit, from the change log, and whoever comes next goes on where a dead writer stopped. A row whose instant does not count
-says nothing about where its key is: the key is looked for in the files (*unknown*), which is slower and never wrong.
+HBase cannot change in the same moment as the table. So a row counts only if its instant does, everything but new keys
+is written after the commit, from the change log, and whoever comes next goes on where a dead writer stopped. A row
+whose instant does not count says nothing about where its key is: the key is looked for in the files (*unknown*), which
+is slower and never wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ TABLE_OPTION: Final = "hoodie.index.hbase.table"
 _PIECE: Final = 50_000
 _FIRST_ANSWER_SECONDS: Final = 5.0
 _answered: Final[set[HBaseAddress]] = set()
-"""Servers that this process has had an answer from. One that never answered is given up soon: its address may be wrong."""
+"""Servers that this process has had an answer from. One that never answered is given up soon:
+its address may be wrong.
+"""
 
 
 class HBaseStore:
@@ -131,8 +134,8 @@ class HBaseStore:
         self._marker.change(lambda m: self._marker.required(m).without(frozenset((name,))))
 
     def _doubt(self, piece: pa.Table, instant: str) -> None:
-        """Rows that a commit that does not count any more overwrote or removed: what was there before, as far as HBase still has
-        it and it counts; else their keys may be anywhere.
+        """Rows that a commit that does not count any more overwrote or removed:
+        what was there before, as far as HBase still has it and it counts; else their keys may be anywhere.
         """
         keys, partitions = piece.column("key").to_pylist(), piece.column("partition").to_pylist()
         found = self._rows.get(keys)
@@ -160,7 +163,8 @@ class HBaseStore:
     # --- whole -------------------------------------------------------------------------------------------------
 
     def build(self, generation: str, entries: Iterable[pa.Table]) -> int:
-        """Put all entries over what is there. Rows are true for what was built before as well: they say where keys are now.
+        """Put all entries over what is there. Rows are true for what was built before as well:
+        they say where keys are now.
 
         Rows that no entry overwrote are removed afterwards if the HBase table was ours before.
         """
@@ -178,7 +182,9 @@ class HBaseStore:
         return count
 
     def _begin_build(self) -> int:
-        """The time stamp of all rows of a build. Deltas applied before are applied again after it: it may be older than they."""
+        """The time stamp of all rows of a build. Deltas applied before are applied again after it:
+        it may be older than they.
+        """
         now, uri = self._rows.server_time(), self._context.storage.uri
 
         def begin(marker: Marker | None) -> Marker:
@@ -209,7 +215,9 @@ class HBaseStore:
             self._rows.delete(keys, one)
 
     def retire(self, keep: str | None) -> None:
-        """Generations have no rows of their own: their names go, and those of the deltas that are part of the one that stays."""
+        """Generations have no rows of their own: their names go, and those of the deltas that are
+        part of the one that stays.
+        """
         folded = frozenset(self._context.view.deltas)
 
         def leave(marker: Marker | None) -> Marker:
@@ -259,7 +267,8 @@ class HBaseIndex:
         return IndexTraits()
 
     def open(self, context: StoreContext) -> HBaseStore:
-        """The store of a table; the driver sees first whether HBase answers and the table is fit, before anything is written.
+        """The store of a table; the driver sees first whether HBase answers and the table is fit,
+        before anything is written.
 
         Raises:
             HBaseUnavailableError: HBase does not answer.

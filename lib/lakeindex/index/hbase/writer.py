@@ -1,4 +1,6 @@
-"""Putting and deleting rows of the HBASE index until they stand: what is written is read back, and written again if it is not there."""
+"""Putting and deleting rows of the HBASE index until they stand:
+what is written is read back, and written again if it is not there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from lakeindex.index.stored.log_state import BEFORE_ALL, place_of
 from lakeindex.index.stored.store_context import Completed
 
 NEVER: Final = "9" * 17
-"""``commit_ts`` of a row whose key may be anywhere: an instant that is never completed, nor ever before a timeline's start."""
+"""``commit_ts`` of a row whose key may be anywhere: an instant that is never completed,
+nor ever before a timeline's start.
+"""
 _TRIES: Final = 3
 
 

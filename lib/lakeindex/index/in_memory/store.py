@@ -1,7 +1,7 @@
 """INMEMORY: a hash map for the life of the process. For tests and small tables, not for production.
 
-It is built from the key columns of the whole table by the first look-up of a process, and follows the table from then on; it ends
-with the process. It holds every key of the table, on the driver.
+It is built from the key columns of the whole table by the first look-up of a process,
+and follows the table from then on; it ends with the process. It holds every key of the table, on the driver.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class Ranking:
     ) -> tuple[npt.NDArray[np.bool_], pa.Array]:
         """Which entries say something, bool [n], and the file id of each, null: the key is not there.
 
-        An entry that a commit made says where the key was before it, too: not there any more. So a void one says that the key
-        is gone. One that was read from a file says nothing but that it was in this file.
+        An entry that a commit made says where the key was before it, too: not there any more. So a void one says that
+        the key is gone. One that was read from a file says nothing but that it was in this file.
         """
         is_void = void_ranks(self.void, partition, file_id) > ranks
         says = ~(is_void & np.isin(ranks, list(self.catch_ups)))
@@ -231,8 +231,8 @@ class ShardBuilder:
             f"keys that must be unique {'in their partition' if self._by_partition else 'in the whole table'} "
             f"are stored twice: {shown}",
             culprit=str(rows[0]["key"]),
-            hint="delete such a key and upsert its row again, or choose an index that is not global; the index that was "
-            "there before stays in force",
+            hint="delete such a key and upsert its row again, or choose an index that is not global; "
+            "the index that was there before stays in force",
         )
 
     def _spill(self, shard: int, tables: Sequence[pa.Table]) -> None:

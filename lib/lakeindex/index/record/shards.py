@@ -5,12 +5,14 @@
     record-index-0003-0.parquet   a shard: key, partition, file_id, instant; sorted
     shards.json                   rows of each shard; written last
 
-Hudi's shard function: ``Math.abs(Math.abs(key.hashCode()) % shards)``. Java's ``abs`` of the least integer is itself, and its remainder
-keeps the sign; both together are the remainder of the absolute value in 64 bits. Also Hudi's: how many shards there are.
+Hudi's shard function: ``Math.abs(Math.abs(key.hashCode()) % shards)``. Java's ``abs`` of the least integer is
+itself, and its remainder keeps the sign; both together are the remainder of the absolute value in 64 bits. Also
+Hudi's: how many shards there are.
 
-One set of shards serves the whole table, under the index of single partitions, too: there a shard is sorted by partition, then
-key, so that a partition is a run of row groups, found by their statistics. Hudi makes shards for each partition, which is a file or
-more a partition and commit; here the number of files does not grow with the number of partitions.
+One set of shards serves the whole table, under the index of single partitions, too: there a shard is sorted by
+partition, then key, so that a partition is a run of row groups, found by their statistics. Hudi makes shards
+for each partition, which is a file or more a partition and commit; here the number of files does not grow with
+the number of partitions.
 """
 
 from __future__ import annotations

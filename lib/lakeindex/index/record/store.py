@@ -1,8 +1,9 @@
 """RECORD: key -> partition and file group, in sorted Parquet shards and the deltas of the change log beside them.
 
-Nothing but the log says what counts: a delta is in force once its instant is completed, so the index and the commit become visible
-in the same moment, and there is nothing to prepare, to apply or to undo. A look-up reads, of the base and of each delta, the
-shards its keys are in; the newest entry counts, but not one of a file group that a later delta has read anew or dropped.
+Nothing but the log says what counts: a delta is in force once its instant is completed, so the index and the commit
+become visible in the same moment, and there is nothing to prepare, to apply or to undo. A look-up reads, of the base
+and of each delta, the shards its keys are in; the newest entry counts, but not one of a file group that a later delta
+has read anew or dropped.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ class RecordStore:
     def retire(self, keep: str | None) -> None:
         """Remove generations that cannot come into force any more, but for the one that readers may still be using.
 
-        A build under way has a greater number than what was in force when it began; if that is not greater than the number of
-        what is in force now, putting it into force fails. So what is removed here is missed by nobody.
+        A build under way has a greater number than what was in force when it began; if that is not greater than the
+        number of what is in force now, putting it into force fails. So what is removed here is missed by nobody.
         """
         spared = {keep, self._view.generation}
         for path in self._storage.list_folder(f"{self._view.folder}/base").folders:
@@ -133,7 +134,9 @@ class RecordStore:
         return hits.resolve(self._log.ranking, partition, by_partition=self._by_partition)
 
     def count(self) -> int | None:
-        """Keys it holds; None while it has deltas that were read from files, which say nothing of what was known before."""
+        """Keys it holds; None while it has deltas that were read from files,
+        which say nothing of what was known before.
+        """
         if any(d.is_catch_up for d in self._log.deltas):
             return None
         return sum(self._required.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
@@ -145,7 +148,9 @@ class RecordStore:
                 yield table.select(ENTRY_COLUMNS)
 
     def fold(self) -> str:
-        """Make a new set of shards of base and deltas: shard by shard, or, where the table has outgrown them, into more."""
+        """Make a new set of shards of base and deltas: shard by shard, or,
+        where the table has outgrown them, into more.
+        """
         shards = self._required
         rows = sum(shards.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
         generation = new_generation(_number(self._view.generation or "") + 1)

@@ -1,4 +1,5 @@
-"""SIMPLE and GLOBAL_SIMPLE: the batch joined with the key column of every file in scope. Nothing is stored, nothing is pruned.
+"""SIMPLE and GLOBAL_SIMPLE: the batch joined with the key column of every file in scope.
+Nothing is stored, nothing is pruned.
 
 Only the key column is read, and a file's keys are met with one chunk after the other: memory holds the keys of one file
 and of one chunk a task, whatever the batch.

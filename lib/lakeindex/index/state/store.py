@@ -1,13 +1,14 @@
 """STATE: what Flink State is to Hudi, on Spark's state store; it follows the timeline and never leads it.
 
-The state takes in completed deltas only, so a death at any point is a replay; a look-up never changes it. It is written by one
-job at a time, under the table's lock, and read by any (``spark.read.format("statestore")``).
+The state takes in completed deltas only, so a death at any point is a replay; a look-up never changes it.
+It is written by one job at a time, under the table's lock, and read by any (``spark.read.format("statestore")``).
 
-``.hoodie/.lakeindex/index/state/state-<generation>.json`` says which folder the state is in and which deltas it has taken in. It is written
-after the micro-batch: deltas taken in just before a death are taken in again, in order, which changes nothing.
+``.hoodie/.lakeindex/index/state/state-<generation>.json`` says which folder the state is in and which deltas it
+has taken in. It is written after the micro-batch: deltas taken in just before a death are taken in again, in
+order, which changes nothing.
 
-With a time to live, keys that were not written for so long are forgotten: a key that is not in the state is then no new key but
-one that the state cannot say anything about, and is looked for in the files. Flink doubles it.
+With a time to live, keys that were not written for so long are forgotten: a key that is not in the state is then no new
+key but one that the state cannot say anything about, and is looked for in the files. Flink doubles it.
 """
 
 from __future__ import annotations
@@ -180,7 +181,9 @@ class StateStore:
         return int(pq.read_metadata(StorageFile(self._storage, self._context.view.path_of(name))).num_rows)
 
     def fold(self) -> str:
-        """Deltas are part of the state once they were taken in; one that is worn out by overwritten entries is made anew."""
+        """Deltas are part of the state once they were taken in;
+        one that is worn out by overwritten entries is made anew.
+        """
         record = self._record()
         if record is None:
             raise UsageError("there is no state to fold", culprit="STATE", hint="lakeindex index build TABLE")

@@ -4,15 +4,17 @@ Under ``.hoodie/.lakeindex/index/<type>/``, files that are written whole and nev
 
     built-<number>.parquet   what was built: one row a base file that is covered; the newest number counts
     log/<instant>.parquet    a delta: what one commit changes, put before it, in force once the instant is completed
-    log/<instant>.c-<number>-<id>.parquet   keys of files that the index did not see being written, read from them afterwards
+    log/<instant>.c-<number>-<id>.parquet   keys of files that the index did not see being written,
+                                            read from them afterwards
 
-A delta names the files its commit writes. Coverage, the live file of each file group whose keys the index knows, follows from
-what was built and the deltas in force; it is compared with the table's live files by name. A rollback, a restore, a clustering,
-another writer's commit: all show as a live file that is not covered, and are caught up from that file.
+A delta names the files its commit writes. Coverage, the live file of each file group whose keys the index knows,
+follows from what was built and the deltas in force; it is compared with the table's live files by name. A
+rollback, a restore, a clustering, another writer's commit: all show as a live file that is not covered, and are
+caught up from that file.
 
-A commit's delta says what changed from the file before (``replaces``). It counts for its file group only if that is the file
-that is covered: a delta that was lost, is damaged, or lies in the wrong order among those of racing writers makes a file group
-that is not covered, which is read again, and never one whose keys are missing.
+A commit's delta says what changed from the file before (``replaces``). It counts for its file group only if that is the
+file that is covered: a delta that was lost, is damaged, or lies in the wrong order among those of racing writers makes
+a file group that is not covered, which is read again, and never one whose keys are missing.
 """
 
 from __future__ import annotations
@@ -193,7 +195,9 @@ class ChangeLog:
             self._storage.delete(LogView(self.folder).path_of(name))
 
     def tidy(self, keep: int = 2) -> None:
-        """Delete what older builds left: all but the newest ``keep`` of them, and deltas folded into those that stay."""
+        """Delete what older builds left: all but the newest ``keep`` of them,
+        and deltas folded into those that stay.
+        """
         numbers = self._built_numbers()
         for number in numbers[:-keep]:
             self._storage.delete(self._built_path(number))
@@ -224,7 +228,9 @@ class ChangeLog:
         return sorted(int(n) for n in numbers if n.isdecimal())
 
     def _newest_built(self, numbers: Sequence[int]) -> Built | None:
-        """The newest that can be read. An older one is as good: what was folded into a newer one is in the log, or is read anew."""
+        """The newest that can be read. An older one is as good:
+        what was folded into a newer one is in the log, or is read anew.
+        """
         for number in reversed(numbers):
             built = self._read_built(number)
             if built is not None:

@@ -37,7 +37,9 @@ class BoundedCache(Generic[V]):
             return value
 
     def put(self, key: Hashable, value: V, limit_bytes: int | None = None) -> None:
-        """Hold a value; the least recently used ones go where it gets too much, from here on if ``limit_bytes`` is less."""
+        """Hold a value; the least recently used ones go where it gets too much,
+        from here on if ``limit_bytes`` is less.
+        """
         limit = self._limit if limit_bytes is None else min(limit_bytes, self._limit)
         with self._mutex:
             if key in self._held:

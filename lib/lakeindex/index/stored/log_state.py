@@ -149,7 +149,8 @@ def instant_of(name: str) -> str:
 
 
 def catch_up_name(instant: str | None, names: Iterable[str]) -> str:
-    """A new name of a delta that was read from files of commits up to an instant; it comes after all deltas of that instant.
+    """A new name of a delta that was read from files of commits up to an instant;
+    it comes after all deltas of that instant.
 
     Args:
         instant: the newest completed write; None if there is none.

@@ -16,8 +16,8 @@ from lakeindex.timeline.timeline import Timeline
 class Completed:
     """Which instants count, as a small value for tasks: what :meth:`Timeline.is_visible` says.
 
-    What a store says is checked against the files, and what it covers is compared by file name, so that an instant which counts
-    here, and was taken back before it was archived, costs a look and nothing else.
+    What a store says is checked against the files, and what it covers is compared by file name,
+    so that an instant which counts here, and was taken back before it was archived, costs a look and nothing else.
 
     Attributes:
         times: completed writes on the timeline, and those archived from between them.
@@ -31,7 +31,9 @@ class Completed:
 
     @staticmethod
     def of(timeline: Timeline) -> Completed:
-        """What a timeline says. The archive is read only where a savepoint may have let it take something from between."""
+        """What a timeline says. The archive is read only where a savepoint may have let it
+        take something from between.
+        """
         times = timeline.completed_write_times
         if timeline.savepoints:
             times |= {time for time in timeline.archived.writes if timeline.is_visible(time)}

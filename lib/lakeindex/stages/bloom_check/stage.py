@@ -1,7 +1,7 @@
 """Stage 3: probe each file's filter with only the keys inside its range. BLOOM kinds alone need it.
 
-Filters come from the footer cache, those that lie beside each other there with one request: tasks are cut along the side
-files. A filter that is damaged or gone there is read from its footer, and put into the cache anew.
+Filters come from the footer cache, those that lie beside each other there with one request: tasks are cut along the
+side files. A filter that is damaged or gone there is read from its footer, and put into the cache anew.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def _probes(files: Sequence[LookupFile], ranges: pa.Table) -> list[Probe]:
 
 
 def _split_hot(probe: Probe, share: float) -> list[Probe]:
-    """Cut a file that more than a task's share of the batch falls into by chunk, so that one task does not carry it alone."""
+    """Cut a file that more than a task's share of the batch falls into by chunk,
+    so that one task does not carry it alone.
+    """
     if probe.pairs <= max(share, 4 * _FILTER_COST) or len(probe.slices) == 1:
         return [probe]
     pieces: list[list[Slice]] = [[]]

@@ -1,8 +1,8 @@
 """Stage 2: which files can hold which keys, as the index of the table says.
 
-An index that narrows by key range gets footers (cached: a base file never changes). Pairs of key and file are never listed
-there: a chunk's keys are sorted, so the keys a file can hold are one slice of it. An index that computes or stores locations
-answers with rows: the candidates.
+An index that narrows by key range gets footers (cached: a base file never changes). Pairs of key and file are never
+listed there: a chunk's keys are sorted, so the keys a file can hold are one slice of it. An index that computes or
+stores locations answers with rows: the candidates.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ def _pairs_possible(facts: TableFacts, chunks: Sequence[Chunk], files: Sequence[
 
 
 def snapshot_mark(snapshot: Snapshot) -> str:
-    """Names a state of the table: the writes that are completed in it (they may complete in another order than they began)."""
+    """Names a state of the table: the writes that are completed in it (they may complete in
+    another order than they began).
+    """
     return digest_of_text(*sorted(snapshot.timeline.completed_write_times))
 
 
@@ -267,9 +269,11 @@ def _check_encoding(facts: TableFacts, files: Sequence[LookupFile]) -> None:
         for key in (file.min_key, file.max_key):
             if key is not None and key.startswith(prefix) is facts.keys.complex_new_encoding:
                 raise TableCorruptError(
-                    f"{file.file.path!r} holds key {key!r}, which is not encoded as the table's other one-field complex keys",
+                    f"{file.file.path!r} holds key {key!r}, which is not encoded as the table's other "
+                    "one-field complex keys",
                     culprit=file.file.path,
-                    hint="rows were written by Hudi releases that encode such keys differently; roll those commits back",
+                    hint="rows were written by Hudi releases that encode such keys differently; "
+                    "roll those commits back",
                 )
 
 

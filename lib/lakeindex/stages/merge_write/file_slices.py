@@ -76,8 +76,9 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys that changed;
-    ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall time; digest of its footer.
+    """A slice that was written; counts are rows, ``removed`` holds deleted and moved ones; ``delta``: its keys
+    that changed; ``cached``: what to put into the footer cache; column chunks copied as bytes and encoded; wall
+    time; digest of its footer.
     """
 
     file: BaseFile
@@ -98,8 +99,8 @@ class WrittenFile:
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
     """Several slices, one after the other: a task of Spark's costs as much as a small file.
 
-    Their filters are left in the footer cache, so that the next look-up reads no footers. A file begins to go to disk while
-    the next one is made: the sync before the commit, which is the one that counts, finds little left to do.
+    Their filters are left in the footer cache, so that the next look-up reads no footers. A file begins to go to disk
+    while the next one is made: the sync before the commit, which is the one that counts, finds little left to do.
     """
     footers: list[tuple[BaseFile, Footer]] = []
     store = storage_at(tasks[0].spec.table_uri)

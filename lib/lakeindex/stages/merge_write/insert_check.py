@@ -1,7 +1,7 @@
 """Before publishing, under the lock: was one of the keys we insert committed by somebody else meanwhile?
 
-Two writers that insert one new key touch different file groups, so a conflict check by file group lets both pass and the
-key is doubled. Only files committed since the snapshot are looked at, range and filter first.
+Two writers that insert one new key touch different file groups, so a conflict check by file group lets both pass and
+the key is doubled. Only files committed since the snapshot are looked at, range and filter first.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def find_committed_homes(
         group = index.group_of(partition, home, made[partition])
         if group is not None and index.group_of(partition, home, before) is None:
             raise WriteConflictError(
-                f"file group {group[1]} was made meanwhile in {partition!r}, where this batch makes one for the same bucket",
+                f"file group {group[1]} was made meanwhile in {partition!r}, "
+                "where this batch makes one for the same bucket",
                 culprit=group[1],
                 hint="the batch is looked up and planned again",
             )

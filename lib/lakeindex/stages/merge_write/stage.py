@@ -1,6 +1,7 @@
 """Stage 5: tag, plan, write, publish. The only stage that changes the table; everything before can be thrown away.
 
-One attempt, against the snapshot of the look-up. If the table moves while files are written, publishing finds out under the lock.
+One attempt, against the snapshot of the look-up. If the table moves while files are written,
+publishing finds out under the lock.
 """
 
 from __future__ import annotations
@@ -177,7 +178,8 @@ class MergeAttempt:
     def _write_tasks(self, plan: MergePlan, tags: Tags, slots: int) -> list[WriteTask]:
         share = current_bound() // slots
         needs = [write_bytes(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
-        # How rows are cut into row groups depends on it, so it is part of the plan: a retry with another bound has other names.
+        # How rows are cut into row groups depends on it, so it is part of the plan:
+        # a retry with another bound has other names.
         parts = [share / max(need, 1) for need in needs]
         digest = digest_of_text(plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY))
         named = []
@@ -244,7 +246,9 @@ class MergeAttempt:
         return rows * int(counters.get("staged_bytes", 0)) // max(int(counters["rows_out"]), 1)
 
     def _record_bytes(self) -> float:
-        """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch, from the files that are there."""
+        """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch,
+        from the files that are there.
+        """
         config = self._spec.config
         if config.record_bytes_estimate is not None:
             return float(config.record_bytes_estimate)

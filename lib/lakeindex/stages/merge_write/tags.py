@@ -1,4 +1,6 @@
-"""First part of stage 5: tag what was not found, by chunk: inserts, new homes of moved rows, deletes that find nothing."""
+"""First part of stage 5: tag what was not found, by chunk: inserts, new homes of moved rows,
+deletes that find nothing.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +187,8 @@ def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None
         raise InvariantError(
             f"key {key!r} is stored in more than one file ({len(twice)} such keys in this chunk)",
             culprit=key,
-            hint="lakeindex check lists the duplicate keys; a global index needs keys that are unique in the whole table",
+            hint="lakeindex check lists the duplicate keys; a global index needs keys that are unique "
+            "in the whole table",
         )
 
 

@@ -1,7 +1,7 @@
 """Read a split of the batch in pieces of bounded size. What is small is read with one request and decoded at once.
 
-A piece's columns have the types that the whole would have: Parquet and Arrow files say them; CSV and JSON values are typed
-by the table's schema, and the delete mark is boolean.
+A piece's columns have the types that the whole would have: Parquet and Arrow files say them;
+CSV and JSON values are typed by the table's schema, and the delete mark is boolean.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ CONTENT_DIGEST = "content-1"
 """Name of the algorithm that digests of batches are made by; it stands before them. The first one had none."""
 SPLIT_BYTES = 64 * 1024 * 1024
 _PATHS_HINT = (
-    "give files, folders of files, or a * pattern; a list of texts names files: rows, and keys to delete, are given as columns, "
-    "for example pyarrow.table({'id': ['a', 'b']})"
+    "give files, folders of files, or a * pattern; a list of texts names files: "
+    "rows, and keys to delete, are given as columns, for example pyarrow.table({'id': ['a', 'b']})"
 )
 _HASH_STEP_BYTES = 16 * 1024 * 1024
 _PACKED_FACTOR = 5
@@ -144,12 +144,16 @@ def format_of(file: InputFile, wanted: InputFormat) -> InputFormat | None:
 
 
 def marks_of(files: Sequence[InputFile]) -> list[str]:
-    """Of each file a mark that changes with its content: a digest of its bytes on this machine, else the store's own mark."""
+    """Of each file a mark that changes with its content: a digest of its bytes on this machine,
+    else the store's own mark.
+    """
     return [(None if is_on_this_machine(file.root) else file.etag) or hash_file(file) for file in files]
 
 
 def marks_digest(files: Sequence[InputFile], marks: Sequence[str]) -> str:
-    """Digest of the batch by its marks: says whether a checkpoint still fits. The same bytes uploaded again may have another one."""
+    """Digest of the batch by its marks: says whether a checkpoint still fits.
+    The same bytes uploaded again may have another one.
+    """
     return mmh3.hash_bytes("\n".join(f"{f.size_bytes}:{m}" for f, m in zip(files, marks, strict=True)).encode()).hex()
 
 

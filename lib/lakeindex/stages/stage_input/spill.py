@@ -1,7 +1,7 @@
 """Scatter keyed rows by their lookup key into pieces in the run folder, and read a bucket's pieces back.
 
-One object holds the pieces of all buckets, one behind the other, each an Arrow stream with a digest of its own. A bucket
-that came out larger than a task may hold is cut again while it is read: all rows of a lookup key stay together.
+One object holds the pieces of all buckets, one behind the other, each an Arrow stream with a digest of its own. A
+bucket that came out larger than a task may hold is cut again while it is read: all rows of a lookup key stay together.
 """
 
 from __future__ import annotations

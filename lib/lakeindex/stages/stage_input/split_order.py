@@ -1,7 +1,7 @@
 """Which splits of a batch hold keys that no other split holds, as far as the footers of its Parquet files tell.
 
-The rows of such a split need not be scattered: each key's rows are all in it. Footers are believed for the plan only; stage 1
-compares the keys themselves once they are sorted.
+The rows of such a split need not be scattered: each key's rows are all in it. Footers are believed for the plan only;
+stage 1 compares the keys themselves once they are sorted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def splits_apart(splits: Sequence[Split], keys: KeySpec, wanted: InputFormat, *,
         is_global: the lookup key is the record key alone.
 
     Returns:
-        None of them unless every split has bounds: Parquet with statistics, no nulls among the fields, keys that are texts
-        or numbers of one length, partition paths that are made of the values themselves.
+        None of them unless every split has bounds: Parquet with statistics, no nulls among the fields,
+        keys that are texts or numbers of one length, partition paths that are made of the values themselves.
 
     Raises:
         InputError: a file's footer cannot be read; names the file.

@@ -1,9 +1,9 @@
 """Stage 1: key the batch, set bad rows aside, combine duplicates, sort; chunks are the unit of all later look-ups.
 
-Two maps: *key* reads splits of the input in pieces, combines each and scatters it by a hash of the lookup key into the run
-folder, *sort* combines and sorts each bucket. Pieces and buckets are as large as a task's share of the memory allows. A
-split of one piece whose keys no other split holds (the only one of a batch, those of a sorted export) is staged as it is
-keyed, with nothing in between.
+Two maps: *key* reads splits of the input in pieces, combines each and scatters it by a hash of the lookup key into the
+run folder, *sort* combines and sorts each bucket. Pieces and buckets are as large as a task's share of the memory
+allows. A split of one piece whose keys no other split holds (the only one of a batch, those of a sorted export) is
+staged as it is keyed, with nothing in between.
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ class SortTask:
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """What both maps gave: of the splits that were staged unscattered (``whole``, in the order of their keys), and of the buckets."""
+    """What both maps gave: of the splits that were staged unscattered (``whole``, in the order of their keys),
+    and of the buckets.
+    """
 
     folder: str
     keyed: tuple[KeyResult, ...]
@@ -213,7 +215,8 @@ def _packed(sizes: Sequence[int], slots: int) -> list[list[int]]:
 def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatter:
     """Buckets small enough to be sorted at once, and enough of them for all slots.
 
-    The latter go by partition: chunks of a partition stay sorted one behind the other, and so do the files made of them.
+    The latter go by partition: chunks of a partition stay sorted one behind the other,
+    and so do the files made of them.
     """
     size = sum(s.bytes for s in splits)
     most = bucket_bytes(current_bound() // slots)

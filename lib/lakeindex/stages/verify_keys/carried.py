@@ -1,7 +1,7 @@
 """Stage 4, made again because the table moved: locations in files that are as they were are taken over.
 
-A base file never changes, so what was found in it for the same keys is found in it again. Only files that are new, and files for which
-other keys are proposed now, are read.
+A base file never changes, so what was found in it for the same keys is found in it again.
+Only files that are new, and files for which other keys are proposed now, are read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from lakeindex.run.spec import RunSpec, run_folder
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """Locations found, and a count line for each (file, chunk): file, part, chunk, found, updates, deletes, moves, ignored."""
+    """Locations found, and a count line for each (file, chunk):
+    file, part, chunk, found, updates, deletes, moves, ignored.
+    """
 
     part: Part
     lines: tuple[tuple[int, ...], ...]
@@ -110,10 +112,8 @@ def count_lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]
     lines: list[tuple[int, ...]] = []
     for number in np.unique(chunk):
         mine = fate[chunk == number]
-        count = {f: int((mine == f).sum()) for f in Fate}
-        lines.append(
-            (file, part, int(number), len(mine), count[Fate.UPDATE], count[Fate.DELETE], count[Fate.MOVED], count[Fate.IGNORED_OLDER])
-        )  # fmt: skip
+        counts = (int((mine == f).sum()) for f in (Fate.UPDATE, Fate.DELETE, Fate.MOVED, Fate.IGNORED_OLDER))
+        lines.append((file, part, int(number), len(mine), *counts))
     return lines
 
 

@@ -1,8 +1,8 @@
 """Stage 4, of a stored index: keys that are not where the store says are looked for in all files in scope.
 
-An entry that names the wrong file group is a defect, or another writer's leftover: Hudi leaves rows in HBase that a failed commit
-put. The key may be anywhere; to take it for a new one would double it. Keys that were deleted and still have an entry end here,
-too, and are found nowhere.
+An entry that names the wrong file group is a defect, or another writer's leftover: Hudi leaves rows in HBase that a
+failed commit put. The key may be anywhere; to take it for a new one would double it. Keys that were deleted and still
+have an entry end here, too, and are found nowhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stage 4: exact match of the candidates in each file's key column; the row position of each key that is there.
 
-Under event time the ordering column is read beside the keys, so that what an older row is worth is known before anything is
-planned: a late row neither moves nor rewrites anything.
+Under event time the ordering column is read beside the keys, so that what an older row is worth is known before
+anything is planned: a late row neither moves nor rewrites anything.
 """
 
 from __future__ import annotations
@@ -375,7 +375,9 @@ def _incoming(
 
 
 def _older(incoming: pa.Array, stored: list[pa.Array], groups: np.ndarray, match: Matches) -> np.ndarray:
-    """Whether the incoming ordering value is less than the stored one, as Java compares; a null on either side never is."""
+    """Whether the incoming ordering value is less than the stored one, as Java compares;
+    a null on either side never is.
+    """
     starts = np.concatenate([[0], np.cumsum([len(a) for a in stored])])
     places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
     joined = pa.concat_arrays([widened_array(a, incoming.type) for a in stored]).take(pa.array(places))

@@ -52,8 +52,8 @@ class KeySpec:
         hive_style: levels are ``field=value``.
         url_encode: values are escaped, see :mod:`lakeindex.format.partition_paths`.
         time_options: how fields of kind TIMESTAMP are read and printed.
-        complex_new_encoding: a one-field key of the complex generator is the bare ``value`` (True) or
-            ``field:value`` (False). Releases differ: find out with :func:`lakeindex.write.keys.keys.detect_complex_encoding`.
+        complex_new_encoding: a one-field key of the complex generator is the bare ``value`` (True) or ``field:value``
+            (False). Releases differ: find out with :func:`lakeindex.write.keys.keys.detect_complex_encoding`.
     """
 
     record_key_fields: tuple[str, ...]

@@ -169,7 +169,8 @@ def _nested(kind: pa.DataType, name: str, namespace: str) -> AvroType:
     raise _cannot_hold(
         kind,
         name,
-        "cast it to a boolean, integer, floating point, decimal, date32, timestamp, string, binary, struct, list or map",
+        "cast it to a boolean, integer, floating point, decimal, date32, timestamp, string, binary, "
+        "struct, list or map",
     )
 
 

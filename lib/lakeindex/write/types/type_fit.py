@@ -1,8 +1,8 @@
 """Which types of a batch go into which types of a table: only where every value stays what it is.
 
-A wider number, a finer time, a decoded dictionary and another layout of the same text or bytes keep the value. What a safe cast
-of Arrow's does not notice is found here: rounding to a narrower float, between floats and decimals, a time zone that is put on or
-taken off, map keys made text, fields of a struct left out or filled with null.
+A wider number, a finer time, a decoded dictionary and another layout of the same text or bytes keep the value. What a
+safe cast of Arrow's does not notice is found here: rounding to a narrower float, between floats and decimals, a time
+zone that is put on or taken off, map keys made text, fields of a struct left out or filled with null.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def type_problem(source: pa.DataType, target: pa.DataType, *, inside: bool = Fal
 
 
 def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None:
-    """The first value that a cast changed; None if all are what they were. Columns of lists, structs and maps are not looked at."""
+    """The first value that a cast changed; None if all are what they were.
+    Columns of lists, structs and maps are not looked at.
+    """
     if not _may_round(before.type, after.type):
         return None
     try:

@@ -1,7 +1,7 @@
 """Stored columns in the types that the table has now: what Hudi makes of values when a column was widened.
 
-Hudi lets a column become wider and leaves the files as they are; readers and the next rewrite convert. Measured with 0.15.0 and 1.2.0,
-which agree in reading and in rewriting:
+Hudi lets a column become wider and leaves the files as they are; readers and the next rewrite convert.
+Measured with 0.15.0 and 1.2.0, which agree in reading and in rewriting:
 
 ==================  ======================================================================
 from, to            what becomes of a value
@@ -14,8 +14,8 @@ numbers to string   Java's text: ``5``, ``0.1``, ``1.0E10``, ``NaN``
 decimal             itself, with more digits
 ==================  ======================================================================
 
-Java's texts are those of releases 8 to 18, as in :mod:`lakeindex.write.keys.java_text`: ``3.4e10f`` becomes ``3.3999999E10``. Inside of structs, lists
-and maps it is the same.
+Java's texts are those of releases 8 to 18, as in :mod:`lakeindex.write.keys.java_text`:
+``3.4e10f`` becomes ``3.3999999E10``. Inside of structs, lists and maps it is the same.
 """
 
 from __future__ import annotations
