@@ -109,19 +109,15 @@ def make_feed(flights: pa.Table) -> Feed:
     landed_ms = left_ms + 8 * _HOUR_MS
     is_announced = (chance // 720) % 12 != 0
     first_report_off = is_corrected & (kind != 2)
+    scheduled = _Message("scheduled", day - 1, (day - 1) * _DAY_MS + 18 * _HOUR_MS, blank=_ACTUALS)
+    corrected_ms = landed_ms + np.array([5, 0, -1])[kind] * _HOUR_MS
+    corrected = _Message("corrected", day + 1 + (chance // 120) % 6, corrected_ms)
     parts = [
-        _part(flights, is_announced, day - 1, (day - 1) * _DAY_MS + 18 * _HOUR_MS, "scheduled", blank=_ACTUALS),
-        _part(flights, flew & (chance % 10 == 3), day, left_ms, "departed", blank=_ARRIVAL),
-        _part(flights, flew, day, landed_ms, "landed", arrival_off=first_report_off * 7),
-        _part(flights, ~flew, day, planned_ms - _HOUR_MS, "cancelled", deleted=True, blank=_ACTUALS),
-        _part(
-            flights,
-            is_corrected,
-            day + 1 + (chance // 120) % 6,
-            landed_ms + np.array([5, 0, -1])[kind] * _HOUR_MS,
-            "corrected",
-            arrival_off=(kind == 2) * 99,
-        ),
+        _part(flights, is_announced, scheduled),
+        _part(flights, flew & (chance % 10 == 3), _Message("departed", day, left_ms, blank=_ARRIVAL)),
+        _part(flights, flew, _Message("landed", day, landed_ms), arrival_off=first_report_off * 7),
+        _part(flights, ~flew, _Message("cancelled", day, planned_ms - _HOUR_MS, deleted=True, blank=_ACTUALS)),
+        _part(flights, is_corrected, corrected, arrival_off=(kind == 2) * 99),
     ]
     messages = pa.concat_tables([table for table, _ in parts])
     published = np.concatenate([days for _, days in parts])
@@ -147,30 +143,33 @@ def write_feed(folder: Path) -> None:
         day += timedelta(days=1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A kind of message: the status it tells, by flight the day it comes out and its event time, and what it lacks."""
+
+    status: str
+    published: Ints
+    event_ms: Ints
+    deleted: bool = False
+    blank: tuple[str, ...] = ()
+
+
 def _part(
-    flights: pa.Table,
-    which: Bools,
-    published: Ints,
-    event_ms: Ints,
-    status: str,
-    *,
-    deleted: bool = False,
-    blank: tuple[str, ...] = (),
-    arrival_off: Ints | None = None,
+    flights: pa.Table, which: Bools, message: _Message, *, arrival_off: Ints | None = None
 ) -> tuple[pa.Table, Ints]:
     """One kind of message for the flights in ``which``, and the day each comes out."""
     rows = flights.filter(pa.array(which))
     count = rows.num_rows
     columns = {name: rows[name] for name in rows.column_names}
-    columns["status"] = pa.repeat(pa.scalar(status), count)
-    columns["event_ms"] = pa.array(event_ms[which])
-    columns[DELETE_MARK] = pa.repeat(pa.scalar(deleted), count)
-    for name in blank:
+    columns["status"] = pa.repeat(pa.scalar(message.status), count)
+    columns["event_ms"] = pa.array(message.event_ms[which])
+    columns[DELETE_MARK] = pa.repeat(pa.scalar(message.deleted), count)
+    for name in message.blank:
         columns[name] = pa.nulls(count, SCHEMA.field(name).type)
     if arrival_off is not None:
         off = pa.array(arrival_off[which].astype(np.int32))
         columns["arr_delay"] = pc.add(rows["arr_delay"], off)
-    return pa.table({name: columns[name] for name in MESSAGES.names}, schema=MESSAGES), published[which]
+    return pa.table({name: columns[name] for name in MESSAGES.names}, schema=MESSAGES), message.published[which]
 
 
 def _clock_ms(column: pa.ChunkedArray) -> Ints:

@@ -59,7 +59,7 @@ class LakeIndexUpsertOperator(JobOperator):
         *JobOperator.template_fields,
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an operator's arguments are its template fields
         self,
         *,
         table: str,

@@ -134,7 +134,7 @@ class LakeTable(Upkeep):
         return read_rows(self.uri, as_of=point_text(as_of, "as_of"), since=point_text(since, "since"))
 
     @in_its_stores
-    def get(
+    def get(  # noqa: PLR0913 - public: callers name what they want
         self,
         keys: KeySet,
         *,
@@ -320,7 +320,7 @@ def open_table(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
 
 
 @door
-def run(
+def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     uri: str,
     data: BatchData,
     operation: Operation,

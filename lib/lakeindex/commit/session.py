@@ -53,7 +53,6 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.index_changes import forget_dead_changes
 from lakeindex.table.metadata_table import check_or_drop_metadata_table
-from lakeindex.timeline.clock import Clock
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -107,7 +106,6 @@ def begin_write(
     run: RunIdentity,
     operation: str,
     config: WriteConfig,
-    clock: Clock | None = None,
     *,
     force: bool = False,
     host: Host | None = None,
@@ -123,9 +121,8 @@ def begin_write(
         run: which run, and which batch.
         operation: Hudi's ``operationType``.
         config: lease, waiting times, policies.
-        clock: time; the machine's by default.
         force: commit a batch that is in the table already once more, and roll back foreign pending instants of any age.
-        host: clock and process, for tests.
+        host: clock and process; this machine's by default.
         verify: checks one data file before it is committed.
 
     Returns:
@@ -138,7 +135,7 @@ def begin_write(
         TableUnsupportedError: the table must not be written to.
         ClockError: this machine's clock or time zone does not fit the table.
     """
-    machine = host or this_host(clock)
+    machine = host or this_host()
     table.check_writable(config.metadata_table)
     context = WriteContext(table, machine, config, None, force)
     done = _find_done(context, run)

@@ -58,9 +58,9 @@ class Host:
     heartbeat: bool = True
 
 
-def this_host(clock: Clock | None = None) -> Host:
+def this_host() -> Host:
     """The machine we run on."""
-    return Host(SystemClock() if clock is None else clock, this_process(), is_gone)
+    return Host(SystemClock(), this_process(), is_gone)
 
 
 def this_process() -> Process:

@@ -27,7 +27,7 @@ from lakeindex.options.config import parse_options
 @click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077.")
 @pairs_option
 @json_option
-def get(
+def get(  # noqa: PLR0913 - the command's options
     table: str,
     keys: tuple[str, ...],
     *,

@@ -78,7 +78,7 @@ def delete(table: str, file: str, **given: Any) -> None:
     _write(table, (file,), Operation.DELETE, **given)
 
 
-def _write(
+def _write(  # noqa: PLR0913 - the command's options
     table: str,
     inputs: tuple[str, ...],
     operation: Operation,

@@ -80,6 +80,25 @@ class _Done:
     keys_checked: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A change of the index that leaves the files as they are.
+
+    Attributes:
+        table: the table.
+        before: the index it has.
+        target: the index it shall have.
+        pairs: options of the call.
+        force: consider every pending instant of another writer dead.
+    """
+
+    table: Table
+    before: IndexSpec
+    target: IndexSpec
+    pairs: Mapping[str, str]
+    force: bool
+
+
 def migrate_index(
     uri: str,
     index_type: IndexType,
@@ -117,11 +136,10 @@ def migrate_index(
         done = _Done(rewritten.instant, 0, rewritten.files_replaced, rewritten.rows)
         notes += rewritten.notes
     elif target != before:
+        switch = _Switch(table, before, target, pairs, force)
         for left in range(plain.conflict_retries, -1, -1):
             try:
-                done = _switch(
-                    table, before, target, runner, checkpoints, pairs=pairs, dry_run=dry_run, force=force, notes=notes
-                )
+                done = _switch(switch, runner, checkpoints, dry_run=dry_run, notes=notes)
                 break
             except WriteConflictError:
                 if not left:
@@ -145,28 +163,18 @@ def _plain(pairs: Mapping[str, str]) -> WriteConfig:
     return parse_options({key: text for key, text in pairs.items() if key not in BY_KEY or not BY_KEY[key].bound_with})
 
 
-def _switch(
-    table: Table,
-    before: IndexSpec,
-    target: IndexSpec,
-    runner: Runner,
-    checkpoints: str,
-    *,
-    pairs: Mapping[str, str],
-    dry_run: bool,
-    force: bool,
-    notes: list[str],
-) -> _Done:
+def _switch(switch: _Switch, runner: Runner, checkpoints: str, *, dry_run: bool, notes: list[str]) -> _Done:
     """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row."""
+    table, target = switch.table, switch.target
     snapshot = table.snapshot()
-    checked = _check_unique(table, snapshot) if target.is_global and not before.is_global else 0
+    checked = _check_unique(table, snapshot) if target.is_global and not switch.before.is_global else 0
     if dry_run:
         return _Done(keys_checked=checked)
     rows = 0
     if target.index_type.is_stored and target.index_type is not IndexType.INMEMORY:
-        with opened_index(table.uri, runner, checkpoints, target.index_type.value, pairs) as index:
+        with opened_index(table.uri, runner, checkpoints, target.index_type.value, switch.pairs) as index:
             rows = index.session.build(snapshot).rows
-    instant = switch_index(table, snapshot, target, _plain(pairs), force=force, notes=notes)
+    instant = switch_index(table, snapshot, target, _plain(switch.pairs), force=switch.force, notes=notes)
     return _Done(instant=instant, rows_built=rows, keys_checked=checked)
 
 

@@ -113,9 +113,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
     files_part = folder.write_table(f"{attempt}/files.parquet", files_table(lookup_files))
     size = sum(part.bytes for part in staged.parts("staged"))
-    answer = _ask(
-        spec, facts, snapshot, chunks, files, runner, files_part=files_part, staged_bytes=size, attempt=attempt
-    )
+    answer = _ask(spec, facts, _Question(snapshot, chunks, size, files, files_part, attempt), runner)
     return Manifest(
         stage=Stage.INDEX_LOOKUP,
         run_id=spec.run_id,
@@ -139,6 +137,27 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
 
 
 @dataclass(frozen=True, slots=True)
+class _Question:
+    """What an index is asked: in which of the files the keys of a batch may be.
+
+    Attributes:
+        snapshot: the table's state that the answer is about.
+        chunks: the batch.
+        staged_bytes: size of the staged batch.
+        files: files in scope.
+        files_part: the same as a checkpoint table, with what their footers say.
+        attempt: folder for the answer.
+    """
+
+    snapshot: Snapshot
+    chunks: Sequence[Chunk]
+    staged_bytes: int
+    files: Sequence[BaseFile]
+    files_part: Part
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Answer:
     """What an index said: checkpoint tables, ``ranges``, or ``candidates`` and ``searched``."""
 
@@ -147,24 +166,16 @@ class _Answer:
     counters: dict[str, int]
 
 
-def _ask(
-    spec: RunSpec,
-    facts: TableFacts,
-    snapshot: Snapshot,
-    chunks: Sequence[Chunk],
-    files: Sequence[BaseFile],
-    runner: Runner,
-    *,
-    files_part: Part,
-    staged_bytes: int,
-    attempt: str,
-) -> _Answer:
+def _ask(spec: RunSpec, facts: TableFacts, asked: _Question, runner: Runner) -> _Answer:
     index = index_for(facts.index)
+    chunks, files, attempt = asked.chunks, asked.files, asked.attempt
     rows = [float(c.rows) for c in chunks]
     if isinstance(index, SliceIndex):
-        near = for_work(runner, _KEYS_SHARE * staged_bytes + _FILE_BYTES * len(files), spec.config)
+        near = for_work(runner, _KEYS_SHARE * asked.staged_bytes + _FILE_BYTES * len(files), spec.config)
         tasks = [
-            PruneTask(spec, facts, tuple(chunks[i] for i in numbers), files_part, f"{attempt}/ranges/{n:05d}.parquet")
+            PruneTask(
+                spec, facts, tuple(chunks[i] for i in numbers), asked.files_part, f"{attempt}/ranges/{n:05d}.parquet"
+            )
             for n, numbers in enumerate(pack(rows, near.slots * 2))
             if files
         ]
@@ -173,7 +184,7 @@ def _ask(
     store = None
     if isinstance(index, StoredIndex):
         context = IndexSession(spec, facts, runner).ready(
-            snapshot, files, None if facts.is_global else {c.partition for c in chunks}
+            asked.snapshot, files, None if facts.is_global else {c.partition for c in chunks}
         )
         opened = index.open(context)
         answers = ask_engine(spec, opened, chunks, attempt) if isinstance(opened, BatchStore) and files else None
@@ -183,7 +194,7 @@ def _ask(
             spec,
             facts,
             tuple(chunks[i] for i in numbers),
-            files_part,
+            asked.files_part,
             store,
             f"{attempt}/candidates/{n:05d}.parquet",
             f"{attempt}/searched/{n:05d}.parquet",

@@ -78,6 +78,18 @@ class VerifyTask:
         return max((verify_bytes(f.file.file.size_bytes) for f in self.files), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """One attempt at the stage: what its tasks are about, who schedules them, and the folder that they write to."""
+
+    spec: RunSpec
+    facts: TableFacts
+    chunks: list[Chunk]
+    files: list[LookupFile]
+    runner: Runner
+    folder: str
+
+
 def verify_keys(
     spec: RunSpec,
     facts: TableFacts,
@@ -107,67 +119,51 @@ def verify_keys(
         return done
     chunks = chunks_of(folder, staged)
     files = read_files(folder, lookup.parts("files")[0])
-    attempt = folder.new_attempt(Stage.VERIFY_KEYS)
+    attempt = _Attempt(spec, facts, chunks, files, runner, folder.new_attempt(Stage.VERIFY_KEYS))
     proposed = proposed_by(candidates)
     # a stored index has nothing to take over: what it does not know is looked for everywhere, by key and not by file
     same = same_files(folder, before, files, proposed) if before is not None and not facts.index_type.is_stored else {}
-    results = (
-        _carry(spec, before, same, files, proposed, runner, attempt=attempt) if before is not None and same else ()
-    )
+    results = _carry(attempt, before, same, proposed) if before is not None and same else ()
     rest = frozenset(same.values())
-    results += _verify(spec, facts, chunks, files, proposed, runner, attempt=attempt, first=len(results), known=rest)
+    results += _verify(attempt, proposed, first=len(results), known=rest)
     if facts.index_type.is_stored and any(r.pairs != r.part.rows for r in results):
         located = tuple(r.part for r in results)
         looked = LookAgain(spec, facts, tuple(files), proposed, lookup.parts("searched"), located)
-        again = look_again(looked, chunks, runner, f"{attempt}/again")
-        results += _verify(spec, facts, chunks, files, again, runner, attempt=attempt, first=len(results))
+        again = look_again(looked, chunks, runner, f"{attempt.folder}/again")
+        results += _verify(attempt, again, first=len(results))
     lines = [line for r in results for line in r.lines]
-    return _manifest(spec, basis, results, lines, chunks, f"{attempt}/found.parquet")
+    return _manifest(spec, basis, results, lines, chunks, f"{attempt.folder}/found.parquet")
 
 
 def _carry(
-    spec: RunSpec,
-    before: VerifiedBefore,
-    same: dict[int, int],
-    files: list[LookupFile],
-    proposed: Sequence[Part],
-    runner: Runner,
-    *,
-    attempt: str,
+    attempt: _Attempt, before: VerifiedBefore, same: dict[int, int], proposed: Sequence[Part]
 ) -> tuple[VerifyResult, ...]:
     """Locations in files that are as they were."""
     now = set(same.values())
-    pairs = sum(one.pairs for one in _work(spec, files, proposed)[0] if one.file.number in now)
-    tasks = carry_tasks(spec, before, same, pairs, attempt)
-    near = for_work(runner, sum(part.bytes for part in before.located), spec.config)
+    spec = attempt.spec
+    pairs = sum(one.pairs for one in _work(spec, attempt.files, proposed)[0] if one.file.number in now)
+    tasks = carry_tasks(spec, before, same, pairs, attempt.folder)
+    near = for_work(attempt.runner, sum(part.bytes for part in before.located), spec.config)
     return run_tasks(near, carry_locations, tasks, "verify keys: take over what did not change")
 
 
 def _verify(
-    spec: RunSpec,
-    facts: TableFacts,
-    chunks: Sequence[Chunk],
-    files: list[LookupFile],
-    proposed: Sequence[Part],
-    runner: Runner,
-    *,
-    attempt: str,
-    first: int,
-    known: frozenset[int] = frozenset(),
+    attempt: _Attempt, proposed: Sequence[Part], *, first: int, known: frozenset[int] = frozenset()
 ) -> tuple[VerifyResult, ...]:
     """Verify what was proposed, except in files that are ``known``; ``first`` is the number of the first task."""
-    every, used = _work(spec, files, proposed)
+    spec, chunks = attempt.spec, attempt.chunks
+    every, used = _work(spec, attempt.files, proposed)
     work = [one for one in every if one.file.number not in known]
     size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
         {chunks[c].part.path: chunks[c].part.bytes for one in work for c in used[one.file.number]}.values()
     )
-    near = for_work(runner, size, spec.config)
+    near = for_work(attempt.runner, size, spec.config)
     packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], near.slots * 3)
     tasks = []
     for n, numbers in enumerate(packs, first):
         mine = tuple(work[i] for i in numbers)
         names = {c: chunks[c] for f in mine for c in used[f.file.number]}
-        tasks.append(VerifyTask(spec, facts, mine, names, n, f"{attempt}/locations/{n:05d}.parquet"))
+        tasks.append(VerifyTask(spec, attempt.facts, mine, names, n, f"{attempt.folder}/locations/{n:05d}.parquet"))
     return run_tasks(near, verify_files, tasks, "verify keys: exact match in the key column")
 
 
