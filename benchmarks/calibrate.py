@@ -31,7 +31,7 @@ from lakeindex.files.footer_cache import CACHE_FOLDER
 from lakeindex.index import cost_constants
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, CostConstants, LookupLoad, cost_of
 from lakeindex.model import IndexType
-from lakeindex.options.config import parse_create_options
+from lakeindex.options.parse import parse_create_options
 from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.estimate import load_of

@@ -90,7 +90,7 @@ def load(far: Far, uri: str) -> None:
 
     import lakeindex
     from lakeindex.commands.upkeep.create_table import create_like
-    from lakeindex.options.config import parse_create_options
+    from lakeindex.options.parse import parse_create_options
 
     with tempfile.TemporaryDirectory(prefix="bench-footers-") as folder:
         paths = []

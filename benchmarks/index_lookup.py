@@ -129,7 +129,8 @@ class Ours:
         from lakeindex.conductor.stage_runs import look_up, run_stage_input
         from lakeindex.conductor.upsert import open_for_run
         from lakeindex.model import IndexType, Operation
-        from lakeindex.options.config import WriteConfig, index_spec
+        from lakeindex.options.parse import index_spec
+        from lakeindex.options.types import WriteConfig
         from lakeindex.run.spec import RunSpec
 
         table = self.buckets if kind == "BUCKET" else self.table

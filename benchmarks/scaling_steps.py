@@ -25,7 +25,7 @@ from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteSt
 from lakeindex.index.contract import Index
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile, IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec

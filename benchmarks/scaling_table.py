@@ -20,7 +20,8 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.partition_metadata import PARTITION_METADATA_FILE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, Operation
-from lakeindex.options.config import WriteConfig, parse_create_options
+from lakeindex.options.parse import parse_create_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.table.create import create_table

@@ -35,7 +35,7 @@ from lakeindex.files.footers import read_footer  # noqa: E402 - as above
 from lakeindex.hashing.arrow import string_buffers  # noqa: E402 - as above
 from lakeindex.index.bloom.bloom import filter_candidates, usable_filter  # noqa: E402 - as above
 from lakeindex.index.key_ranges import KeyRange, prune  # noqa: E402 - as above
-from lakeindex.options.config import CreateConfig, FilterType  # noqa: E402 - as above
+from lakeindex.options.types import CreateConfig, FilterType  # noqa: E402 - as above
 from lakeindex.run.summary import RunSummary  # noqa: E402 - as above
 from lakeindex.storage import open_storage  # noqa: E402 - as above
 from lakeindex.table.handle import Table  # noqa: E402 - as above

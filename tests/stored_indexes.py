@@ -21,7 +21,7 @@ from lakeindex.commit.session import (
     begin_write,
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.binding import BINDING_PATH
 from lakeindex.table.handle import Table

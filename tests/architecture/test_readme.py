@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lakeindex.options.config import CREATE_OPTIONS, OPTION_AREAS, OPTIONS
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTION_AREAS, OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -20,7 +20,7 @@ from benchmarks.peers.floor import _write
 from benchmarks.peers.iceberg_spark import _PROPERTIES
 from benchmarks.peers.spark35 import COMMON
 from benchmarks.report import PeerResult, WorkloadResult
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.write.base_file import parquet_writer
 
 PEER_FILES = sorted((Path(report.HERE) / "peers").glob("*.py"))

@@ -20,7 +20,8 @@ from lakeindex.errors import IndexNotBuiltError, OptionError
 from lakeindex.index.contract import LocationStore, RowIndex, SliceIndex, StoredIndex
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType
-from lakeindex.options.config import WriteConfig, index_spec
+from lakeindex.options.parse import index_spec
+from lakeindex.options.types import WriteConfig
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.stored_indexes import clustered, unseen

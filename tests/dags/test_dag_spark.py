@@ -15,7 +15,7 @@ import pytest
 
 from lakeindex.api.table import open_table
 from lakeindex.commit.held_lock import locked
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from tests.dags.conftest import ROOT
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.commit.held_lock import locked
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from tests.builders import make_table
 

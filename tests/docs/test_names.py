@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakeindex.cli import main
-from lakeindex.options.config import CREATE_OPTIONS, OPTIONS
 from lakeindex.options.foreign import NOTED_OPTIONS, REFUSED_OPTIONS
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
@@ -97,7 +97,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         ("lakeindex teleport", False),
         ("lakeindex.lock.wait", True),
         ("lakeindex.lock.wit", False),
-        ("lakeindex.options.config", True),
+        ("lakeindex.options.option_table", True),
         ("jobs/<stage>.py", True),
     ],
 )

@@ -14,7 +14,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.index.hbase.rows import HBaseRows, Row
 from lakeindex.index.hbase.store import rows_of
 from lakeindex.model import IndexSpec
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from scripts.hbase_server import HBaseServer

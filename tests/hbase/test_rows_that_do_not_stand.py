@@ -13,7 +13,7 @@ from lakeindex.index.hbase.rows import Row as HBaseRow
 from lakeindex.index.hbase.store import HBaseIndex, HBaseStore
 from lakeindex.index.stored.change_log import ChangeLog
 from lakeindex.index.stored.store_context import Completed, StoreContext
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, content_of

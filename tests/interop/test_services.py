@@ -10,7 +10,7 @@ from lakeindex.commands.upkeep.clean_table import archive, clean
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import plan_clean
 from lakeindex.commit.undo.service_instants import located, request_service
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import CleanPlan, format_clean_plan

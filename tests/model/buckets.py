@@ -19,7 +19,7 @@ from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table

@@ -23,7 +23,7 @@ from lakeindex.format.partition_metadata import PartitionMetadata, format_partit
 from lakeindex.format.properties import format_properties
 from lakeindex.index.contract import NOWHERE
 from lakeindex.model import BaseFile, IndexSpec, IndexType, MergeMode, Operation
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import INSERTS, STAGED_KEY
 from lakeindex.run.checkpoints import RunFolder, arrow_schema
 from lakeindex.run.chunks import Chunk, pack_rows_of, without_repeated

@@ -11,7 +11,7 @@ from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import UsageError
 from lakeindex.format.commit_metadata import parse_commit_metadata
 from lakeindex.format.properties import format_properties, parse_properties
-from lakeindex.options.config import MetadataTablePolicy
+from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_table import METADATA_FOLDERS

@@ -14,7 +14,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import StorageError, TableExistsError
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.handle import Table

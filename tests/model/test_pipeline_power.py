@@ -19,7 +19,7 @@ from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.commands.upkeep.migrate import migrate_index
 from lakeindex.errors import TableExistsError, UsageError
 from lakeindex.model import IndexType
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table

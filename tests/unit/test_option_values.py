@@ -13,7 +13,8 @@ from lakeindex.api.table import LakeTable, run_id_of
 from lakeindex.cli.shared import parse_pairs
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexType, Operation
-from lakeindex.options.config import WriteConfig, index_spec, parse_options
+from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage import open_storage

@@ -36,7 +36,7 @@ from typing import Any, Final
 import yaml
 
 from lakeindex.errors import OptionError, UsageError
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
 
 STAGED: Final = "staged"

@@ -15,7 +15,7 @@ from lakeindex.airflow.planning import as_it_began, refuse_backfill
 from lakeindex.airflow.tables import SINGLE
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.shipped_files import jobs_folder
 

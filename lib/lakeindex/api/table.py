@@ -11,7 +11,8 @@ from lakeindex.api.batch_data import BatchData, PointInTime, absolute, arrow_tab
 from lakeindex.api.upkeep import Upkeep, in_its_stores
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
-from lakeindex.options.config import Options, ReportFormat, option_texts, parse_options
+from lakeindex.options.parse import Options, option_texts, parse_options
+from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.raw_errors import door, doors
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
@@ -254,7 +255,7 @@ class LakeTable(Upkeep):
             **arguments: as of :meth:`index_build`; options that are bound with the index are bound again.
         """
         from lakeindex.commands.upkeep.migrate import migrate_index
-        from lakeindex.options.config import parse_options
+        from lakeindex.options.parse import parse_options
 
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from lakeindex.options.config import Options, option_texts, parse_options
+from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.raw_errors import doors
 from lakeindex.storage.options import StoreOptions, using
 

@@ -24,7 +24,7 @@ import pybase64
 
 from lakeindex.bloom.filter import GROWTH, HEADER, MURMUR, VERSION, BloomFilter, lacks_bits
 from lakeindex.bloom.sizing import hashes_for
-from lakeindex.options.config import FilterType
+from lakeindex.options.types import FilterType
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,7 +14,7 @@ import pybase64
 from lakeindex.bloom.sizing import FilterSize, size_for
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
-from lakeindex.options.config import FilterType, WriteConfig
+from lakeindex.options.types import FilterType, WriteConfig
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -20,7 +20,7 @@ from lakeindex.bloom.filter import BloomFilter, build_sized, extend_filter
 from lakeindex.bloom.sizing import size_for
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_order import java_min_max, java_order_key
-from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
+from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 
 FILTER: Final = "org.apache.hudi.bloomfilter"
 OLD_FILTER: Final = "com.uber.hoodie.bloomfilter"

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import OptionError
-from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
+from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 
 MAX_BITS: Final = 2**31 - 1
 MAX_ENTRIES: Final = 2**31 - 1

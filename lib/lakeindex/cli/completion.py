@@ -10,7 +10,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-from lakeindex.options.config import CREATE_OPTIONS, OPTIONS, Option
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, Option
 
 _MOST: Final = 50
 _SUMMARY: Final = "summary.json"  # as lakeindex.conductor.upsert has it, which loads data libraries

@@ -9,7 +9,7 @@ from lakeindex.commit.clock_checks import check_clock
 from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.write_context import WriteContext
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host

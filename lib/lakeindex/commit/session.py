@@ -47,7 +47,7 @@ from lakeindex.errors import (
 )
 from lakeindex.files.file_system_view import snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host

@@ -10,7 +10,7 @@ from typing import Final
 from lakeindex.aftermath import noted
 from lakeindex.commit.lock import lock
 from lakeindex.commit.lock.heartbeat import Heartbeat
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host

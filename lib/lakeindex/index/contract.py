@@ -30,7 +30,7 @@ import pyarrow as pa
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.key_ranges import KeyRange, RowSlices
 from lakeindex.model import IndexSpec
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Homes: TypeAlias = npt.NDArray[np.int32]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakeindex.aftermath import noted
-from lakeindex.options.config import ReportFormat
+from lakeindex.options.types import ReportFormat
 from lakeindex.report.build import PAGE_FILE, REPORT_FILE, build_report
 from lakeindex.run.spec import RunSpec, storage_at
 

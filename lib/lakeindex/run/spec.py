@@ -10,7 +10,8 @@ from typing import Final
 import pyarrow as pa
 
 from lakeindex.model import IndexSpec, IndexType, MergeMode, Operation
-from lakeindex.options.config import WriteConfig, parse_options
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.port import Storage

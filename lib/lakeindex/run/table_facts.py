@@ -10,7 +10,7 @@ from lakeindex.files.footers import read_footer
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY
 from lakeindex.model import KeyGeneratorType, MergeMode
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.spec import TableFacts
 from lakeindex.table.binding import ENCODING_OPTION, open_encoding
 from lakeindex.table.handle import Table

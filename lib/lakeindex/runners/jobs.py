@@ -12,7 +12,7 @@ import click
 from lakeindex.aftermath import noted
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
-from lakeindex.options.config import ReportFormat
+from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
 from lakeindex.raw_errors import in_our_words
 from lakeindex.report.keep import keep_report

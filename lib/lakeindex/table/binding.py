@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import IndexSpec, IndexType, MergeMode
-from lakeindex.options.config import BY_KEY, OPTIONS, CreateConfig, WriteConfig, index_spec
+from lakeindex.options.option_table import BY_KEY, OPTIONS
+from lakeindex.options.parse import index_spec
+from lakeindex.options.types import CreateConfig, WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records

@@ -33,7 +33,7 @@ from lakeindex.index.bucket.bucket_layout import (
     spec_of,
 )
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
 

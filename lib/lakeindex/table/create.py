@@ -12,7 +12,7 @@ from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
 from lakeindex.format.properties import format_properties, table_checksum
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
-from lakeindex.options.config import TIMEBASED_PREFIX
+from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (

@@ -9,7 +9,8 @@ from typing import Final
 
 from lakeindex.errors import OptionError
 from lakeindex.model import KeyGeneratorType
-from lakeindex.options.config import TIMEBASED_PREFIX, CreateConfig
+from lakeindex.options.option_table import TIMEBASED_PREFIX
+from lakeindex.options.types import CreateConfig
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _META_COLUMN_PREFIX: Final = "_hoodie_"

@@ -9,7 +9,7 @@ from typing import Final
 from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.model import IndexSpec, KeyGeneratorType
-from lakeindex.options.config import MetadataTablePolicy, WriteConfig
+from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (

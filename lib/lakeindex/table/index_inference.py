@@ -26,7 +26,9 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_footer
 from lakeindex.index.bucket.bucket import bucket_of
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.options.config import BY_KEY, WriteConfig, parse_options
+from lakeindex.options.option_table import BY_KEY
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.binding import INDEX_OPTION, new_index
 from lakeindex.table.bucket_facts import buckets_of_stored
 from lakeindex.table.handle import Table

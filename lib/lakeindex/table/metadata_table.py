@@ -13,7 +13,7 @@ from typing import Final
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.properties import format_properties, parse_properties
-from lakeindex.options.config import MetadataTablePolicy
+from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage import remove_empty_folders, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table, check_no_metadata_table, check_writable

@@ -13,7 +13,8 @@ from typing import Final
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import KeyGeneratorType, MergeMode
-from lakeindex.options.config import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
+from lakeindex.options.option_table import TIMEBASED_PREFIX
+from lakeindex.options.values import KEY_GENERATOR_CLASSES
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options, using
 from lakeindex.tasks.memory_bound import current_bound, memory_share
 from lakeindex.tasks.meter import Meter, StageCost

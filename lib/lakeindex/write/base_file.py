@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import plain_strings, sample_of
-from lakeindex.options.config import Codec, WriteConfig
+from lakeindex.options.types import Codec, WriteConfig
 from lakeindex.parquet.splice import parts_of, splice
 from lakeindex.write.columns import leaves_with_nan
 from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS, schema_to_avro

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
 from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays

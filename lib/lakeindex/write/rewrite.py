@@ -25,7 +25,7 @@ from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.in_groups import groups_within
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakeindex.bloom import BloomFilter, FilterProblem, build_filter, parse_filter
 from lakeindex.bloom.filter import build_sized
 from lakeindex.bloom.sizing import FilterSize
-from lakeindex.options.config import FilterType, WriteConfig
+from lakeindex.options.types import FilterType, WriteConfig
 
 KEYS = pa.array([f"key-{i}" for i in range(500)])
 SIMPLE = base64.b64decode(build_filter(KEYS, WriteConfig(filter_type=FilterType.SIMPLE)).to_text())

@@ -14,7 +14,7 @@ from lakeindex.bloom.filter import build_sized, lacks_bits
 from lakeindex.bloom.sizing import FilterSize
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
+from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 from tests.strategies import key_texts
 
 sizes = st.builds(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.bloom import BloomFilter, marks, parse_filter
-from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
+from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 from tests.strategies import key_texts
 
 CONFIG = WriteConfig()

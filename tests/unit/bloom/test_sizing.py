@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakeindex.bloom.sizing import MAX_BITS, FilterSize, bits_for, false_positive_probability, hashes_for, size_for
 from lakeindex.errors import OptionError
-from lakeindex.options.config import FilterSizing, FilterType, WriteConfig
+from lakeindex.options.types import FilterSizing, FilterType, WriteConfig
 
 
 @pytest.mark.parametrize(

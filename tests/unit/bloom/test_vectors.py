@@ -14,7 +14,7 @@ import pytest
 from lakeindex.bloom import BloomFilter, parse_filter
 from lakeindex.bloom.filter import build_sized
 from lakeindex.bloom.sizing import FilterSize
-from lakeindex.options.config import FilterType
+from lakeindex.options.types import FilterType
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "vectors" / "bloom.json").read_text(encoding="utf-8")

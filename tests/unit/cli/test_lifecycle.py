@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.options.config import CREATE_OPTIONS, OPTIONS
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
 from tests.cli_support import lakeindex, validate
 from tests.unit.cli.tables import batch, commits_of, new_table, row, rows_of, table_with, upserted
 from tests.vectors_support import table_names, unpack_table

@@ -13,7 +13,7 @@ from lakeindex.bloom import build_filter
 from lakeindex.commands.check.check import check_table
 from lakeindex.commands.check.report import Broken, CheckReport
 from lakeindex.errors import StorageError, TableNotFoundError, TableUnsupportedError
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call
 from tests.builders import Row, batch_of, make_table
 from tests.meanwhile import MemoryTable

@@ -16,7 +16,7 @@ from lakeindex.commands.upkeep import clean_table as cleaning
 from lakeindex.commands.upkeep.maintain import STEPS, maintain, maintain_step
 from lakeindex.errors import InvariantError, OptionError, UsageError
 from lakeindex.files.footer_cache import CACHE_FOLDER
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table

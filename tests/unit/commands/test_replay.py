@@ -18,7 +18,7 @@ from lakeindex.commands.check.check import check_table
 from lakeindex.commands.read.read import read_rows
 from lakeindex.commands.upkeep.create_table import create_like
 from lakeindex.model import Operation
-from lakeindex.options.config import parse_create_options
+from lakeindex.options.parse import parse_create_options
 
 SCHEMA = pa.schema(
     [

@@ -25,7 +25,7 @@ from lakeindex.hashing.row_digest import RowDigest
 from lakeindex.index.bucket.bucket import bucket_of
 from lakeindex.index.bucket.bucket_layout import BucketLayout
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner

@@ -8,7 +8,7 @@ from lakeindex.index.bloom.bloom import BloomIndex, filter_candidates, usable_fi
 from lakeindex.index.contract import FileFacts
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 KEYS = pa.array([f"key-{i:03d}" for i in range(100)])
 FILES = [

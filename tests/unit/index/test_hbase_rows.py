@@ -12,7 +12,7 @@ from lakeindex.index.hbase.client import HBaseAddress, HBaseClient, RowRate, cre
 from lakeindex.index.hbase.rows import MARKER_KEY, HBaseRows, row_key
 from lakeindex.index.hbase.store import TABLE_OPTION, rows_of
 from lakeindex.model import IndexType
-from lakeindex.options.config import index_spec, parse_create_options, parse_options
+from lakeindex.options.parse import index_spec, parse_create_options, parse_options
 
 
 def test_a_key_is_its_utf8() -> None:

@@ -24,7 +24,8 @@ from lakeindex.index.stored.change_log import Built, ChangeLog, CoveredFile, Del
 from lakeindex.index.stored.log_state import new_generation
 from lakeindex.index.stored.store_context import Completed, StoreContext
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.config import WriteConfig, parse_options
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.runners.spark import SparkRunner
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.runner import for_work

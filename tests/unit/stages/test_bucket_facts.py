@@ -14,7 +14,7 @@ from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, Tab
 from lakeindex.index.bucket.bucket import bucket_ids
 from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_inference import are_buckets, index_of_stored

@@ -18,7 +18,7 @@ from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import ConflictError, InvariantError, UsageError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import Operation
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.storage.memory import Call

@@ -13,7 +13,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError, StorageError
 from lakeindex.files import footer_cache
 from lakeindex.files.footer_cache import CACHE_FOLDER
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.errors import InputError, QuarantineExceededError, SchemaMismatchError
-from lakeindex.options.config import InputFormat, WriteConfig
+from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.stages.stage_input import inputs
 from lakeindex.stages.stage_input import stage as stage_input
 from lakeindex.stages.stage_input import staged_rows as staging

@@ -7,7 +7,7 @@ import pytest
 
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.model import BaseFile
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.write.base_file import RECORD_KEY, encode_base_file
 from lakeindex.write.types.avro_schema import META_COLUMNS

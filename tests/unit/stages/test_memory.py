@@ -23,7 +23,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import open_for_run
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import OP_DELETE
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.chunks import chunk_columns, chunks_of

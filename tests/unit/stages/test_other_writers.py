@@ -21,7 +21,7 @@ from lakeindex.errors import SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage import open_storage

@@ -19,7 +19,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import open_for_run
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
-from lakeindex.options.config import InputFormat
+from lakeindex.options.types import InputFormat
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.stages.stage_input import inputs, split_order

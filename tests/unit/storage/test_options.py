@@ -20,7 +20,8 @@ import pytest
 import lakeindex
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError
-from lakeindex.options.config import parse_create_options
+from lakeindex.options.parse import parse_create_options
+from lakeindex.options.types import ReportFormat
 from lakeindex.run.spec import storage_at
 from lakeindex.storage import NO_OPTIONS, StoreOptions, current_options, open_storage, using
 from lakeindex.storage.objects import ObjectStorage
@@ -164,7 +165,7 @@ def test_no_secret_is_left_anywhere(
 ):
     caplog.set_level("DEBUG")
     table = made(servers, "prod", "secrets")
-    summary = table.upsert(rows("a", 0), batch_id="b", report=lakeindex.options.config.ReportFormat.HTML)
+    summary = table.upsert(rows("a", 0), batch_id="b", report=ReportFormat.HTML)
     with pytest.raises(lakeindex.errors.LakeIndexError) as refused:
         table.upsert(rows("a", 1), batch_id="b")
     found = everything_in(servers, "prod", "secrets")

@@ -7,7 +7,7 @@ from lakeindex.commit.session import WriteSession, begin_write
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import instant_time_of
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG, file_id
 from tests.unit.table.protocol_support import BATCH, START_MS, World

@@ -8,7 +8,7 @@ from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.session import WriteSession, begin_write
 from lakeindex.errors import ClockError
 from lakeindex.format.instants import instant_time_of
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.timeline.clock import timeline_ms

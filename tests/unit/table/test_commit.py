@@ -35,7 +35,7 @@ from lakeindex.errors import (
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from lakeindex.format.partition_metadata import parse_partition_metadata
 from lakeindex.format.properties import format_properties
-from lakeindex.options.config import MetadataTablePolicy, WriteConfig
+from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table

@@ -8,14 +8,9 @@ import pytest
 from lakeindex.errors import ObjectExistsError, OptionError, StorageError, TableExistsError, UnknownOutcomeError
 from lakeindex.format.properties import parse_properties
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
-from lakeindex.options.config import (
-    CREATE_OPTIONS,
-    CreateConfig,
-    WriteConfig,
-    options_table,
-    parse_create_options,
-    parse_options,
-)
+from lakeindex.options.option_table import CREATE_OPTIONS, options_table
+from lakeindex.options.parse import parse_create_options, parse_options
+from lakeindex.options.types import CreateConfig, WriteConfig
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY, parse_binding
 from lakeindex.table.create import CreateSpec, create_table, table_name_of

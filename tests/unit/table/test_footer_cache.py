@@ -15,7 +15,7 @@ from lakeindex.files import footer_cache
 from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache
 from lakeindex.files.footers import Footer
 from lakeindex.model import BaseFile
-from lakeindex.options.config import FilterType, WriteConfig
+from lakeindex.options.types import FilterType, WriteConfig
 from lakeindex.storage.port import Listing
 from tests.folder_storage import FolderStorage
 

@@ -20,7 +20,7 @@ from lakeindex.hashing.arrow import string_buffers
 from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.options.config import FilterType, WriteConfig
+from lakeindex.options.types import FilterType, WriteConfig
 from tests.folder_storage import FolderStorage
 
 KEYS = pa.array([f"key-{i:05d}" for i in range(1_000)])

@@ -12,7 +12,7 @@ from lakeindex.errors import (
     TableUnsupportedError,
 )
 from lakeindex.model import IndexType, MergeMode
-from lakeindex.options.config import CreateConfig, MetadataTablePolicy, WriteConfig
+from lakeindex.options.types import CreateConfig, MetadataTablePolicy, WriteConfig
 from lakeindex.table.binding import BINDING_PATH, COPY_PATH
 from lakeindex.table.create import CreateSpec, create_table
 from lakeindex.table.handle import Table, check_writable

@@ -6,7 +6,7 @@ import pytest
 
 from lakeindex.errors import MetadataTableError
 from lakeindex.format.properties import parse_properties
-from lakeindex.options.config import MetadataTablePolicy
+from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_table import DROP_NOTE, check_or_drop_metadata_table, has_metadata_table

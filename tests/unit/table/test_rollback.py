@@ -6,7 +6,7 @@ import pytest
 
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.model import BaseFile
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.write.assignment import FillCandidate, Piece, assign_inserts
 
 MIB = 1024 * 1024

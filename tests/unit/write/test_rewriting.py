@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice

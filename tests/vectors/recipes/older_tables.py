@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.airflow.plan import safe_run_id
 from lakeindex.api.table import LakeTable, run_id_of
-from lakeindex.options.config import parse_create_options
+from lakeindex.options.parse import parse_create_options
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.tasks.local_runner import LocalRunner

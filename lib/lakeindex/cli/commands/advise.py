@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, table_argument
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 
 
 @click.command()

@@ -7,7 +7,8 @@ import json
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
-from lakeindex.options.config import CREATE_OPTIONS, OPTIONS, options_table, parse_create_options
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, options_table
+from lakeindex.options.parse import parse_create_options
 
 
 @click.command()

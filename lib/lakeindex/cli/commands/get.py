@@ -6,7 +6,7 @@ import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, split_names, table_argument
 from lakeindex.errors import OptionError, UsageError
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 
 
 @click.command()

@@ -11,7 +11,7 @@ import click
 from lakeindex.cli.group import Failure
 from lakeindex.cli.shared import json_option, out_console, pairs_option, parse_pairs, progress, say, table_argument
 from lakeindex.errors import InvariantError, OptionError
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, table_argument
 from lakeindex.errors import OptionError
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,7 +6,7 @@ import click
 
 from lakeindex.cli.completion import complete_instant
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, table_argument
-from lakeindex.options.config import parse_options
+from lakeindex.options.parse import parse_options
 
 
 @click.command()

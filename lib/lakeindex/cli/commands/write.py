@@ -10,7 +10,9 @@ import click
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, table_argument
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
-from lakeindex.options.config import MEMORY_OPTION, ReportFormat, parse_options
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import ReportFormat
+from lakeindex.options.values import MEMORY_OPTION
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -25,7 +25,8 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.index.cost import CostConstants, cost_of, requests_of
 from lakeindex.index.cost_constants import CONSTANTS, MEAN_ERROR, MEASURED_ON
 from lakeindex.model import IndexType
-from lakeindex.options.config import WriteConfig, parse_options
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
 from lakeindex.run.spec import storage_at
 from lakeindex.run.summary import RunSummary

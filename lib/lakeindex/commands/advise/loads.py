@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lakeindex.commands.advise.sample import BatchSample, Pairs, TableSample
 from lakeindex.index.cost import FILTER_BYTES_A_ROW, FOOTER_TEXT, LookupLoad, entries_of, hit_chance, touched
 from lakeindex.model import IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 _REMOTE_ENTRY_BYTES = 100.0
 """Bytes of an HBASE row on the wire, about."""

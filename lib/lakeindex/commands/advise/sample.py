@@ -23,7 +23,7 @@ from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.options.config import InputFormat
+from lakeindex.options.types import InputFormat
 from lakeindex.run.spec import storage_at
 from lakeindex.stages.stage_input.input_pieces import read_split
 from lakeindex.stages.stage_input.inputs import InputFile, Split, find_inputs, format_of, parquet_footer

@@ -36,7 +36,7 @@ from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, read_delta
 from lakeindex.index.stored.store_context import Completed, StoreContext
 from lakeindex.model import BaseFile, IndexSpec
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.locations import located_in
 from lakeindex.run.spec import storage_at
 from lakeindex.table.handle import Table

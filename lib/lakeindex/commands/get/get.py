@@ -30,7 +30,8 @@ from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import UsageError
 from lakeindex.model import IndexType
-from lakeindex.options.config import WriteConfig, index_spec, parse_options
+from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.table_facts import table_schema
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks

@@ -26,7 +26,7 @@ from lakeindex.hashing.arrow import plain_strings, string_buffers
 from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.run.spec import storage_at
 from lakeindex.storage.port import Storage

@@ -14,7 +14,8 @@ from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.registry import stored_index_for
 from lakeindex.model import IndexSpec, IndexType, Operation
-from lakeindex.options.config import BY_KEY, index_spec, parse_options
+from lakeindex.options.option_table import BY_KEY
+from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.run.index_store import IndexSession, uncovered
 from lakeindex.run.spec import RunSpec, TableFacts, storage_at
 from lakeindex.run.table_facts import facts_of

@@ -12,7 +12,7 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footers import read_footer
 from lakeindex.model import BaseFile, Instant
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.table_facts import table_schema
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table

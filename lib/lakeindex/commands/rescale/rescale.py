@@ -24,7 +24,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
 from lakeindex.index.bucket.bucket_layout import BucketLayout, layout_of
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.table_facts import facts_of
 from lakeindex.table.handle import Table

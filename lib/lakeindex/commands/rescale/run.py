@@ -29,7 +29,7 @@ from lakeindex.hashing.row_digest import sum_of
 from lakeindex.index.bucket.bucket import bucket_of, file_id_of, groups_by_bucket
 from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
 from lakeindex.model import BaseFile
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.merge_write.written_files import new_file_stat

@@ -20,7 +20,7 @@ from lakeindex.hashing.row_digest import RowDigest, digest_rows
 from lakeindex.index.bucket.bucket import bucket_ids
 from lakeindex.index.bucket.bucket_layout import BucketLayout
 from lakeindex.model import BaseFile
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.spec import storage_at

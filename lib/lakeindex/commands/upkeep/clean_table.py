@@ -9,7 +9,7 @@ from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
 from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.errors import OptionError, UsageError
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 
 

@@ -13,7 +13,7 @@ from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import absolute
 from lakeindex.errors import InputError, ObjectNotFoundError
-from lakeindex.options.config import CreateConfig, WriteConfig
+from lakeindex.options.types import CreateConfig, WriteConfig
 from lakeindex.run.spec import storage_at
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table

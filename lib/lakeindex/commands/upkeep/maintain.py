@@ -22,7 +22,8 @@ from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
 from lakeindex.index.contract import StoredIndex
 from lakeindex.index.registry import index_for
-from lakeindex.options.config import WriteConfig, parse_options
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.retention import sweep_runs
 from lakeindex.run.run_folders import check_root
 from lakeindex.run.spec import storage_at

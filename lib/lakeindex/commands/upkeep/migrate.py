@@ -26,7 +26,9 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.bucket.bucket_layout import layout_of
 from lakeindex.model import BaseFile, IndexSpec, IndexType
-from lakeindex.options.config import BY_KEY, WriteConfig, parse_options
+from lakeindex.options.option_table import BY_KEY
+from lakeindex.options.parse import parse_options
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner

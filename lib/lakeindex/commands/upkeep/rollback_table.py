@@ -9,7 +9,7 @@ from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import parse_point_in_time
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 
 @dataclass(frozen=True, slots=True)

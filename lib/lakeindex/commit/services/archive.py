@@ -36,7 +36,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host

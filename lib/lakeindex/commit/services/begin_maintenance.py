@@ -9,7 +9,7 @@ from lakeindex.commit.held_lock import holding
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.write_context import WriteContext
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.metadata_table import check_or_drop_metadata_table

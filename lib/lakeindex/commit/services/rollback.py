@@ -19,7 +19,7 @@ from lakeindex.files.listing import all_base_files
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
 from lakeindex.model import Instant
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.metadata_table import check_or_drop_metadata_table

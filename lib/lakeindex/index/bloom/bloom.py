@@ -16,7 +16,7 @@ from lakeindex.hashing.arrow import StringArray, StringBuffers
 from lakeindex.index.contract import FileFacts, IndexTraits
 from lakeindex.index.key_ranges import KeyRange, RowSlices, prune, pruner_for
 from lakeindex.model import IndexSpec
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 Rows = npt.NDArray[np.int64]
 

@@ -28,7 +28,7 @@ from lakeindex.index.stored.change_log import read_delta
 from lakeindex.index.stored.log_state import BEFORE_ALL, instant_of, new_generation
 from lakeindex.index.stored.store_context import LogView, StoreContext
 from lakeindex.model import IndexSpec
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 TABLE_OPTION: Final = "hoodie.index.hbase.table"
 _PIECE: Final = 50_000

@@ -36,7 +36,7 @@ from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_hash import string_hashes
 from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.index.stored.log_state import damaged
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import current_options
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile

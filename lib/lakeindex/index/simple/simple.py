@@ -16,7 +16,7 @@ from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.contract import FileFacts, IndexTraits
 from lakeindex.index.key_ranges import RowSlices
 from lakeindex.model import IndexSpec
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 
 
 @dataclass(frozen=True, slots=True)

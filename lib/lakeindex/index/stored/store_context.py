@@ -7,7 +7,7 @@ from typing import Any
 
 from lakeindex.format.instants import comparable
 from lakeindex.model import IndexSpec
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.timeline import Timeline
 

@@ -10,7 +10,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import new_file_id, write_token
 from lakeindex.index.contract import FileGroups, HomeIndex, Index
 from lakeindex.model import BaseFile
-from lakeindex.options.config import WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.stages.merge_write.file_slices import PlacedRows

@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from lakeindex.options.config import InputFormat
+from lakeindex.options.types import InputFormat
 from lakeindex.run.spec import storage_at
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
 from lakeindex.storage.storage_file import StorageFile

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError
-from lakeindex.options.config import InputFormat, WriteConfig
+from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.run.spec import storage_at
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.storage_file import StorageFile

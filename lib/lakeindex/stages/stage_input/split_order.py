@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow.parquet as pq
 
-from lakeindex.options.config import InputFormat
+from lakeindex.options.types import InputFormat
 from lakeindex.stages.stage_input.inputs import Split, format_of, parquet_footer
 from lakeindex.storage import in_parallel
 from lakeindex.tasks.memory_bound import MIB

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.hashing.arrow import one_array
 from lakeindex.in_groups import groups_within
-from lakeindex.options.config import StagedCodec, WriteConfig
+from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.chunks import remember_chunks, without_repeated
