@@ -82,7 +82,7 @@ class IndexSession:
             IndexNotBuiltError: there is nothing, or not what was built.
             IndexDamagedError: it does not hold as many keys as the files it covers.
         """
-        completed = Completed.of(snapshot.timeline)
+        completed = self._log.completed(snapshot.timeline)
         if self._index.traits.in_process:
             return self._ready_in_process(completed, files, partitions)
         state = self._log.load(completed)
@@ -117,7 +117,7 @@ class IndexSession:
         """
         if self._index.traits.in_process:
             return
-        completed = Completed.of(snapshot.timeline)
+        completed = self._log.completed(snapshot.timeline)
         state = self._log.load(completed)
         delta = Delta(instant, tuple(written))
         self._put(delta, parts, completed, state.view)
@@ -150,7 +150,8 @@ class IndexSession:
 
     def _completed(self) -> Completed:
         """What is committed now."""
-        return Completed.of(Timeline.load(self._storage, load_table_properties(self._storage).timeline_layout))
+        layout = load_table_properties(self._storage).timeline_layout
+        return self._log.completed(Timeline.load(self._storage, layout))
 
     def build(self, snapshot: Snapshot) -> Built:
         """Build the index anew from the key columns of all live files.
@@ -161,7 +162,7 @@ class IndexSession:
         files = snapshot.base_files_all()
         read = self.read_keys(files)
         folder = run_folder(self._spec)
-        completed = Completed.of(snapshot.timeline)
+        completed = self._log.completed(snapshot.timeline)
         state = self._log.load(completed)
         generation = new_generation(state.next_number)
         expected = sum(f.rows for one in read for f in one.files)
@@ -194,7 +195,7 @@ class IndexSession:
             IndexDamagedError: it does not hold as many keys as the files it covers.
         """
         self.ready(snapshot, snapshot.base_files_all())
-        completed = Completed.of(snapshot.timeline)
+        completed = self._log.completed(snapshot.timeline)
         state = self._log.load(completed)
         if state.in_force:
             self._fold(self._open(completed, state), state)
@@ -209,11 +210,11 @@ class IndexSession:
 
     def state(self, snapshot: Snapshot) -> LogState:
         """The log as of a snapshot."""
-        return self._log.load(Completed.of(snapshot.timeline))
+        return self._log.load(self._log.completed(snapshot.timeline))
 
     def store(self, snapshot: Snapshot) -> LocationStore:
         """The store as of a snapshot, as it is."""
-        completed = Completed.of(snapshot.timeline)
+        completed = self._log.completed(snapshot.timeline)
         return self._open(completed, self._log.load(completed))
 
     @property
@@ -223,7 +224,7 @@ class IndexSession:
 
     def check_built(self, snapshot: Snapshot) -> None:
         """Raises: IndexNotBuiltError: there is nothing, or not what was built. IndexDamagedError: it cannot be read."""
-        completed = Completed.of(snapshot.timeline)
+        completed = self._log.completed(snapshot.timeline)
         state = self._log.load(completed)
         self._check_built(self._open(completed, state), state)
 
@@ -296,7 +297,7 @@ class IndexSession:
             groups = tuple(f.group for f in covered)
             names.append(catch_up_name(snapshot.instant_time, names))
             delta = Delta(names[-1], tuple(covered), gone if number == 0 else (), groups)
-            self._put(delta, parts, Completed.of(snapshot.timeline), state.view)
+            self._put(delta, parts, self._log.completed(snapshot.timeline), state.view)
         return True
 
     def read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:

@@ -14,9 +14,13 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commands.index import verify as indexing_verify
 from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, OptionError, WriteConflictError
+from lakeindex.index.contract import DELTA_SCHEMA, Change
+from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, Delta
+from lakeindex.model import IndexType
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.builders import Oracle, Row, batch_of, content_of, make_table, rows_of
 from tests.cli_support import lakeindex, validate
 from tests.model.harness import Operation, fail_every_call
@@ -393,3 +397,30 @@ def test_commands_refuse_what_makes_no_sense(tmp_path: Path):
     assert lakeindex("index", "build", table.uri, "--type", "BLOOM").exit_code == 2
     lakeindex("index", "drop", table.uri)
     assert lakeindex("index", "verify", table.uri, "--json").error["class"] == "IndexNotBuiltError"
+
+
+@pytest.mark.parametrize("index", STORED)
+def test_the_delta_of_an_older_instant_that_was_rolled_back_does_not_count(tmp_path: Path, index: str):
+    """A frozen writer's delta lies in the log while others commit and compact; then its instant is rolled back.
+
+    It is older than everything on the young timeline, and not pending any more, like that of an archived commit.
+    """
+    older = "20200101000000000"
+    both = Followed(table_with(tmp_path / "t", index), index)
+    both.upsert([Row("a", "x", 2, "2")], hoodie__metadata__compact__max__delta__commits="1")
+    store = open_storage(both.table.uri)
+    rows = pa.table(
+        {
+            "key": ["a", "b", "c", "d"],
+            "partition": ["x", "x", "y", "y"],
+            "file_id": ["gone-0"] * 4,
+            "change": pa.array([Change.FOUND] * 4, pa.int8()),
+        },
+        schema=DELTA_SCHEMA,
+    )
+    files = tuple(CoveredFile(day, "gone-0", f"gone-0_0-0-0_{older}.parquet", 2) for day in "xy")
+    ChangeLog(store, IndexType(index)).put(Delta(older, files, inserted=4), [rows])
+    decide(store, Verdict(older, Outcome.ROLLED_BACK, "token"))
+    both.upsert([Row(key, day, 3, "3") for key, day in (("a", "x"), ("b", "x"), ("c", "y"), ("n", "y"))])
+    assert both.table.index_verify(runner=LocalRunner(1)).ok
+    assert {row["id"] for row in both.table.get(["d"]).rows.to_pylist()} == {"d"}

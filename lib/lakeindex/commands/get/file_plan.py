@@ -34,7 +34,7 @@ from lakeindex.index.contract import (
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, read_delta
-from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.locations import located_in
@@ -138,8 +138,9 @@ def _ask_store(scope: Scope, index: StoredIndex, keys: pa.Array, runner: Runner)
     if index.traits.answers_batches:
         everything.notes.append(f"{scope.index.index_type} answers for whole batches of a write: every file is asked")
         return everything
-    completed = Completed.of(scope.snapshot.timeline)
-    state = ChangeLog(scope.table.storage, scope.index.index_type).load(completed)
+    log = ChangeLog(scope.table.storage, scope.index.index_type)
+    completed = log.completed(scope.snapshot.timeline)
+    state = log.load(completed)
     work = f"{absolute(scope.table.uri).rstrip('/')}.lakeindex/get-{uuid.uuid4().hex[:12]}"
     context = StoreContext(
         storage=scope.table.storage,

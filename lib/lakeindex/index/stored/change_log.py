@@ -48,6 +48,7 @@ from lakeindex.index.stored.store_context import Completed, LogView
 from lakeindex.model import IndexType
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
+from lakeindex.timeline.timeline import Timeline
 
 __all__ = [
     "Built",
@@ -80,6 +81,11 @@ class ChangeLog:
     def __init__(self, storage: Storage, index_type: IndexType) -> None:
         self._storage = storage
         self.folder = f"{INDEX_FOLDER}/{index_type.lower()}"
+
+    def completed(self, timeline: Timeline) -> Completed:
+        """Which instants count as of a timeline, those of the deltas in the log included; it is listed for them."""
+        noted = {instant_of(name) for name in self.names()} - {BEFORE_ALL}
+        return Completed.of(timeline, noted)
 
     def load(self, completed: Completed) -> LogState:
         """Read the log.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeindex.format.instants import comparable
@@ -14,35 +15,44 @@ from lakeindex.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Which instants count, as a small value for tasks: what :meth:`Timeline.is_visible` says.
-
-    What a store says is checked against the files, and what it covers is compared by file name,
-    so that an instant which counts here, and was taken back before it was archived, costs a look and nothing else.
+    """Which instants count, as a small value for tasks: what :meth:`Timeline.is_visible` says, and of the instants of a
+    change log what :meth:`Timeline.is_committed` says.
 
     Attributes:
         times: completed writes on the timeline, and those archived from between them.
         first: the first write on the timeline; what is older was archived, and counts. None: nothing is older.
         pending: instants that may still be completed, however old.
+        undone: instants older than the timeline that were rolled back, of those that were asked for.
     """
 
     times: frozenset[str]
     first: str | None
     pending: frozenset[str] = frozenset()
+    undone: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(timeline: Timeline) -> Completed:
+    def of(timeline: Timeline, noted: Iterable[str] = ()) -> Completed:
         """What a timeline says. The archive is read only where a savepoint may have let it
-        take something from between.
+        take something from between, and for noted instants that are older than the timeline.
+
+        Args:
+            timeline: the timeline.
+            noted: instants of which somebody keeps a note (a delta): being older than the timeline does not prove
+                that they were committed.
         """
         times = timeline.completed_write_times
         if timeline.savepoints:
             times |= {time for time in timeline.archived.writes if timeline.is_visible(time)}
-        return Completed(times, timeline.first_write_time, timeline.pending_times)
+        completed = Completed(times, timeline.first_write_time, timeline.pending_times)
+        older = {time for time in noted if time not in times and completed.has(time)}
+        return replace(completed, undone=frozenset(time for time in older if not timeline.is_committed(time)))
 
     def has(self, time: str) -> bool:
         """Whether an instant is completed."""
         if time in self.times:
             return True
+        if time in self.undone:
+            return False
         return self.first is not None and comparable(time) < comparable(self.first) and time not in self.pending
 
 
