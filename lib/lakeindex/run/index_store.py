@@ -34,7 +34,7 @@ from lakeindex.index.stored.change_log import (
     catch_up_name,
     new_generation,
 )
-from lakeindex.index.stored.store_context import Completed, LogView, StoreContext
+from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index_delta import DeltaTask, FileKeys, KeysTask, joined, put_delta, read_keys, store_context
@@ -82,22 +82,21 @@ class IndexSession:
             IndexNotBuiltError: there is nothing, or not what was built.
             IndexDamagedError: it does not hold as many keys as the files it covers.
         """
-        completed = self._log.completed(snapshot.timeline)
         if self._index.traits.in_process:
-            return self._ready_in_process(completed, files, partitions)
-        state = self._log.load(completed)
+            return self._ready_in_process(Completed.of(snapshot.timeline), files, partitions)
+        state = self._log.at(snapshot.timeline)
         if state.built is None and not snapshot.timeline.completed_writes:
-            self._start_empty(completed, state)
-            state = self._log.load(completed)
-        store = self._open(completed, state)
+            self._start_empty(state)
+            state = self._log.at(snapshot.timeline)
+        store = self._open(state)
         self._check_built(store, state)
         self._settle(store, state)
         if self._catch_up(snapshot, files, partitions, state):
-            state = self._log.load(completed)
-            store = self._open(completed, state)
+            state = self._log.at(snapshot.timeline)
+            store = self._open(state)
         self._apply(store, state)
         _check_count(store, state, self._facts)
-        return self._context(completed, state.view)
+        return self._context(state.completed, state.view)
 
     def _apply(self, store: LocationStore, state: LogState) -> None:
         """Completed deltas that the store has not applied: by one writer at a time, in order."""
@@ -117,22 +116,19 @@ class IndexSession:
         """
         if self._index.traits.in_process:
             return
-        completed = self._log.completed(snapshot.timeline)
-        state = self._log.load(completed)
-        delta = Delta(instant, tuple(written))
-        self._put(delta, parts, completed, state.view)
-        self._open(completed, state).prepare(instant)
+        state = self._log.at(snapshot.timeline)
+        self._put(Delta(instant, tuple(written)), parts, state)
+        self._open(state).prepare(instant)
 
     def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
         """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""
         if self._index.traits.in_process:
             folder = run_folder(self._spec)
-            here = _volatile(self._index.open(self._context(Completed(frozenset(), None), LogView(""))))
+            here = _volatile(self._index.open(self._context(NOTHING_COMPLETED, LogView(""))))
             here.enter(joined([folder.read_table(p) for p in parts]), written)
             return
-        completed = self._completed()
-        state = self._log.load(completed)
-        store = self._open(completed, state)
+        state = self._log.at(self._timeline())
+        store = self._open(state)
         self._apply(store, state)
         if len(state.in_force) >= self._spec.config.index_max_deltas and not state.broken:
             self._fold(store, state)
@@ -142,16 +138,14 @@ class IndexSession:
         if self._index.traits.in_process:
             return
         try:
-            completed = self._completed()
-            state = self._log.load(completed)
-            self._settle(self._open(completed, state), state)
+            state = self._log.at(self._timeline())
+            self._settle(self._open(state), state)
         except LakeIndexError:
             return
 
-    def _completed(self) -> Completed:
-        """What is committed now."""
-        layout = load_table_properties(self._storage).timeline_layout
-        return self._log.completed(Timeline.load(self._storage, layout))
+    def _timeline(self) -> Timeline:
+        """The timeline as it is now."""
+        return Timeline.load(self._storage, load_table_properties(self._storage).timeline_layout)
 
     def build(self, snapshot: Snapshot) -> Built:
         """Build the index anew from the key columns of all live files.
@@ -162,11 +156,10 @@ class IndexSession:
         files = snapshot.base_files_all()
         read = self.read_keys(files)
         folder = run_folder(self._spec)
-        completed = self._log.completed(snapshot.timeline)
-        state = self._log.load(completed)
+        state = self._log.at(snapshot.timeline)
         generation = new_generation(state.next_number)
         expected = sum(f.rows for one in read for f in one.files)
-        context = self._context(completed, replace(state, in_force=()).view)
+        context = self._context(state.completed, replace(state, in_force=()).view)
         store = self._open_with(replace(context, expected_rows=expected))
         rows = store.build(generation, (folder.read_table(one.part) for one in read))
         if rows != expected:
@@ -195,27 +188,24 @@ class IndexSession:
             IndexDamagedError: it does not hold as many keys as the files it covers.
         """
         self.ready(snapshot, snapshot.base_files_all())
-        completed = self._log.completed(snapshot.timeline)
-        state = self._log.load(completed)
+        state = self._log.at(snapshot.timeline)
         if state.in_force:
-            self._fold(self._open(completed, state), state)
+            self._fold(self._open(state), state)
         return len(state.in_force)
 
     def drop(self) -> None:
         """Remove the index: what was built, its log and its store."""
-        completed = self._completed()
-        store = self._open(completed, LogState(self._log.folder, None))
+        store = self._open(LogState(self._log.folder, None, completed=Completed.of(self._timeline())))
         self._log.drop()
         store.drop()
 
     def state(self, snapshot: Snapshot) -> LogState:
         """The log as of a snapshot."""
-        return self._log.load(self._log.completed(snapshot.timeline))
+        return self._log.at(snapshot.timeline)
 
     def store(self, snapshot: Snapshot) -> LocationStore:
         """The store as of a snapshot, as it is."""
-        completed = self._log.completed(snapshot.timeline)
-        return self._open(completed, self._log.load(completed))
+        return self._open(self._log.at(snapshot.timeline))
 
     @property
     def folder(self) -> str:
@@ -224,14 +214,13 @@ class IndexSession:
 
     def check_built(self, snapshot: Snapshot) -> None:
         """Raises: IndexNotBuiltError: there is nothing, or not what was built. IndexDamagedError: it cannot be read."""
-        completed = self._log.completed(snapshot.timeline)
-        state = self._log.load(completed)
-        self._check_built(self._open(completed, state), state)
+        state = self._log.at(snapshot.timeline)
+        self._check_built(self._open(state), state)
 
-    def _start_empty(self, completed: Completed, state: LogState) -> None:
+    def _start_empty(self, state: LogState) -> None:
         """A table without any row needs no build: its index begins empty."""
         generation = new_generation(state.next_number)
-        store = self._open(completed, state)
+        store = self._open(state)
         store.build(generation, ())
         self._log.put_built(Built(state.next_number, generation, (), frozenset(), 0))
 
@@ -262,7 +251,7 @@ class IndexSession:
         self._log.forget(state.unreadable)
         if not state.doubtful:
             return
-        now = self._completed()
+        now = Completed.of(self._timeline(), (Delta(name).instant for name in state.doubtful))
         for name in state.doubtful:
             instant = Delta(name).instant
             if not now.has(instant) and instant not in now.pending:
@@ -297,7 +286,7 @@ class IndexSession:
             groups = tuple(f.group for f in covered)
             names.append(catch_up_name(snapshot.instant_time, names))
             delta = Delta(names[-1], tuple(covered), gone if number == 0 else (), groups)
-            self._put(delta, parts, self._log.completed(snapshot.timeline), state.view)
+            self._put(delta, parts, state)
         return True
 
     def read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
@@ -310,8 +299,8 @@ class IndexSession:
         ]
         return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover")
 
-    def _put(self, delta: Delta, parts: Sequence[Part], completed: Completed, view: LogView) -> None:
-        task = DeltaTask(self._spec, self._facts, delta, tuple(parts), completed, view)
+    def _put(self, delta: Delta, parts: Sequence[Part], state: LogState) -> None:
+        task = DeltaTask(self._spec, self._facts, delta, tuple(parts), state.completed, state.view)
         run_tasks(self._runner, put_delta, [task], "index: write the delta")
 
     def _fold(self, store: LocationStore, state: LogState) -> None:
@@ -336,8 +325,8 @@ class IndexSession:
             store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
         return context
 
-    def _open(self, completed: Completed, state: LogState) -> LocationStore:
-        return self._open_with(self._context(completed, state.view))
+    def _open(self, state: LogState) -> LocationStore:
+        return self._open_with(self._context(state.completed, state.view))
 
     def _open_with(self, context: StoreContext) -> LocationStore:
         store = self._index.open(context)

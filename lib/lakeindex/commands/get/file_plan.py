@@ -138,16 +138,14 @@ def _ask_store(scope: Scope, index: StoredIndex, keys: pa.Array, runner: Runner)
     if index.traits.answers_batches:
         everything.notes.append(f"{scope.index.index_type} answers for whole batches of a write: every file is asked")
         return everything
-    log = ChangeLog(scope.table.storage, scope.index.index_type)
-    completed = log.completed(scope.snapshot.timeline)
-    state = log.load(completed)
+    state = ChangeLog(scope.table.storage, scope.index.index_type).at(scope.snapshot.timeline)
     work = f"{absolute(scope.table.uri).rstrip('/')}.lakeindex/get-{uuid.uuid4().hex[:12]}"
     context = StoreContext(
         storage=scope.table.storage,
         table_name=scope.table.name,
         spec=scope.index,
         config=scope.config,
-        completed=completed,
+        completed=state.completed,
         view=state.view,
         runner=runner,
         work_uri=work,

@@ -20,7 +20,7 @@ a file group that is not covered, which is read again, and never one whose keys 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -82,10 +82,13 @@ class ChangeLog:
         self._storage = storage
         self.folder = f"{INDEX_FOLDER}/{index_type.lower()}"
 
-    def completed(self, timeline: Timeline) -> Completed:
-        """Which instants count as of a timeline, those of the deltas in the log included; it is listed for them."""
-        noted = {instant_of(name) for name in self.names()} - {BEFORE_ALL}
-        return Completed.of(timeline, noted)
+    def at(self, timeline: Timeline) -> LogState:
+        """Read the log as of a timeline, which is asked whether the instants of its deltas count.
+
+        Raises:
+            IndexDamagedError: a file of it is damaged.
+        """
+        return self._read_whole(lambda instants: Completed.of(timeline, instants))
 
     def load(self, completed: Completed) -> LogState:
         """Read the log.
@@ -96,9 +99,12 @@ class ChangeLog:
         Raises:
             IndexDamagedError: a file of it is damaged.
         """
+        return self._read_whole(lambda _: completed)
+
+    def _read_whole(self, judge: Callable[[frozenset[str]], Completed]) -> LogState:
         for _ in range(_LOOKS):
             try:
-                return self._load(completed)
+                return self._load(judge)
             except ObjectNotFoundError:
                 continue  # folded and forgotten by another writer since it was listed
         raise IndexDamagedError(
@@ -107,17 +113,18 @@ class ChangeLog:
             hint="try again",
         )
 
-    def _load(self, completed: Completed) -> LogState:
+    def _load(self, judge: Callable[[frozenset[str]], Completed]) -> LogState:
+        """The log; ``judge`` says which instants count, and is told those that the deltas have."""
         numbers = tuple(self._built_numbers())
         built = self._newest_built(numbers)
         if built is None:
-            return LogState(self.folder, None, numbers=numbers)
+            return LogState(self.folder, None, numbers=numbers, completed=judge(frozenset()))
         names = self.names()
+        apart = [name for name in names if name not in built.folded]
+        completed = judge(frozenset(map(instant_of, apart)) - {BEFORE_ALL})
         in_force, doubtful, unreadable = [], [], []
-        for name in names:
+        for name in apart:
             instant = instant_of(name)
-            if name in built.folded:
-                continue
             if instant != BEFORE_ALL and not completed.has(instant):
                 doubtful.append(name)
                 continue
@@ -136,6 +143,7 @@ class ChangeLog:
             tuple(unreadable),
             tuple(names),
             numbers,
+            completed,
         )
 
     def read(self, name: str) -> Delta:

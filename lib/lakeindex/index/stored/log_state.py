@@ -11,7 +11,7 @@ from typing import Any, Final
 from lakeindex.errors import IndexDamagedError
 from lakeindex.format.instants import comparable
 from lakeindex.index.contract import Group
-from lakeindex.index.stored.store_context import LogView
+from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView
 
 META: Final = b"lakeindex"
 SUFFIX: Final = ".parquet"
@@ -107,6 +107,7 @@ class LogState:
         unreadable: deltas in force that are damaged; without them, their file groups are not covered.
         names: all deltas that are there.
         numbers: numbers of all that was ever built, as far as it is there, readable or not.
+        completed: which instants count.
     """
 
     folder: str
@@ -118,6 +119,7 @@ class LogState:
     unreadable: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
+    completed: Completed = NOTHING_COMPLETED
 
     @property
     def next_number(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from lakeindex.format.instants import comparable
 from lakeindex.model import IndexSpec
@@ -54,6 +54,9 @@ class Completed:
         if time in self.undone:
             return False
         return self.first is not None and comparable(time) < comparable(self.first) and time not in self.pending
+
+
+NOTHING_COMPLETED: Final = Completed(frozenset(), None)
 
 
 @dataclass(frozen=True, slots=True)
