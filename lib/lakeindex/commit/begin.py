@@ -25,6 +25,7 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.model import Instant, InstantState
 from lakeindex.storage import in_parallel
 from lakeindex.table.index_changes import store_index_change
 from lakeindex.timeline import records
@@ -82,7 +83,8 @@ def make_ready(
         WriteConflictError: another writer has rolled the instant back already.
     """
     storage = context.storage
-    path = f"{context.table.properties.timeline_layout.folder}/{names.inflight_name(plan.instant, plan.action)}"
+    layout = context.table.properties.timeline_layout
+    path = layout.path(Instant(plan.instant, plan.action, InstantState.INFLIGHT))
     data = _inflight(run, plan, operation)
     settle = records.settle_bytes if retried else records.settle
     if settle(storage, path, data) != data:
@@ -107,7 +109,7 @@ def make_ready(
     if plan.replacement is not None and plan.replacement.index is not None:
         store_index_change(storage, plan.instant, plan.replacement.index)
     write_markers(storage, zip(plan.files, (one.previous is None for one in plan.planned), strict=True))
-    requested = f"{context.table.properties.timeline_layout.folder}/{names.requested_name(plan.instant, plan.action)}"
+    requested = layout.path(Instant(plan.instant, plan.action, InstantState.REQUESTED))
     files = zip(plan.files, plan.planned, strict=True)
     marked = {file.partition_path: marker_path(file, _marker_kind(one)) for file, one in files}
     try:

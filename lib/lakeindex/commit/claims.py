@@ -13,6 +13,7 @@ from typing import Final
 from lakeindex.commit.attempts import RunIdentity, attempt_path
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, UnknownOutcomeError
 from lakeindex.format import instants as names
+from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
@@ -70,14 +71,13 @@ def claim_new_instant(
     while True:
         time = names.next_instant_time(floor, timeline_ms(table.properties.timezone, host.clock.now_ms()))
         claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
+        path = timeline.path(Instant(time, action, InstantState.REQUESTED))
         if _claimed(storage, claim):
-            if load_verdict(storage, time) is None and _request(
-                storage, f"{timeline.layout.folder}/{names.requested_name(time, action)}", requested
-            ):
+            if load_verdict(storage, time) is None and _request(storage, path, requested):
                 found = table.load_timeline().find(time)
                 if found and all(one.action == action and not one.is_completed for one in found):
                     return time
-                records.remove(storage, [f"{timeline.layout.folder}/{names.requested_name(time, action)}"])
+                records.remove(storage, [path])
             records.remove(storage, [claim_path(time)])
         floor = time
 

@@ -11,7 +11,7 @@ from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
-from lakeindex.model import Instant
+from lakeindex.model import Instant, InstantState
 from lakeindex.notebook import rows_html
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
@@ -164,7 +164,7 @@ def _of_service(entry: HistoryEntry, table: Table, path: str, action: str) -> Hi
 
 
 def _of_pending(entry: HistoryEntry, table: Table, timeline: Timeline, instant: Instant) -> HistoryEntry:
-    path = f"{timeline.layout.folder}/{instants.requested_name(instant.time, instant.action)}"
+    path = timeline.path(replace(instant, state=InstantState.REQUESTED))
     if instant.action == instants.ROLLBACK:
         return replace(entry, target=parse_rollback_plan(table.storage.read(path), path).instant_time)
     if instant.action in (instants.REPLACE_COMMIT, instants.CLUSTERING):
