@@ -11,9 +11,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, Option
+from lakeindex.pipeline import SUMMARY_FILE
 
 _MOST: Final = 50
-_SUMMARY: Final = "summary.json"  # as lakeindex.conductor.upsert has it, which loads data libraries
 _WRITES: Final = (".commit", ".replacecommit")
 
 
@@ -49,7 +49,7 @@ def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     folder = Path(root).expanduser()
     if not slash or "://" in root or not folder.is_dir():
         return [CompletionItem(incomplete, type="dir")]
-    marks = [mark for mark in folder.glob(f"*/{_SUMMARY}") if mark.parent.name.startswith(start)]
+    marks = [mark for mark in folder.glob(f"*/{SUMMARY_FILE}") if mark.parent.name.startswith(start)]
     newest = sorted(marks, key=lambda mark: -mark.stat().st_mtime_ns)[:_MOST]
     if not newest:
         return [CompletionItem(incomplete, type="dir")]
