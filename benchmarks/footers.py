@@ -109,8 +109,8 @@ def load(far: Far, uri: str) -> None:
 
 def _look_up(uri: str, batch: str, folder: str, *, cache: bool) -> dict[str, float]:
     """Seconds of the stages that need footers, and what they read."""
+    from lakeindex.conductor.opened import open_for_write
     from lakeindex.conductor.stage_runs import look_up, run_stage_input
-    from lakeindex.conductor.upsert import open_for_run
     from lakeindex.model import Operation
     from lakeindex.run.spec import RunSpec
     from lakeindex.tasks.local_runner import LocalRunner
@@ -118,7 +118,7 @@ def _look_up(uri: str, batch: str, folder: str, *, cache: bool) -> dict[str, flo
     run = f"r-{uuid.uuid4().hex[:8]}"
     asked = (("lakeindex.footer.cache", str(cache).lower()),)
     spec = RunSpec(uri, folder, run, run, Operation.UPSERT, (batch,), asked)
-    opened, runner = open_for_run(spec), LocalRunner()
+    opened, runner = open_for_write(spec.table_uri, spec.config), LocalRunner()
     staged = run_stage_input(spec, opened.facts, runner)
     done = look_up(spec, opened.facts, opened.snapshot, staged, runner)
     mine = [one for one in done.summaries if one.name in {"index_lookup", "bloom_check"}]

@@ -126,8 +126,8 @@ class Ours:
 
     def look_up(self, kind: str, keys: Path) -> tuple[float, int]:
         """Stages 2 to 4 of a staged batch: seconds, and keys found."""
+        from lakeindex.conductor.opened import open_for_write
         from lakeindex.conductor.stage_runs import look_up, run_stage_input
-        from lakeindex.conductor.upsert import open_for_run
         from lakeindex.model import IndexType, Operation
         from lakeindex.options.parse import index_spec
         from lakeindex.options.types import WriteConfig
@@ -136,7 +136,7 @@ class Ours:
         table = self.buckets if kind == "BUCKET" else self.table
         run = f"r-{uuid.uuid4().hex[:8]}"
         spec = RunSpec(str(table), str(self._folder / "runs"), run, run, Operation.UPSERT, (str(keys),))
-        opened = open_for_run(spec)
+        opened = open_for_write(spec.table_uri, spec.config)
         index = opened.facts.index if kind == "BUCKET" else index_spec(IndexType(kind), WriteConfig())
         facts = replace(opened.facts, index=index)
         staged = run_stage_input(spec, facts, self._local)

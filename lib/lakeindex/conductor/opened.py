@@ -31,6 +31,11 @@ class Opened:
         return self.facts.index
 
 
+def open_for_write(uri: str, config: WriteConfig) -> Opened:
+    """Open, check and bind a table for writing. Raises: as :func:`while_still`."""
+    return while_still(uri, config, lambda opened: opened)
+
+
 def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> _T:
     """Open, check and bind a table for writing, and do work that does not change it;
     anew if others change it meanwhile.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 from lakeindex.aftermath import noted
 from lakeindex.conductor.merge_attempts import merge_until_published
-from lakeindex.conductor.opened import Opened, while_still
+from lakeindex.conductor.opened import Opened, open_for_write, while_still
 from lakeindex.conductor.stage_runs import look_up, run_metered, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
@@ -22,22 +20,6 @@ from lakeindex.stages.index_lookup.stage import index_lookup
 from lakeindex.stages.verify_keys.stage import verify_keys
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner
-
-_T = TypeVar("_T")
-
-
-def open_for_run(spec: RunSpec) -> Opened:
-    """Open, check and bind the table for a run.
-
-    Raises:
-        TableError: it is not there, or refused.
-        OptionError: an option differs from what is bound.
-    """
-    return _while_still(spec, lambda opened: opened)
-
-
-def _while_still(spec: RunSpec, work: Callable[[Opened], _T]) -> _T:
-    return while_still(spec.table_uri, spec.config, work)
 
 
 def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -61,7 +43,7 @@ def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
             return opened, staged, None
         return opened, staged, look_up(spec, opened.facts, opened.snapshot, staged, runner)
 
-    opened, staged, looked_up = _while_still(spec, stages_1_to_4)
+    opened, staged, looked_up = while_still(spec.table_uri, spec.config, stages_1_to_4)
     if looked_up is None:
         return _keep(spec, _nothing_to_do(spec, staged))
     return _keep(spec, merge_until_published(spec, opened.table, opened.facts, staged, looked_up, runner))
@@ -89,18 +71,18 @@ def run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Run
 def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | RunSummary:
     if stage is Stage.MERGE_WRITE:
         return _run_merge_write(spec, runner)
-    if stage is Stage.STAGE_INPUT:
-        return _while_still(spec, lambda opened: run_stage_input(spec, opened.facts, runner).summary)
 
-    def look(opened: Opened) -> StageSummary:
+    def work(opened: Opened) -> StageSummary:
+        if stage is Stage.STAGE_INPUT:
+            return run_stage_input(spec, opened.facts, runner).summary
         before = _checkpoints_before(stage, spec, opened, runner)
         return run_metered(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
 
-    return _while_still(spec, look)
+    return while_still(spec.table_uri, spec.config, work)
 
 
 def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
-    opened = open_for_run(spec)
+    opened = open_for_write(spec.table_uri, spec.config)
     done = _checkpoints_before(Stage.MERGE_WRITE, spec, opened, runner)[Stage.STAGE_INPUT]
     staged = StageRun(done, summary_of(done, reused=False))
     if not done.counters["rows_out"]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.stage_runs import look_up, run_stage_input
-from lakeindex.conductor.upsert import open_for_run
 from lakeindex.model import Operation
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, run_folder
@@ -55,12 +55,12 @@ def test_files_that_are_as_they_were_are_not_read_again(tmp_path: Path, index: s
     table = make_table(tmp_path / "t", hoodie__index__type=index, **buckets)
     table.upsert(batch_of(rows(1, DAYS, range(20))))
     spec, runner = spec_of(tmp_path, "again"), LocalRunner(2)
-    opened = open_for_run(spec)
+    opened = open_for_write(spec.table_uri, spec.config)
     staged = run_stage_input(spec, opened.facts, runner)
     before = look_up(spec, opened.facts, opened.snapshot, staged, runner)
     table.upsert(batch_of(rows(2, ("d1",), range(22))))
 
-    moved = open_for_run(spec)
+    moved = open_for_write(spec.table_uri, spec.config)
     whole = spec_of(tmp_path, "whole")
     expected = look_up(whole, moved.facts, moved.snapshot, run_stage_input(whole, moved.facts, runner), runner)
     kept = [f for f in moved.snapshot.base_files_all() if f.partition_path != "d1"]

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.conductor.upsert import open_for_run
+from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.options.parse import parse_options
@@ -137,7 +137,7 @@ def test_what_a_task_holds_is_what_it_says_of_several_the_largest():
 
 def staged(table: LakeTable, path: str, operation: Operation = Operation.UPSERT) -> tuple[Manifest, RunSpec]:
     spec = RunSpec(table.uri, f"{table.uri}.runs", f"r{time.time_ns()}", "b", operation, (path,), (), 10_000)
-    return stage_input(spec, open_for_run(spec).facts, LocalRunner(1)), spec
+    return stage_input(spec, open_for_write(spec.table_uri, spec.config).facts, LocalRunner(1)), spec
 
 
 def content(manifest: Manifest, spec: RunSpec) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
-from lakeindex.conductor.upsert import open_for_run
+from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
 from lakeindex.options.types import InputFormat
@@ -126,7 +126,7 @@ def test_a_footer_that_cannot_be_read_names_the_file(tmp_path: Path):
 
 def staged(table: LakeTable, path: Path) -> tuple[Manifest, RunSpec]:
     spec = RunSpec(table.uri, f"{table.uri}.runs", f"r{time.time_ns()}", "b", Operation.UPSERT, (str(path),), (), 1000)
-    return stage_input(spec, open_for_run(spec).facts, LocalRunner(1)), spec
+    return stage_input(spec, open_for_write(spec.table_uri, spec.config).facts, LocalRunner(1)), spec
 
 
 def unscattered(manifest: Manifest) -> list[str]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from lakeindex.commands.rescale.run import OPERATION, Rescale, RescaledPartition, RescaleSummary
 from lakeindex.commands.written_slices import absolute
 from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
-from lakeindex.conductor.opened import Opened, while_still
+from lakeindex.conductor.opened import Opened, open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -71,7 +71,7 @@ def rescale_table(
             "say either --buckets or --partition", culprit="--buckets", hint="--partition P=N may be repeated"
         )
     settings = config or WriteConfig()
-    opened = while_still(absolute(uri), settings, lambda found: found)
+    opened = open_for_write(absolute(uri), settings)
     if opened.index.index_type is not IndexType.BUCKET:
         raise UsageError(
             f"table {opened.table.name} has the index {opened.index.index_type}, which has no buckets",
@@ -115,7 +115,7 @@ def migrate_to_buckets(
         TableCorruptError, ConflictError, InvariantError: as :func:`rescale_table`.
     """
     settings = config or WriteConfig()
-    opened = while_still(absolute(uri), settings, lambda found: found)
+    opened = open_for_write(absolute(uri), settings)
     if opened.index.index_type is IndexType.BUCKET:
         raise UsageError(
             f"table {opened.table.name} has buckets already",
