@@ -22,7 +22,6 @@ from lakeindex.files import footer_cache
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat
-from lakeindex.index.contract import Index
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile, IndexType
 from lakeindex.options.types import WriteConfig
@@ -170,10 +169,6 @@ def _pack(world: World) -> Callable[[], object]:
     return lambda: len(pack(costs, SLOTS * 3))
 
 
-class _Anywhere(Index):
-    """An index that does not care where new rows go."""
-
-
 def _make_plan(world: World) -> Callable[[], object]:
     files = [
         LookupFile(n, file, FILE_ROWS, 4, None, None, "", None)
@@ -181,7 +176,7 @@ def _make_plan(world: World) -> Callable[[], object]:
     ]
     found = [FoundLine(file.number, 0, 0, 2, 2, 0, 0, 0) for file in files]
     tags, snapshot = Tags((), 0, 0), world.snapshot
-    return lambda: make_plan(files, found, tags, snapshot, WriteConfig(), _Anywhere(), record_bytes=100.0).digest
+    return lambda: make_plan(files, found, tags, snapshot, WriteConfig(), None, record_bytes=100.0).digest
 
 
 def _believe(storage: Storage, file: BaseFile, _: ExpectedFile) -> None:

@@ -192,3 +192,8 @@ class HBaseUnavailableError(StorageError):
 
 class HBaseTableError(StorageError):
     """A table of HBase is missing, or is not fit to keep an index."""
+
+
+def first_line(error: object) -> str:
+    """The first line of what an error says, without what it trails along; its class, if it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

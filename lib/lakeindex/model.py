@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 
 class InstantState(StrEnum):
@@ -39,6 +39,10 @@ class Instant:
     def is_completed(self) -> bool:
         """Whether it is part of the table's history."""
         return self.state is InstantState.COMPLETED
+
+
+Group: TypeAlias = tuple[str, str]
+"""(partition path, file id) of a file group."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -88,45 +92,50 @@ class KeyGeneratorType(StrEnum):
 
 
 class IndexType(StrEnum):
-    """Index families (``hoodie.index.type``). A line here and the module it names are an index type: see
+    """Index families (``hoodie.index.type``). A line here and the folder it names are an index type: see
     ``docs/adding-an-index.md``.
 
     Attributes:
-        module: module that has the kind, with a function ``make_index(spec)``; loaded when the type is used.
+        package: folder of the kind: its module ``kind`` has ``make_index(spec)``, ``options`` its options, ``advice``
+            what the adviser says of it.
         is_global: a key is unique in the whole table (True) or in its partition (False),
             unless a bound option says else.
         has_filters: candidates are narrowed by filters in a stage of their own.
         is_stored: it keeps key -> location somewhere, which has to be built and follows the timeline.
     """
 
-    module: str
+    package: str
     is_global: bool
     has_filters: bool
     is_stored: bool
 
-    def __new__(cls, name: str, module: str = "", *traits: str) -> Self:
+    def __new__(cls, name: str, package: str = "", *traits: str) -> Self:
         """A member: its name is its value."""
         member = str.__new__(cls, name)
         member._value_ = name
-        member.module = module
+        member.package = package
         member.is_global, member.has_filters = "global" in traits, "filters" in traits
         member.is_stored = "stored" in traits
         return member
 
-    BLOOM = "BLOOM", "lakeindex.index.bloom.bloom", "filters"
-    GLOBAL_BLOOM = "GLOBAL_BLOOM", "lakeindex.index.bloom.bloom", "filters", "global"
-    SIMPLE = "SIMPLE", "lakeindex.index.simple.simple"
-    GLOBAL_SIMPLE = "GLOBAL_SIMPLE", "lakeindex.index.simple.simple", "global"
-    BUCKET = "BUCKET", "lakeindex.index.bucket.bucket"
-    INMEMORY = "INMEMORY", "lakeindex.index.in_memory.store", "stored"
-    RECORD_INDEX = "RECORD_INDEX", "lakeindex.index.record.store", "stored", "global"
-    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.index.record.store", "stored"
-    HBASE = "HBASE", "lakeindex.index.hbase.store", "stored", "global"
-    STATE = "STATE", "lakeindex.index.state.store", "stored", "global"
+    BLOOM = "BLOOM", "lakeindex.index.bloom", "filters"
+    GLOBAL_BLOOM = "GLOBAL_BLOOM", "lakeindex.index.bloom", "filters", "global"
+    SIMPLE = "SIMPLE", "lakeindex.index.simple"
+    GLOBAL_SIMPLE = "GLOBAL_SIMPLE", "lakeindex.index.simple", "global"
+    BUCKET = "BUCKET", "lakeindex.index.bucket"
+    INMEMORY = "INMEMORY", "lakeindex.index.in_memory", "stored"
+    RECORD_INDEX = "RECORD_INDEX", "lakeindex.index.record", "stored", "global"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX", "lakeindex.index.record", "stored"
+    HBASE = "HBASE", "lakeindex.index.hbase", "stored", "global"
+    STATE = "STATE", "lakeindex.index.state", "stored", "global"
 
 
 INDEX_ALIASES: Final[dict[str, IndexType]] = {"GLOBAL_RECORD_LEVEL_INDEX": IndexType.RECORD_INDEX}
 """Other names of index types: Hudi 1.1 renamed its record index."""
+
+
+DEFAULT_INDEX: Final = (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
+"""What a table has if nobody says: where a key is unique in its partition; and in the whole table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def test_each_option_has_one_row() -> None:
 
 def test_an_option_that_is_bound_says_so() -> None:
     for option in OPTIONS:
-        assert ("Bound" in option.text) is option.bound_at_creation, option.key
+        assert ("Bound" in option.text) is option.bound, option.key
 
 
 def test_the_readme_is_short() -> None:

@@ -29,6 +29,7 @@ class Jobs:
     submitted: list[tuple[str, list[str]]] = field(default_factory=list)
     errors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     failing_table: str | None = None  # errors are this table's alone; None: whose job comes first
+    refused: int | None = None  # a job ends with this exit code and leaves no file, as where run folders are refused
     instant: str | None = "20131202000000000"
     index_type: str = "BLOOM"
     stages: tuple[Stage, ...] = tuple(Stage)
@@ -39,6 +40,8 @@ class Jobs:
 
         stage = Path(application).stem
         self.submitted.append((stage, words))
+        if self.refused is not None:
+            raise AirflowException(f"Cannot execute: spark-submit. Error code is: {self.refused}.")
         folder = Path(words[words.index("--checkpoints") + 1]) / words[words.index("--run-id") + 1]
         folder.mkdir(parents=True, exist_ok=True)
         table = words[words.index("--table") + 1] if "--table" in words else None

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.upsert_operator import APPLICATION, LakeIndexUpsertOperator
 from tests.dags.jobs import FATES, Jobs, asset_events, states
 
@@ -82,7 +82,7 @@ def execute(jobs: Jobs, tmp_path: Path) -> Callable[..., Any]:
         ti = type("TI", (), {"xcom_push": lambda _, key, value: pushed.update({key: value})})()
         events = type("Events", (dict,), {"__missing__": lambda self, key: self.setdefault(key, Event())})()
         done = task.execute({"ti": ti, "task": task, "outlet_events": events})
-        assert RunPlan.from_xcom(pushed["lakeindex_run"]).is_single
+        assert DagPlan.from_xcom(pushed["lakeindex_run"]).is_single
         return done, events
 
     class Event:
@@ -144,6 +144,18 @@ def test_only_what_may_pass_is_tried_again(
 
     jobs.errors["upsert"] = [{"error": "SomeError", "message": "why", "exit_code": exit_code}]
     with pytest.raises(AirflowException, match="SomeError: why") as raised:
+        execute()
+    assert isinstance(raised.value, AirflowFailException) is for_good
+
+
+@pytest.mark.parametrize(("exit_code", "for_good"), [(2, True), (1, False)])
+def test_a_job_that_may_not_leave_a_file_is_not_tried_again_in_vain(
+    execute: Callable[..., Any], jobs: Jobs, exit_code: int, *, for_good: bool
+) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    jobs.refused = exit_code
+    with pytest.raises(AirflowException, match=f"Error code is: {exit_code}") as raised:
         execute()
     assert isinstance(raised.value, AirflowFailException) is for_good
 

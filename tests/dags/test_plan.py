@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.airflow.funnel import fates, funnel_text
-from lakeindex.airflow.plan import RunPlan, make_plan
+from lakeindex.airflow.plan import DagPlan, make_plan
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import run_id_of
@@ -47,7 +47,7 @@ def test_a_table_that_says_its_index_gets_no_option_for_it() -> None:
 
 def test_a_plan_survives_xcom() -> None:
     plan = make_plan(TABLE, {"options": {"a": "b"}}, ["x", "y"], batch_id=f"{BATCH}/-1")
-    assert RunPlan.from_xcom(json.loads(json.dumps(plan.to_xcom()))) == plan
+    assert DagPlan.from_xcom(json.loads(json.dumps(plan.to_xcom()))) == plan
 
 
 def test_the_run_wins_over_the_table_in_how_it_is_executed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import lakeindex
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.plugin import LakeIndexPlugin, Upsert, page_of
 from lakeindex.pipeline import default_checkpoints
 from tests.unit.cli.tables import new_table
@@ -25,7 +25,7 @@ def test_airflow_finds_the_plugin():
 
 
 def plan_of(table: Path, run_id: str) -> list[Upsert]:
-    plan = RunPlan("t", str(table), default_checkpoints(str(table)), run_id, "b", ("in",), options=(("a", "b"),))
+    plan = DagPlan("t", str(table), default_checkpoints(str(table)), run_id, "b", ("in",), options=(("a", "b"),))
     return [Upsert("upsert", -1, plan, "/u")]
 
 

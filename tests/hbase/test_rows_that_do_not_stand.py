@@ -8,9 +8,10 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError
-from lakeindex.index.hbase.marker import Marker, MarkerRow
+from lakeindex.index.hbase.kind import HBaseIndex
+from lakeindex.index.hbase.marker import IndexMarker, MarkerRow
 from lakeindex.index.hbase.rows import Row as HBaseRow
-from lakeindex.index.hbase.store import HBaseIndex, HBaseStore
+from lakeindex.index.hbase.store import HBaseStore
 from lakeindex.index.stored.change_log import ChangeLog
 from lakeindex.index.stored.store_context import Completed, StoreContext
 from lakeindex.options.parse import parse_options
@@ -111,7 +112,7 @@ def test_a_delta_applied_again_changes_nothing(bench: Bench, which: int) -> None
 def forget(bench: Bench, name: str) -> None:
     """Let the marker not know that a delta was applied."""
 
-    def change(marker: Marker | None) -> Marker:
+    def change(marker: IndexMarker | None) -> IndexMarker:
         assert marker is not None
         return replace(marker, applied=tuple(n for n in marker.applied if n != name), prepared=())
 

@@ -13,8 +13,9 @@ import lakeindex
 from lakeindex.commands.rescale import tasks as rescale_tasks
 from lakeindex.commands.rescale.rescale import RescaleSummary, migrate_to_buckets, rescale_table, switch_index
 from lakeindex.errors import LakeIndexError
-from lakeindex.index.bucket.bucket import bucket_of, make_index
+from lakeindex.index.bucket.bucket import bucket_of
 from lakeindex.index.bucket.bucket_layout import BucketLayout
+from lakeindex.index.bucket.kind import make_index
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
@@ -60,10 +61,10 @@ def assert_buckets(story: Story, what: str) -> None:
     table = Table.open(open_storage(str(story.path)))
     spec = table.index()
     assert spec is not None
-    index = make_index(spec)
+    homes = make_index(spec).homes
     for file in table.snapshot().base_files_all():
         path = story.path / file.path
-        index.check_stored(
+        homes.check_stored(
             pq.read_table(path, columns=["_hoodie_record_key"]).column(0), (file.partition_path, file.file_id)
         )
     for partition in table.snapshot().partitions():

@@ -31,6 +31,7 @@ from lakeindex.errors import (
     QuarantineExceededError,
     StorageError,
     UsageError,
+    first_line,
 )
 from lakeindex.raw_errors import in_our_words
 from lakeindex.runners import jobs
@@ -272,3 +273,16 @@ def test_a_folder_of_checkpoints_that_may_not_be_written_is_named(shared: LakeTa
         shared.upsert(batch_of([Row("a", "x", 2, "2")]), checkpoints=str(closed / "runs"))
     assert "closed" in str(caught.value.culprit)
     assert caught.value.hint
+
+
+def test_a_mistyped_table_leaves_no_folder_of_runs(tmp_path: Path) -> None:
+    batch = tmp_path / "batch.parquet"
+    pq.write_table(batch_of([Row("a", "x", 1, "1")]), batch)
+    done = command("upsert", str(tmp_path / "tabel"), str(batch))
+    assert done.exit_code == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["batch.parquet"]
+
+
+@pytest.mark.parametrize(("error", "said"), [(ValueError("a\nb"), "a"), (ValueError(""), "ValueError"), ("x", "x")])
+def test_an_error_is_cited_by_its_first_line(error: object, said: str) -> None:
+    assert first_line(error) == said

@@ -51,7 +51,7 @@ def line_of(name: str) -> int:
     return inspect.getsourcelines(inspected)[1] if callable(found) else 0  # type: ignore[arg-type] # a class or function
 
 
-@pytest.mark.parametrize("name", ["lakeindex.api.table", "lakeindex.notebook", "lakeindex.api.upkeep"])
+@pytest.mark.parametrize("name", ["lakeindex.api.table", "lakeindex.notebook"])
 def test_docstrings(name: str, lake: pa.Table):
     """The examples of a module follow each other, on one table."""
     module = importlib.import_module(name)

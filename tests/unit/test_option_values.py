@@ -9,13 +9,16 @@ import pytest
 
 from lakeindex.api import batch_data
 from lakeindex.api.batch_data import with_inputs
-from lakeindex.api.table import LakeTable, run_id_of
+from lakeindex.api.table import LakeTable
 from lakeindex.cli.shared import parse_pairs
 from lakeindex.errors import OptionError
+from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.hbase.options import HBaseOptions
+from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType, Operation
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.pipeline import default_checkpoints
+from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage import open_storage
 from lakeindex.tasks.local_runner import LocalRunner
@@ -54,18 +57,24 @@ def test_a_value_that_is_not_valid_is_refused_by_name(key: str, text: str):
         ("lakeindex.memory", "65536k", "memory", 64 * 2**20),
         ("lakeindex.memory", "1g", "memory", 2**30),
         ("lakeindex.footer.cache", " FALSE ", "footer_cache", False),
-        ("hoodie.index.hbase.qps.fraction", "1", "hbase_qps_fraction", 1.0),
     ],
 )
 def test_a_value_that_is_valid_is_what_it_says(key: str, text: str, field: str, value: object):
     assert getattr(parse_options({key: text}), field) == value
 
 
+def test_an_option_of_an_index_is_a_value_of_its_own_class():
+    config = parse_options({"hoodie.index.hbase.qps.fraction": "1", "hoodie.index.hbase.put.batch.size": "7"})
+    assert config.of(HBaseOptions) == HBaseOptions(qps_fraction=1.0, put_batch=7)
+    assert config.of(BloomOptions) == BloomOptions()
+
+
 def test_what_is_taken_where_nothing_is_said():
     """A default is a promise: what changes here changes what existing calls do."""
     config = WriteConfig()
-    assert [config.moves_rows(kind) for kind in (IndexType.GLOBAL_BLOOM, IndexType.GLOBAL_SIMPLE)] == [True, True]
-    assert [config.moves_rows(kind) for kind in (IndexType.RECORD_INDEX, IndexType.HBASE)] == [False, False]
+    moving = (IndexType.GLOBAL_BLOOM, IndexType.GLOBAL_SIMPLE, IndexType.STATE)
+    for kind in (*moving, IndexType.RECORD_INDEX, IndexType.HBASE):
+        assert index_for(index_spec(kind, config)).moves_rows(config) is (kind in moving)
     assert (config.pending_foreign_max_age_seconds, config.lock_lease_seconds, config.lock_wait_seconds) == (
         7_200,
         60,

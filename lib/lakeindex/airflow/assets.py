@@ -8,7 +8,7 @@ from typing import Any, Final
 from airflow.sdk import Asset, AssetAlias
 
 from lakeindex.airflow.funnel import fates, funnel_text
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 
 TABLES_ALIAS: Final = "lakeindex-tables"
 
@@ -23,7 +23,7 @@ def table_asset(name: str, uri: str) -> Asset:
     return Asset(name=name, uri=uri if "://" in uri else f"file://{uri}")
 
 
-def tell_what_was_done(plan: RunPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+def tell_what_was_done(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
     """Print the funnel, and say to the table's asset what was committed.
 
     The event goes to the outlet that is the table's asset, or to the alias :data:`TABLES_ALIAS`,

@@ -17,7 +17,7 @@ from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, Trigg
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
 from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator
-from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, RunPlan, batch_of_run
+from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run
 from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.errors import UsageError
@@ -222,7 +222,7 @@ def _summary_task() -> Any:
     def summary(**context: Any) -> dict[str, Any]:
         """Print the funnel; say to the asset what was committed."""
         ti = context["ti"]
-        plan = RunPlan.from_xcom(ti.xcom_pull(task_ids=PLAN_TASK))
+        plan = DagPlan.from_xcom(ti.xcom_pull(task_ids=PLAN_TASK))
         return tell_what_was_done(plan, ti.xcom_pull(task_ids=str(Stage.MERGE_WRITE)), context)
 
     return summary()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -10,7 +11,7 @@ from typing import Any, Final
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 from lakeindex.runners.spark_settings import FAST_WORKERS
@@ -22,6 +23,7 @@ PLAN_KEY: Final = "lakeindex_run"
 RUN_SUMMARY: Final = "summary.json"
 #: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
 NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
+_SUBMIT_FAILED: Final = re.compile(r"Error code is: ([0-9]+)")
 SPARK_CONF: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.log.level": "WARN",
@@ -45,7 +47,7 @@ class JobOperator(SparkSubmitOperator):
     jobs allow: a checkpoint counts when its manifest is there, and a batch is committed once.
     """
 
-    def submit_job_of(self, plan: RunPlan, job: str, context: Any) -> None:
+    def submit_job_of(self, plan: DagPlan, job: str, context: Any) -> None:
         """Submit ``self.application`` with the plan's arguments.
 
         Args:
@@ -68,13 +70,15 @@ class JobOperator(SparkSubmitOperator):
         except AirflowException as failure:
             error = files.read_json(plan.checkpoints, error_file)
             if error is None:
+                if _exit_code(failure) in NOT_RETRIED:  # where run folders are refused no file is left
+                    raise AirflowFailException(f"{failure} The task's log has the error.") from failure
                 raise
             message = describe(error)
             if error.get("exit_code") in NOT_RETRIED:
                 raise AirflowFailException(message) from failure
             raise AirflowException(message) from failure
 
-    def read_left(self, plan: RunPlan, name: str) -> dict[str, Any]:
+    def read_left(self, plan: DagPlan, name: str) -> dict[str, Any]:
         """What a job that ended well left in the run's folder."""
         from lakeindex.airflow import files
 
@@ -104,7 +108,7 @@ class StageOperator(JobOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the stage; the return value is what it counted."""
-        plan = RunPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
+        plan = DagPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
         self._skip_if_not_needed(plan)
         job = str(self.stage)
         if plan.is_single:
@@ -115,7 +119,7 @@ class StageOperator(JobOperator):
         self.submit_job_of(plan, job, context)
         return self._left_behind(plan)
 
-    def _left_behind(self, plan: RunPlan) -> dict[str, Any]:
+    def _left_behind(self, plan: DagPlan) -> dict[str, Any]:
         """Counters and costs of the stage; the last stage leaves the summary of the whole run."""
         from lakeindex.airflow import files
 
@@ -127,7 +131,7 @@ class StageOperator(JobOperator):
         found = self.read_left(plan, manifest)
         return {"name": str(self.stage), **found.get("counters", {}), **found.get("costs", {})}
 
-    def _skip_if_not_needed(self, plan: RunPlan) -> None:
+    def _skip_if_not_needed(self, plan: DagPlan) -> None:
         """Skip a stage that the table's index does without; the first stage has left the index type in its manifest."""
         from lakeindex.airflow import files
 
@@ -135,6 +139,12 @@ class StageOperator(JobOperator):
         kind = staged.get("facts", {}).get("index_type")
         if kind in set(IndexType) and self.stage not in stages_for(IndexType(kind)):
             raise AirflowSkipException(f"index type {kind} needs no {self.stage}")
+
+
+def _exit_code(failure: AirflowException) -> int | None:
+    """What the job ended with, where Spark's hook passes it on."""
+    said = _SUBMIT_FAILED.search(str(failure))
+    return int(said[1]) if said else None
 
 
 def describe(error: Mapping[str, Any]) -> str:

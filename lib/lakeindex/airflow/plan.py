@@ -17,7 +17,7 @@ AS_THE_TABLE_SAYS: Final = "as the table says"
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
+class DagPlan:
     """One run: which table, which input, and the arguments that every job of the run gets.
 
     ``execution``: ``staged``, a spark-submit a stage, or ``single``, one for all of them.
@@ -60,7 +60,7 @@ class RunPlan:
         }
 
     @classmethod
-    def from_xcom(cls, value: Mapping[str, Any]) -> RunPlan:
+    def from_xcom(cls, value: Mapping[str, Any]) -> DagPlan:
         """Inverse of :meth:`to_xcom`."""
         options = tuple((str(key), str(text)) for key, text in value["options"])
         return cls(**{**value, "inputs": tuple(value["inputs"]), "options": options})
@@ -71,7 +71,7 @@ def batch_of_run(dag_id: str, run_id: str, map_index: int | None = None) -> str:
     return f"{dag_id}/{run_id}/{map_index if map_index is not None else -1}"
 
 
-def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str], *, batch_id: str) -> RunPlan:
+def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str], *, batch_id: str) -> DagPlan:
     """The plan of one run from the table's file and what the trigger form says.
 
     Args:
@@ -95,7 +95,7 @@ def make_plan(table: TableConf, params: Mapping[str, Any], inputs: Sequence[str]
     if params.get("lock_wait") is not None:
         options["lakeindex.lock.wait"] = str(params["lock_wait"])
     quarantined, execution = params.get("max_quarantined"), params.get("execution")
-    return RunPlan(
+    return DagPlan(
         table=table.name,
         uri=table.uri,
         checkpoints=table.checkpoints,

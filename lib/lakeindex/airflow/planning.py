@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakeindex.airflow.plan import RunPlan, make_plan
+from lakeindex.airflow.plan import DagPlan, make_plan
 from lakeindex.airflow.run_fields import rendered
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import LakeIndexError, UsageError
@@ -19,7 +19,7 @@ BACKFILL: Final = "backfill"
 MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
 
 
-def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may_skip: bool) -> RunPlan:
+def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may_skip: bool) -> DagPlan:
     """The plan of the running DAG run, its input looked up.
 
     Args:
@@ -50,7 +50,7 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
     return as_it_began(plan)
 
 
-def as_it_began(plan: RunPlan) -> RunPlan:
+def as_it_began(plan: DagPlan) -> DagPlan:
     """The plan with the name of the run that an older release began, if it did:
     a retry takes it over, and fences it.
     """
@@ -59,7 +59,7 @@ def as_it_began(plan: RunPlan) -> RunPlan:
     return replace(plan, run_id=files.run_id_for(plan.batch_id, plan.uri, plan.checkpoints))
 
 
-def refuse_backfill(plan: RunPlan, context: Mapping[str, Any]) -> None:
+def refuse_backfill(plan: DagPlan, context: Mapping[str, Any]) -> None:
     """Refuse a run of a backfill that would put older rows over newer ones.
 
     Raises:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from airflow.plugins_manager import AirflowPlugin
 
 from lakeindex.airflow.operator import PLAN_KEY
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 
 PREFIX: Final = "/lakeindex"
 #: A document without scripts; of this origin, or its links would be followed without the cookie
@@ -58,7 +58,7 @@ class Upsert:
 
     task_id: str
     map_index: int
-    plan: RunPlan
+    plan: DagPlan
     url: str
 
 
@@ -94,7 +94,7 @@ def _upserts(session: Any, dag_id: str, run_id: str) -> list[Upsert]:
 
     found = {}
     for row in session.scalars(XComModel.get_many(run_id=run_id, key=PLAN_KEY, dag_ids=dag_id)):
-        plan = RunPlan.from_xcom(XComModel.deserialize_value(row))
+        plan = DagPlan.from_xcom(XComModel.deserialize_value(row))
         query = urlencode({"task_id": row.task_id, "map_index": row.map_index})
         url = f"{_base_path()}{PREFIX}/report/{quote(dag_id)}/{quote(run_id)}?{query}"
         found[plan.run_id] = Upsert(row.task_id, row.map_index, plan, url)

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
 from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.planning import as_it_began, refuse_backfill
 from lakeindex.airflow.tables import SINGLE
 from lakeindex.errors import UsageError
@@ -105,7 +105,7 @@ class LakeIndexUpsertOperator(JobOperator):
         self.submit_job_of(plan, WHOLE_RUN, context)
         return tell_what_was_done(plan, self.read_left(plan, RUN_SUMMARY), context)
 
-    def plan(self) -> RunPlan:
+    def plan(self) -> DagPlan:
         """The run, from the rendered arguments.
 
         Raises:
@@ -125,7 +125,7 @@ class LakeIndexUpsertOperator(JobOperator):
             raise self._wrong("force", self.force, "give true or false")
         options = {str(key): _text(value) for key, value in (self.options or {}).items()}
         parse_options(options)
-        return RunPlan(
+        return DagPlan(
             table=self.table_name or uri.rpartition("/")[2],
             uri=uri,
             checkpoints=(self.checkpoints or default_checkpoints(uri)).rstrip("/"),

@@ -8,10 +8,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeindex.errors import InputError, UsageError
+from lakeindex.storage.paths import absolute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,11 +58,6 @@ def point_text(point: Any, name: str) -> str | None:
     raise UsageError(
         f"{name} cannot be {point!r}", culprit=name, hint="give an instant or an ISO time as text, or a datetime"
     )
-
-
-def absolute(uri: str) -> str:
-    """A URL as it is, a path made absolute."""
-    return uri if "://" in uri else str(Path(uri).resolve())
 
 
 def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:

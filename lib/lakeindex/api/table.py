@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from lakeindex.api.batch_data import BatchData, PointInTime, absolute, arrow_table, point_text, uri_text, with_inputs
-from lakeindex.api.upkeep import Upkeep, in_its_stores
+from lakeindex.api.batch_data import BatchData, PointInTime, arrow_table, point_text, uri_text
+from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.run import RunArguments, chosen_runner, run
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
-from lakeindex.options.types import ReportFormat
-from lakeindex.pipeline import default_checkpoints, run_id_of
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.raw_errors import door, doors
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
+from lakeindex.storage.paths import absolute
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,26 +28,13 @@ if TYPE_CHECKING:
     from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.look.history import History
+    from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
+    from lakeindex.commands.upkeep.maintain import MaintenanceSummary
     from lakeindex.commands.upkeep.migrate import IndexMigrated
-    from lakeindex.run.spec import RunSpec
+    from lakeindex.commands.upkeep.rollback_table import RollbackSummary
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.progress_bars import Progress
     from lakeindex.tasks.runner import Runner
-
-
-class RunArguments(TypedDict, total=False):
-    """Arguments of :func:`run` that :meth:`LakeTable.upsert` and :meth:`LakeTable.delete` take."""
-
-    options: Options | None
-    batch_id: str | None
-    run_id: str | None
-    checkpoints: str | None
-    max_quarantined: int
-    force: bool
-    runner: Runner | str
-    master: str | None
-    progress: Progress | None
-    report: ReportFormat
 
 
 class IndexArguments(TypedDict, total=False):
@@ -61,7 +49,7 @@ class IndexArguments(TypedDict, total=False):
 
 @doors
 @dataclass(frozen=True, repr=False)
-class LakeTable(Upkeep):
+class LakeTable:
     """A Hudi copy-on-write table that can be upserted into.
 
     Attributes:
@@ -170,7 +158,7 @@ class LakeTable(Upkeep):
         from lakeindex.commands.get.get import get_rows
 
         texts = option_texts(options or {})
-        chosen = _runner(runner, parse_options(texts).parallelism, master, progress)
+        chosen = chosen_runner(runner, parse_options(texts).parallelism, master, progress)
         point = point_text(as_of, "as_of")
         return get_rows(
             absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=point, options=texts
@@ -273,7 +261,7 @@ class LakeTable(Upkeep):
     ) -> dict[str, Any]:
         texts = option_texts(options or {})
         return {
-            "runner": _runner(runner, parse_options(texts).parallelism, master, progress),
+            "runner": chosen_runner(runner, parse_options(texts).parallelism, master, progress),
             "checkpoints": checkpoints or default_checkpoints(self.uri),
             "options": texts,
         }
@@ -291,6 +279,91 @@ class LakeTable(Upkeep):
         from lakeindex.commands.check.check import check_table
 
         return check_table(self.uri, deep=deep)
+
+    @in_its_stores
+    def rollback(self, instant: str, *, force: bool = False, options: Options | None = None) -> RollbackSummary:
+        """Roll back the newest commit, or a pending instant whose writer is dead.
+
+        Args:
+            instant: the instant to roll back.
+            force: consider every pending instant of another writer dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+        """
+        from lakeindex.commands.upkeep.rollback_table import rollback_table
+
+        return rollback_table(self.uri, instant, parse_options(options or {}), force=force)
+
+    @in_its_stores
+    def clean(
+        self,
+        keep_commits: int | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        options: Options | None = None,
+    ) -> CleanSummary:
+        """Delete base files that none of the last commits needs.
+
+        >>> orders.clean(keep_commits=2).files
+        ()
+
+        Args:
+            keep_commits: commits whose files stay readable; default ``hoodie.cleaner.commits.retained`` (10).
+            dry_run: only report what would be removed.
+            force: consider every pending instant of another writer dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+        """
+        from lakeindex.commands.upkeep import clean_table as cleaning
+
+        return cleaning.clean(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
+
+    @in_its_stores
+    def archive(
+        self,
+        keep_commits: int | None = None,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        options: Options | None = None,
+    ) -> ArchiveSummary:
+        """Move old instants from the timeline to the archived timeline.
+
+        Args:
+            keep_commits: commits that stay; default ``hoodie.keep.min.commits`` (20).
+            dry_run: only report what would be removed.
+            force: consider every pending instant of another writer dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+        """
+        from lakeindex.commands.upkeep import clean_table as cleaning
+
+        return cleaning.archive(self.uri, keep_commits, parse_options(options or {}), dry_run=dry_run, force=force)
+
+    @in_its_stores
+    def maintain(
+        self,
+        steps: Sequence[str] | None = None,
+        *,
+        options: Options | None = None,
+        checkpoints: str | None = None,
+    ) -> MaintenanceSummary:
+        """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache;
+        check on request.
+
+        >>> [step.step for step in orders.maintain().steps]
+        ['settle', 'clean', 'archive', 'compact', 'cache', 'runs']
+
+        Args:
+            steps: only these; default: all but ``check``, which reads the whole table.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+            checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
+        """
+        from lakeindex.commands.upkeep import maintain as maintaining
+        from lakeindex.pipeline import default_checkpoints
+        from lakeindex.tasks.local_runner import LocalRunner, usable_cores
+
+        where, runner = checkpoints or default_checkpoints(self.uri), LocalRunner(usable_cores())
+        wanted = maintaining.UNASKED if steps is None else steps
+        return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
 
 
 @door
@@ -318,96 +391,3 @@ def open_table(uri: str | os.PathLike[str], storage_options: Mapping[str, str] |
     with using(options):
         Table.open(open_storage(table.uri))
     return table
-
-
-@door
-def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
-    uri: str,
-    data: BatchData,
-    operation: Operation,
-    *,
-    options: Options | None = None,
-    batch_id: str | None = None,
-    run_id: str | None = None,
-    checkpoints: str | None = None,
-    max_quarantined: int = 0,
-    force: bool = False,
-    runner: Runner | str = "local",
-    master: str | None = None,
-    progress: Progress | None = None,
-    report: ReportFormat = ReportFormat.JSON,
-) -> RunSummary:
-    """One batch, all stages.
-
-    Args:
-        uri: the table.
-        data: the batch.
-        operation: upsert or delete.
-        options: ``hoodie.*`` and ``lakeindex.*`` options.
-        batch_id: name of the batch: the same id is committed once.
-        run_id: name of the run folder; by default made from the batch id, or new.
-        checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
-        max_quarantined: bad rows that are tolerated.
-        force: commit a used batch id again; roll back pending instants of other writers whatever their age.
-        runner: ``local``, ``spark``, or a runner.
-        master: Spark master, if a session has to be created.
-        progress: receives the progress of the steps.
-        report: format of the run's report if ``lakeindex.report`` is not given.
-
-    Raises:
-        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
-    """
-    from lakeindex.run.run_folders import run_id_for
-    from lakeindex.run.spec import RunSpec
-
-    pairs = tuple(sorted(option_texts(options or {}).items()))
-    config = parse_options(pairs)
-    where = absolute(checkpoints or default_checkpoints(uri))
-    run_id = run_id or (run_id_of(None) if batch_id is None else run_id_for(batch_id, absolute(uri), where))
-    chosen = _runner(runner, config.parallelism, master, progress)
-    spec = RunSpec(
-        table_uri=absolute(uri),
-        checkpoints_uri=where,
-        run_id=run_id,
-        batch_id=batch_id or run_id,
-        operation=operation,
-        inputs=(),
-        options=pairs,
-        max_quarantined=max_quarantined,
-        force=force,
-    )
-    return _watched(spec, data, chosen, report)
-
-
-def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportFormat) -> RunSummary:
-    """The run, and what is told and kept of it."""
-    from lakeindex.conductor.upsert import run_batch
-    from lakeindex.report.keep import keep_report
-    from lakeindex.run.retention import end_run
-    from lakeindex.run.run_folders import begin_run
-    from lakeindex.telemetry.observer import RunObserver
-
-    begin_run(spec)
-    with RunObserver(spec) as observer:
-        spec = with_inputs(spec, data, runner)
-        observer.begins(spec)
-        summary = run_batch(spec, runner)
-        notes = observer.ends(summary)
-    notes += keep_report(spec, report)
-    notes += end_run(spec)
-    return replace(summary, notes=summary.notes + notes)
-
-
-def _runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:
-    if not isinstance(runner, str):
-        return runner
-    if runner == "local":
-        from lakeindex.tasks.local_runner import LocalRunner
-
-        return LocalRunner(slots, progress)
-    if runner == "spark":
-        from lakeindex.runners.spark import SparkRunner
-        from lakeindex.runners.spark_session import spark_session
-
-        return SparkRunner(spark_session(master), slots, progress)
-    raise OptionError(f"no runner {runner!r}", culprit=runner, hint="valid: local | spark")

@@ -146,3 +146,11 @@ def _with_clean_tail(parsed: BloomFilter) -> BloomFilter | FilterProblem:
     if beyond and (parsed.bits[:, -1] >> np.uint8(8 - beyond)).any():
         return FilterProblem("bloom filter has bits set beyond its size")
     return parsed
+
+
+def usable_filter(filter_text: bytes | None, filter_type: str | None, rows: int | None = None) -> BloomFilter | None:
+    """The filter in a footer's text; None if there is none, or it is damaged: then every key is a candidate."""
+    if filter_text is None:
+        return None
+    parsed = parse_filter(filter_text, filter_type, rows)
+    return None if isinstance(parsed, FilterProblem) else parsed

@@ -216,3 +216,19 @@ __all__ = [
     "extend_filter",
     "lacks_bits",
 ]
+
+
+def filter_candidates(
+    bloom_filter: BloomFilter | None, keys: StringBuffers, from_row: int, to_row: int
+) -> npt.NDArray[np.int64]:
+    """Row numbers from ``from_row`` to ``to_row`` (exclusive) that the filter may hold.
+
+    Args:
+        bloom_filter: a file's filter, parsed once for all its chunks; None keeps every row.
+        keys: the chunk's keys, their buffers taken once for all files.
+        from_row: first row of the slice.
+        to_row: the row behind it.
+    """
+    if bloom_filter is None:
+        return np.arange(from_row, to_row, dtype=np.int64)
+    return from_row + np.flatnonzero(bloom_filter.probe_buffers(keys, from_row, to_row))

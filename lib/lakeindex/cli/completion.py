@@ -10,7 +10,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, Option
+from lakeindex.options.option import Option
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
 from lakeindex.pipeline import SUMMARY_FILE
 
 _MOST: Final = 50

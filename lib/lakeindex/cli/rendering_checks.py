@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from lakeindex.doctor.findings import Verdict
+from lakeindex.doctor.findings import CheckVerdict
 
 if TYPE_CHECKING:
     from lakeindex.doctor.findings import Diagnosis
 
-_STYLES: Final = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+_STYLES: Final = {CheckVerdict.OK: "green", CheckVerdict.WARN: "yellow", CheckVerdict.FAIL: "bold red"}
 
 
 def show_diagnosis(console: Console, found: Diagnosis) -> None:
@@ -27,5 +27,5 @@ def show_diagnosis(console: Console, found: Diagnosis) -> None:
             f"[{style}]{check.verdict}[/{style}]", escape(check.name), escape(check.found), escape(check.cure or "")
         )
     console.print(grid)
-    counts = [f"{sum(check.verdict is verdict for check in found.checks)} {verdict}" for verdict in Verdict]
+    counts = [f"{sum(check.verdict is verdict for check in found.checks)} {verdict}" for verdict in CheckVerdict]
     console.print(", ".join(counts))

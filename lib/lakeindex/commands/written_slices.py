@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
@@ -13,13 +12,9 @@ from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
 from lakeindex.run.spec import storage_at
 from lakeindex.storage import in_parallel
+from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
-
-
-def absolute(uri: str) -> str:
-    """A URL as it is, a path made absolute."""
-    return uri if "://" in uri else str(Path(uri).absolute())
 
 
 def open_at(uri: str) -> Table:

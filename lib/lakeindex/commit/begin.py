@@ -17,7 +17,7 @@ from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, action_
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import FencedError, ObjectNotFoundError
 from lakeindex.format import instants as names
-from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, format_commit_metadata, inflight_plan
+from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, inflight_plan
 from lakeindex.format.file_names import MarkerKind, marker_path
 from lakeindex.format.partition_metadata import (
     PartitionMetadata,
@@ -30,6 +30,7 @@ from lakeindex.storage import in_parallel
 from lakeindex.table.index_changes import store_index_change
 from lakeindex.timeline import records
 from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.markers import write_markers
 from lakeindex.timeline.verdicts import BATCH_KEY, RUN_KEY, load_verdict
 
@@ -85,7 +86,7 @@ def make_ready(
     storage = context.storage
     layout = context.table.properties.timeline_layout
     path = layout.path(Instant(plan.instant, plan.action, InstantState.INFLIGHT))
-    data = _inflight(run, plan, operation)
+    data = _inflight(run, plan, operation, layout)
     settle = records.settle_bytes if retried else records.settle
     if settle(storage, path, data) != data:
         void = replace(plan, generation=plan.generation + 1, digest="", token=context.host.new_token())
@@ -156,7 +157,7 @@ def _requested(action: str) -> bytes:
     return b"" if action == names.COMMIT else format_requested_replace(RequestedReplace())
 
 
-def _inflight(run: RunIdentity, plan: RunPlan, operation: str) -> bytes:
+def _inflight(run: RunIdentity, plan: RunPlan, operation: str, layout: TimelineLayout) -> bytes:
     """Hudi's plan of the write; equal for all attempts that follow the plan, and telling whose it is."""
     inserts: dict[str, int] = defaultdict(int)
     updates: dict[str, list[PlannedUpdate]] = defaultdict(list)
@@ -166,7 +167,7 @@ def _inflight(run: RunIdentity, plan: RunPlan, operation: str) -> bytes:
             updates[one.partition_path].append(PlannedUpdate(one.file_id, _previous(one), one.updates))
     metadata = inflight_plan(str(operation), inserts, updates)
     marks = {PLAN_KEY: plan.token, RUN_KEY: run.run_id, BATCH_KEY: run.batch_id}
-    return format_commit_metadata(replace(metadata, extra_metadata=marks))
+    return layout.encode_commit(replace(metadata, extra_metadata=marks))
 
 
 def _previous(planned: PlannedFile) -> str:

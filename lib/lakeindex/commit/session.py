@@ -33,7 +33,7 @@ from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
 from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, forget_run
-from lakeindex.commit.turns import Scope, Turn
+from lakeindex.commit.turns import Turn, TurnScope
 from lakeindex.commit.undo.sweep import sweep_partitions
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import (
@@ -46,7 +46,7 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.files.file_system_view import snapshot
-from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
@@ -197,7 +197,7 @@ class WriteSession:
             forget_dead_changes(context.storage, context.table.load_timeline)
             return _find_done(context, self._run)
 
-    def take_turn(self, scope: Scope) -> bool:
+    def take_turn(self, scope: TurnScope) -> bool:
         """Wait while others change what this run is going to change;
         whether there were any. See :mod:`lakeindex.commit.turns`.
         """
@@ -407,13 +407,14 @@ class WriteSession:
             DIGEST_KEY: self._run.input_digest,
         }
         marked = replace(commit, extra_metadata={**commit.extra_metadata, **marks})
+        layout = self._context.table.properties.timeline_layout
         return Verdict(
             instant=plan.instant,
             outcome=Outcome.COMMITTED,
             token=self._attempt.token,
             batch_id=self._run.batch_id,
             input_digest=self._run.input_digest,
-            commit=format_commit_metadata(marked).decode("utf-8", "surrogatepass"),
+            commit=layout.encode_commit(marked).decode("utf-8", "surrogatepass"),
             paths=tuple(file.path for file in plan.files),
             base_writes=base_writes,
             summary=summary,

@@ -33,7 +33,7 @@ _TRIES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TurnScope:
     """What a writer is going to change.
 
     Attributes:
@@ -50,7 +50,7 @@ class Scope:
     lost: bool = False
 
     @staticmethod
-    def of(groups: Iterable[tuple[str, str]], creates: Iterable[str], *, lost: bool = False) -> Scope:
+    def of(groups: Iterable[tuple[str, str]], creates: Iterable[str], *, lost: bool = False) -> TurnScope:
         """The scope of a plan.
 
         Args:
@@ -62,16 +62,16 @@ class Scope:
         made = frozenset(records.key_of(partition) for partition in creates)
         if len(named) + len(made) > _MOST_NAMED:
             return EVERYTHING  # and so it is, about
-        return Scope(named, made, lost=lost)
+        return TurnScope(named, made, lost=lost)
 
-    def meets(self, other: Scope) -> bool:
+    def meets(self, other: TurnScope) -> bool:
         """Whether one of the two would be in vain if both were planned at once."""
         if self.everything or other.everything or not self.groups.isdisjoint(other.groups):
             return True
         return (self.lost or other.lost) and not self.creates.isdisjoint(other.creates)
 
 
-EVERYTHING: Final = Scope(everything=True)
+EVERYTHING: Final = TurnScope(everything=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Ticket:
     number: int
     token: str
     process: Process
-    scope: Scope
+    scope: TurnScope
     expires_ms: int
     lease_ms: int
     running: bool = False
@@ -119,7 +119,7 @@ class Turn:
     _mine: Ticket | None = None
     _mutex: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def take(self, scope: Scope) -> bool:
+    def take(self, scope: TurnScope) -> bool:
         """Wait until nobody who came before is going to change what we are.
 
         A writer that has had its turn keeps it, also with another scope.
@@ -150,7 +150,7 @@ class Turn:
             if mine is not None:
                 records.tidy(self.storage, [_path(mine.number)])
 
-    def _queued(self, scope: Scope) -> bool:
+    def _queued(self, scope: TurnScope) -> bool:
         """Have a ticket; False if none could be had."""
         if self._mine is not None:
             self._put(replace(self._mine, scope=scope))
@@ -240,7 +240,7 @@ def _load(storage: Storage, path: str) -> Ticket | None:
         scope = found.pop("scope")
         return Ticket(
             process=Process(**found.pop("process")),
-            scope=Scope(
+            scope=TurnScope(
                 frozenset(scope["groups"]), frozenset(scope["creates"]), bool(scope["everything"]), bool(scope["lost"])
             ),
             **found,

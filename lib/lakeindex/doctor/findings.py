@@ -12,7 +12,7 @@ from lakeindex.errors import LakeIndexError
 SCHEMA_VERSION: Final = 1
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check ended: fine, may become a problem, a run that needs this cannot work."""
 
     OK = "ok"
@@ -34,7 +34,7 @@ class Check:
     """
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     cure: str | None = None
     error: str | None = None
@@ -51,7 +51,7 @@ class Diagnosis:
     @property
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
-        return tuple(check for check in self.checks if check.verdict is Verdict.FAIL)
+        return tuple(check for check in self.checks if check.verdict is CheckVerdict.FAIL)
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -60,17 +60,17 @@ class Diagnosis:
 
 def ok(name: str, found: str) -> Check:
     """Nothing to do."""
-    return Check(name, Verdict.OK, found)
+    return Check(name, CheckVerdict.OK, found)
 
 
 def warn(name: str, found: str, cure: str) -> Check:
     """It works, or may not matter."""
-    return Check(name, Verdict.WARN, found, cure)
+    return Check(name, CheckVerdict.WARN, found, cure)
 
 
 def fail(name: str, found: str, cure: str, error: str = "UsageError", exit_code: int = 2) -> Check:
     """It does not work."""
-    return Check(name, Verdict.FAIL, found, cure, error, exit_code)
+    return Check(name, CheckVerdict.FAIL, found, cure, error, exit_code)
 
 
 def failed_with(name: str, error: Exception) -> Check:

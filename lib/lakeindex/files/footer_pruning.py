@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from lakeindex.bloom import filter_candidates, usable_filter
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import Footer, read_footer
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.storage.port import Storage

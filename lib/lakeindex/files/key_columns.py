@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.errors import TableCorruptError, first_line
 from lakeindex.files.footers import FileLayout, read_layout
 from lakeindex.hashing.arrow import one_array, string_buffers
 from lakeindex.index.key_ranges import search_sorted
@@ -61,7 +61,7 @@ class StoredColumns:
 
     def _corrupt(self, error: Exception) -> TableCorruptError:
         return TableCorruptError(
-            f"base file {self._path!r} cannot be read: {str(error).splitlines()[0]}",
+            f"base file {self._path!r} cannot be read: {first_line(error)}",
             culprit=self._path,
             hint="restore the file, or roll the table back to an instant before it",
         )

@@ -18,6 +18,8 @@ _NO_BYTES: Final = np.zeros(0, dtype=np.uint8)
 _NO_OFFSETS: Final = np.zeros(1, dtype=np.int64)
 
 StringArray: TypeAlias = pa.Array | pa.ChunkedArray
+RowNumbers: TypeAlias = npt.NDArray[np.int64]
+"""Rows of a chunk or a table by their numbers: int64 [n]."""
 _Rows = TypeVar("_Rows", pa.Table, pa.ChunkedArray)
 
 

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
-from lakeindex.hashing.arrow import StringArray, plain_strings
+from lakeindex.hashing.arrow import RowNumbers, StringArray, plain_strings
 
 Ints = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +32,7 @@ class Matches:
             place is in the arrays above.
     """
 
-    candidate: Rows
+    candidate: RowNumbers
     row_group: Ints
     row_in_group: Ints
     rows_read: int
@@ -69,7 +68,7 @@ def match_keys(candidates: StringArray, row_groups: Iterable[StringArray]) -> Ma
     )
 
 
-def _places_found(asked: pa.Array, stored: pa.ChunkedArray) -> tuple[Rows, Rows]:
+def _places_found(asked: pa.Array, stored: pa.ChunkedArray) -> tuple[RowNumbers, RowNumbers]:
     """Place in the file and ordinal of the candidate, of each stored key that is one."""
     nothing = np.zeros(0, dtype=np.int64)
     if len(asked) == 0 or len(stored) == 0:

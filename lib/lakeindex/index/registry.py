@@ -1,15 +1,19 @@
 """Which kind an index type is. An index that is not there is an error, never another one in its place.
 
-The module of a kind (a line of :class:`lakeindex.model.IndexType`) is imported when the type is used.
+The folder of a kind is named by its line in :class:`lakeindex.model.IndexType`; its module ``kind`` is imported
+when the type is used.
 """
 
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 
 from lakeindex.errors import OptionError
-from lakeindex.index.contract import Index, StoredIndex
-from lakeindex.model import IndexSpec
+from lakeindex.index.advice import STORED, KindAdvice
+from lakeindex.index.contract import Index
+from lakeindex.index.stored.contract import StoredIndex
+from lakeindex.model import IndexSpec, IndexType
 
 
 def index_for(spec: IndexSpec) -> Index:
@@ -19,7 +23,7 @@ def index_for(spec: IndexSpec) -> Index:
         OptionError: what it needs is not installed.
     """
     try:
-        module = importlib.import_module(spec.index_type.module)
+        module = importlib.import_module(f"{spec.index_type.package}.kind")
     except ModuleNotFoundError as error:
         raise OptionError(
             f"index type {spec.index_type} needs the package {error.name}, which is not installed",
@@ -30,17 +34,32 @@ def index_for(spec: IndexSpec) -> Index:
     return index
 
 
+def built_index_for(spec: IndexSpec) -> StoredIndex | None:
+    """The kind of an index that is built and kept beside the table; None if it is of another kind."""
+    index = index_for(spec).stored
+    return None if index is None or index.in_process else index
+
+
 def stored_index_for(spec: IndexSpec) -> StoredIndex:
     """The kind of an index that stores locations.
 
     Raises:
         OptionError: it stores none.
     """
-    index = index_for(spec)
-    if not isinstance(index, StoredIndex):
+    index = index_for(spec).stored
+    if index is None:
         raise OptionError(
             f"index type {spec.index_type} stores nothing: there is nothing to build, drop or verify",
             culprit=spec.index_type,
             hint="it answers from the base files themselves",
         )
     return index
+
+
+def advice_of(index_type: IndexType) -> KindAdvice:
+    """What a kind says to the adviser; nothing that it needs has to be installed."""
+    name = f"{index_type.package}.advice"
+    if find_spec(name) is None:
+        return STORED
+    advice: KindAdvice = importlib.import_module(name).ADVICE
+    return advice

@@ -2,18 +2,23 @@
 
 Users give ``-o key=value`` pairs under Hudi's ``hoodie.*`` names (``lakeindex.*`` for what Hudi does not have).
 ``OPTIONS`` (for writes) and ``CREATE_OPTIONS`` (for ``create``) are the single lists: the parsers, the error messages
-and the tables in docs/options.md are made from them.
+and the tables in docs/options.md are made from them. Options of an index kind stand in its own folder
+(``lakeindex.index.<kind>.options``) and are found by the kind's line in :class:`lakeindex.model.IndexType`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+import importlib
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from importlib.util import find_spec
 from typing import Any, Final
 
-from lakeindex.model import GLOBAL_OPTION, INDEX_ALIASES, IndexType, KeyGeneratorType, MergeMode
+from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType, MergeMode
+from lakeindex.options.option import Option, OptionArea
 from lakeindex.options.types import (
     Codec,
+    Config,
     CreateConfig,
     FilterSizing,
     FilterType,
@@ -33,85 +38,46 @@ from lakeindex.options.values import (
     days,
     flag,
     generator_class,
-    growth,
     index_type_named,
-    key_rule,
     memory,
     names_of,
     one_of,
     probability,
-    share,
     some_text,
     whole,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option: the name users write, the field it sets, how its text is read, and what is valid.
-
-    Attributes:
-        bound_at_creation: all writers must agree on it; it is bound when the table is created.
-        bound_with: index types that it is bound for; with others it has no meaning.
-        bound_default: text that is bound if the option is not given.
-    """
-
-    key: str
-    field: str
-    parse: Callable[[str], Any]
-    valid: str
-    text: str
-    bound_at_creation: bool = False
-    bound_with: tuple[IndexType, ...] = ()
-    bound_default: str = ""
-
-    @property
-    def default(self) -> Any:
-        """The value when the option is not given."""
-        return self.bound_default or _DEFAULTS.get(self.field)
-
-
-_DEFAULTS: Final[dict[str, Any]] = {f.name: f.default for kind in (CreateConfig, WriteConfig) for f in fields(kind)}
 TIMEBASED: Final = "timebased"
 
 TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
 """Options of the timestamp-based key generator; the table's properties keep them under the same names."""
 
-_BUCKET: Final = (IndexType.BUCKET,)
-
 # Tables of options, not code: the formatter would give each argument a line.
 # fmt: off
-_WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
-    "Index type and record merging": (
-        Option("hoodie.index.type", "index_type", index_type_named, " | ".join((*IndexType, *INDEX_ALIASES)),
-               "Index that finds the file of a key. Bound when the table is created (default BLOOM). On a table of "
-               "another writer, the first write binds the type that its files show. INMEMORY keeps a hash map in one "
-               "process, for tests and small tables.", True),
-        Option("hoodie.write.record.merge.mode", "merge_mode", one_of(MergeMode), names_of(MergeMode),
-               "Decides which version of a record is kept: the one with the greater ordering value, or the one written "
-               "last. Bound when the table is created. Default: event time if the table has an ordering field, "
-               "otherwise commit time. If the properties of a Hudi table do not state it, the first write must.", True),
-        Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", flag, FLAG,
-               "Complex key generator with exactly one key field: `true` stores the record key as `value`, `false` as "
-               "`field:value`. Bound. Required by `create`, because Hudi 0.15 and 1.2 have different defaults. On "
-               "tables of other writers it is detected from the stored keys.", True),
+_GENERAL: Final[tuple[Option, ...]] = (
+    Option("hoodie.index.type", "index_type", index_type_named, " | ".join((*IndexType, *INDEX_ALIASES)),
+           "Index that finds the file of a key. Bound when the table is created (default BLOOM). On a table of "
+           "another writer, the first write binds the type that its files show. INMEMORY keeps a hash map in one "
+           "process, for tests and small tables.", True),
+    Option("hoodie.write.record.merge.mode", "merge_mode", one_of(MergeMode), names_of(MergeMode),
+           "Decides which version of a record is kept: the one with the greater ordering value, or the one written "
+           "last. Bound when the table is created. Default: event time if the table has an ordering field, "
+           "otherwise commit time. If the properties of a Hudi table do not state it, the first write must.", True),
+    Option("hoodie.write.complex.keygen.new.encoding", "complex_key_new_encoding", flag, FLAG,
+           "Complex key generator with exactly one key field: `true` stores the record key as `value`, `false` as "
+           "`field:value`. Bound. Required by `create`, because Hudi 0.15 and 1.2 have different defaults. On "
+           "tables of other writers it is detected from the stored keys.", True),
+)
+
+_AREAS: Final[dict[str, tuple[Option, ...]]] = {
+    "All stored indexes": (
+        Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", whole(1, 10_000), "deltas, 1 .. 10000",
+               "Stored index: number of deltas after which the index is compacted."),
     ),
-    "BLOOM and GLOBAL_BLOOM": (
-        Option("hoodie.bloom.index.prune.by.ranges", "prune_by_ranges", flag, FLAG,
-               "Skip files whose key range excludes a key, before their bloom filters are read."),
-        Option("hoodie.bloom.index.use.treebased.filter", "treebased_filter", flag, FLAG,
-               "Algorithm of range pruning: an interval tree (`true`), a list (`false`), "
-               "or binary search over the sorted keys (not set). The result is the same."),
-        Option("hoodie.bloom.index.update.partition.path", "bloom_moves_rows", flag, FLAG,
-               "GLOBAL_BLOOM, if a stored key arrives with another partition: "
-               "`true` moves the row to that partition, `false` updates the row in its present partition."),
+    "Footers and bloom filters": (
         Option("lakeindex.footer.cache", "footer_cache", flag, FLAG,
                "Cache key ranges, row counts and bloom filters of base files in the table's "
                "`.hoodie/.lakeindex/cache` folder."),
-        Option("hoodie.bloom.index.use.metadata", "filters_from_cache_only", flag, FLAG,
-               "Look up from the footer cache only. Footers that are missing from the cache are added to it first "
-               "(`footers_read` in the summary counts them), so the cache must be writable. Hudi's metadata table is "
-               "never used."),
         Option("hoodie.bloom.index.filter.type", "filter_type", one_of(FilterType), names_of(FilterType),
                "Type of the bloom filters that are written to footers."),
         Option("lakeindex.bloom.sizing", "filter_sizing", one_of(FilterSizing), names_of(FilterSizing),
@@ -123,94 +89,6 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
                "False-positive probability of a filter. Default: 1e-6 with `exact` sizing, 1e-9 with `fixed` sizing."),
         Option("hoodie.bloom.index.filter.dynamic.max.entries", "filter_max_entries", whole(1, 2**31 - 1),
                "1 .. 2147483647", "With `fixed` sizing: number of entries up to which a DYNAMIC_V0 filter grows."),
-    ),
-    "GLOBAL_SIMPLE": (
-        Option("hoodie.simple.index.update.partition.path", "simple_moves_rows", flag, FLAG,
-               "GLOBAL_SIMPLE, if a stored key arrives with another partition: "
-               "`true` moves the row to that partition, `false` updates the row in its present partition."),
-    ),
-    "BUCKET": (
-        Option("hoodie.bucket.index.num.buckets", "buckets", whole(1, 99_999_999), "1 .. 99999999",
-               "BUCKET: number of buckets (file groups) in each partition. Bound. On a table of another writer it is "
-               "detected from the stored keys. `lakeindex rescale` changes it.", True, _BUCKET, "256"),
-        Option("hoodie.bucket.index.hash.field", "bucket_fields", some_text, "key fields, comma-separated",
-               "BUCKET: record key fields that are hashed. Default: all of them. "
-               "On a table of another writer they are detected from the stored keys. Bound.", True, _BUCKET),
-        Option("hoodie.bucket.index.partition.expressions", "bucket_rules", some_text, "`regex,count;regex,count;...`",
-               "BUCKET: number of buckets for the partitions whose path matches an expression. "
-               "The first expression that matches applies. Bound.", True, _BUCKET),
-        Option("lakeindex.bucket.key.rule", "bucket_key_rule", key_rule, "1.x | 0.15",
-               "BUCKET: Hudi release whose rule is used to hash keys that contain `:`. Default: "
-               "the release that the stored keys show, otherwise 1.x. Bound.", True, _BUCKET),
-    ),
-    "RECORD_INDEX and RECORD_LEVEL_INDEX": (
-        Option("hoodie.record.index.update.partition.path", "record_moves_rows", flag, FLAG,
-               "RECORD_INDEX, if a stored key arrives with another partition: "
-               "`true` moves the row to that partition, `false` updates the row in its present partition."),
-        Option("hoodie.metadata.record.index.min.filegroup.count", "record_min_shards", whole(1, 100_000),
-               "1 .. 100000",
-               "RECORD: minimum number of shards. If the maximum has the same value, this is the number of shards."),
-        Option("hoodie.metadata.record.index.max.filegroup.count", "record_max_shards", whole(1, 100_000),
-               "1 .. 100000", "RECORD: maximum number of shards."),
-        Option("hoodie.metadata.global.record.level.index.min.filegroup.count", "record_min_shards", whole(1, 100_000),
-               "1 .. 100000", "RECORD: name of `hoodie.metadata.record.index.min.filegroup.count` since Hudi 1.1."),
-        Option("hoodie.metadata.global.record.level.index.max.filegroup.count", "record_max_shards", whole(1, 100_000),
-               "1 .. 100000", "RECORD: name of `hoodie.metadata.record.index.max.filegroup.count` since Hudi 1.1."),
-        Option("hoodie.metadata.record.index.max.filegroup.size", "record_shard_bytes", whole(48), "bytes, 48 or more",
-               "RECORD: target size of a shard when the index is built or compacted, at 48 bytes for each key."),
-        Option("hoodie.metadata.record.index.growth.factor", "record_growth", growth, "1 or more",
-               "RECORD: expected growth of the table. The number of shards is chosen for the table's keys "
-               "times this factor."),
-    ),
-    "HBASE": (
-        Option("hoodie.index.hbase.table", "hbase_table", some_text, "a table of HBase",
-               "HBASE: table of HBase that stores the index. It must have the column family `_s`. Default: "
-               "the name of the Hudi table. Bound.", True, (IndexType.HBASE,)),
-        Option("hoodie.hbase.index.update.partition.path", "hbase_moves_rows", flag, FLAG,
-               "HBASE, if a stored key arrives with another partition: "
-               "`true` moves the row to that partition, `false` updates the row in its present partition."),
-        Option("lakeindex.hbase.thrift.host", "hbase_host", some_text, "a host",
-               "HBASE: host of HBase's Thrift server."),
-        Option("lakeindex.hbase.thrift.port", "hbase_port", whole(1, 65_535), "1 .. 65535",
-               "HBASE: port of HBase's Thrift server."),
-        Option("lakeindex.hbase.create.table", "hbase_create_table", flag, FLAG,
-               "HBASE: create the HBase table if it does not exist. (Hudi never creates it.)"),
-        Option("lakeindex.hbase.connect.timeout", "hbase_connect_seconds", whole(1, 3_600), "seconds, 1 .. 3600",
-               "HBASE: longest wait for a connection."),
-        Option("lakeindex.hbase.retry.timeout", "hbase_retry_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
-               "HBASE: how long a call that fails during a run is retried, each time over a new connection."),
-        Option("lakeindex.hbase.verify.puts", "hbase_verify_puts", flag, FLAG,
-               "HBASE: read back the rows that were put, and put missing ones again."),
-        Option("hoodie.index.hbase.get.batch.size", "hbase_get_batch", whole(1, 100_000), "rows, 1 .. 100000",
-               "HBASE: rows in one get request. (Hudi's default: 100.)"),
-        Option("hoodie.index.hbase.put.batch.size", "hbase_put_batch", whole(1, 100_000), "rows, 1 .. 100000",
-               "HBASE: rows in one put request. (Hudi's default: 100.)"),
-        Option("hoodie.index.hbase.max.qps.per.region.server", "hbase_max_qps", whole(0, 100_000_000),
-               "rows a second, 0 or more (0: no limit)",
-               "HBASE: rate limit. One process reads or writes at most this number times "
-               "`hoodie.index.hbase.qps.fraction` rows a second. (Hudi's default: 1000.)"),
-        Option("hoodie.index.hbase.qps.fraction", "hbase_qps_fraction", share, "above 0, up to 1",
-               "HBASE: share of `hoodie.index.hbase.max.qps.per.region.server` that this process may use."),
-        Option("hoodie.index.hbase.rollback.sync", "hbase_rollback_sync", flag, FLAG,
-               "HBASE: delete the rows that a failed commit put. "
-               "(Hudi's default: false.) If they are not deleted, look-ups ignore them."),
-    ),
-    "STATE": (
-        Option(GLOBAL_OPTION, "state_is_global", flag, FLAG,
-               "STATE: a key is unique in the whole table (`true`) or in its partition (`false`). Bound.", True,
-               (IndexType.STATE,), "true"),
-        Option("index.state.ttl", "state_ttl_days", days, "days, 0 or more (0: keys never expire)",
-               "STATE: time to live. A key that was not inserted or moved for this long expires from the state and is "
-               "then looked up in the files. Bound.", True, (IndexType.STATE,), "0.0"),
-        Option("lakeindex.state.folder", "state_folder", some_text, "a path or URL Spark can write to",
-               "STATE: folder in which a new state is created. Default: "
-               "a folder inside the table, if the table is on a local file system."),
-        Option("lakeindex.state.partitions", "state_partitions", whole(1, 10_000), "1 .. 10000",
-               "STATE: number of partitions of a new state. It cannot be changed for an existing state."),
-    ),
-    "All stored indexes": (
-        Option("hoodie.metadata.compact.max.delta.commits", "index_max_deltas", whole(1, 10_000), "deltas, 1 .. 10000",
-               "Stored index: number of deltas after which the index is compacted."),
     ),
     "Base files": (
         Option("hoodie.parquet.max.file.size", "max_file_bytes", whole(1), "bytes, 1 or more",
@@ -322,10 +200,53 @@ _CREATE_ONLY: Final[tuple[Option, ...]] = (
 )
 # fmt: on
 
-OPTIONS: Final[tuple[Option, ...]] = tuple(option for area in _WRITE_AREAS.values() for option in area)
-CREATE_OPTIONS: Final[tuple[Option, ...]] = (*(option for option in OPTIONS if option.bound_at_creation), *_CREATE_ONLY)
 
-OPTION_AREAS: Final[dict[str, tuple[Option, ...]]] = {**_WRITE_AREAS, "Key generator and partition path": _CREATE_ONLY}
+def _kind_areas() -> Iterator[tuple[OptionArea, tuple[IndexType, ...]]]:
+    """Areas of the index kinds that have options, each with the types it is of."""
+    for package in dict.fromkeys(kind.package for kind in IndexType):
+        name = f"{package}.options"
+        if find_spec(name) is not None:
+            area: OptionArea = importlib.import_module(name).AREA
+            yield area, tuple(kind for kind in IndexType if kind.package == package)
+
+
+def _default(config: type, option: Option) -> Any:
+    """The value when an option is not given."""
+    found = {one.name: one.default for one in fields(config)}
+    return option.bound_default or found.get(option.field)
+
+
+def _of_kind(area: OptionArea, types: tuple[IndexType, ...]) -> tuple[Option, ...]:
+    return tuple(
+        replace(
+            option,
+            area=area.config,
+            bound_with=types if option.bound else (),
+            default=_default(area.config, option),
+        )
+        for option in area.options
+    )
+
+
+def _of_config(config: type[Config], options: Iterable[Option]) -> tuple[Option, ...]:
+    return tuple(replace(option, default=_default(config, option)) for option in options)
+
+
+_KINDS: Final = tuple(_kind_areas())
+KIND_AREAS: Final[dict[IndexType, OptionArea]] = {kind: area for area, types in _KINDS for kind in types}
+"""The options of an index type, if it has any of its own."""
+
+_WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
+    "Index type and record merging": _of_config(WriteConfig, _GENERAL),
+    **{area.title: _of_kind(area, types) for area, types in _KINDS},
+    **{title: _of_config(WriteConfig, options) for title, options in _AREAS.items()},
+}
+_CREATE_AREA: Final = _of_config(CreateConfig, _CREATE_ONLY)
+
+OPTIONS: Final[tuple[Option, ...]] = tuple(option for area in _WRITE_AREAS.values() for option in area)
+CREATE_OPTIONS: Final[tuple[Option, ...]] = (*(option for option in OPTIONS if option.bound), *_CREATE_AREA)
+
+OPTION_AREAS: Final[dict[str, tuple[Option, ...]]] = {**_WRITE_AREAS, "Key generator and partition path": _CREATE_AREA}
 """Every option once, by area, as docs/options.md has them; only those of the last area are for ``create`` alone."""
 
 BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.foreign import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
-from lakeindex.options.option_table import BY_KEY, CREATE_BY_KEY, OPTIONS, TIMEBASED, TIMEBASED_PREFIX, Option
-from lakeindex.options.types import (
-    CreateConfig,
-    WriteConfig,
+from lakeindex.options.option import Option
+from lakeindex.options.option_table import (
+    BY_KEY,
+    CREATE_BY_KEY,
+    KIND_AREAS,
+    OPTIONS,
+    TIMEBASED,
+    TIMEBASED_PREFIX,
 )
+from lakeindex.options.types import Config, CreateConfig, WriteConfig
+
+_C = TypeVar("_C", bound=Config)
 
 
 def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
@@ -24,14 +31,16 @@ def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
     """
     given = option_texts(pairs)
     notes = tuple(_note(key, given.pop(key)) for key in sorted(given.keys() & NOTED_OPTIONS.keys()))
-    config = WriteConfig(**{option.field: value for option, value in _parse_pairs(given, BY_KEY)}, notes=notes)
-    if config.filters_from_cache_only and not config.footer_cache:
-        raise OptionError(
-            "option hoodie.bloom.index.use.metadata=true needs the footer cache, "
-            "and lakeindex.footer.cache=false turns it off",
-            culprit="hoodie.bloom.index.use.metadata",
-            hint="remove one of the two options",
-        )
+    config = _having(WriteConfig(notes=notes), _parse_pairs(given, BY_KEY))
+    for area in dict.fromkeys(KIND_AREAS.values()):
+        if area.check is not None:
+            area.check(config)
+    return config
+
+
+def _having(config: _C, values: Iterable[tuple[Option, Any]]) -> _C:
+    for option, value in values:
+        config = config.having(option.area, option.field, value)
     return config
 
 
@@ -66,7 +75,7 @@ def _note(key: str, text: str) -> str:
     return f"{key} changes nothing: {NOTED_OPTIONS[key]}"
 
 
-def index_spec(index_type: IndexType, config: WriteConfig | CreateConfig) -> IndexSpec:
+def index_spec(index_type: IndexType, config: Config) -> IndexSpec:
     """The index type with the options that are bound with it: as given, else their defaults.
 
     Raises:
@@ -76,7 +85,7 @@ def index_spec(index_type: IndexType, config: WriteConfig | CreateConfig) -> Ind
     for option in OPTIONS:
         if not option.bound_with:
             continue
-        value = getattr(config, option.field)
+        value = config.given(option.area, option.field)
         if index_type in option.bound_with:
             bound.append((option.key, option.bound_default if value is None else _as_text(value)))
         elif value is not None:
@@ -98,18 +107,20 @@ def parse_create_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -
     Raises:
         OptionError: an unknown name, a value that is not valid, or two names of one thing with different values.
     """
-    values: dict[str, Any] = {}
+    values: dict[tuple[type | None, str], tuple[Option, Any]] = {}
     timebased: dict[str, str] = {}
     for option, value in _parse_pairs(pairs, CREATE_BY_KEY):
         if option.field == TIMEBASED:
             timebased[option.key.removeprefix(TIMEBASED_PREFIX)] = value
-        elif values.setdefault(option.field, value) != value:
+            continue
+        _, other = values.setdefault((option.area, option.field), (option, value))
+        if other != value:
             raise OptionError(
-                f"option {option.key} says {value}, another option for the same setting says {values[option.field]}",
+                f"option {option.key} says {value}, another option for the same setting says {other}",
                 culprit=option.key,
                 hint="give one of the two",
             )
-    return CreateConfig(**values, timebased=timebased)
+    return _having(CreateConfig(timebased=timebased), values.values())
 
 
 def _parse_pairs(

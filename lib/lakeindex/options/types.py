@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, Self, TypeVar
 
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
+
+_Area = TypeVar("_Area")
 
 
 class FilterSizing(StrEnum):
@@ -66,38 +69,43 @@ class Codec(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteConfig:
-    """Everything a write may be told, typed. ``None`` means: from the table, or worked out from the data."""
+class Config:
+    """What a write and the making of a table have in common.
+
+    Attributes:
+        index_type: the index type that is asked for.
+        merge_mode: which version of a record wins.
+        complex_key_new_encoding: how a complex key of one field is stored.
+        areas: options of index kinds that were given, one value a kind: ask :meth:`of`.
+    """
 
     index_type: IndexType | None = None
     merge_mode: MergeMode | None = None
-    buckets: int | None = None
-    bucket_fields: str | None = None
-    bucket_rules: str | None = None
-    bucket_key_rule: str | None = None
-    state_is_global: bool | None = None
-    state_ttl_days: float | None = None
-    state_folder: str | None = None
-    state_partitions: int = 8
-    hbase_table: str | None = None
-    hbase_host: str = "127.0.0.1"
-    hbase_port: int = 9090
-    hbase_get_batch: int = 1_000
-    hbase_put_batch: int = 1_000
-    hbase_max_qps: int = 0
-    hbase_qps_fraction: float = 0.5
-    hbase_rollback_sync: bool = True
-    hbase_verify_puts: bool = True
-    hbase_create_table: bool = False
-    hbase_connect_seconds: int = 10
-    hbase_retry_seconds: int = 60
-    prune_by_ranges: bool = True
-    treebased_filter: bool | None = None
-    bloom_moves_rows: bool = True
-    simple_moves_rows: bool = True
-    record_moves_rows: bool = False
-    hbase_moves_rows: bool = False
-    filters_from_cache_only: bool = False
+    complex_key_new_encoding: bool | None = None
+    areas: tuple[Any, ...] = ()
+
+    def of(self, area: type[_Area]) -> _Area:
+        """The options of an index kind, typed as its own class; the defaults if none was given."""
+        return next((one for one in self.areas if type(one) is area), area())
+
+    def given(self, area: type | None, field_name: str) -> Any:
+        """Value of a field of an index kind's options, or of its own."""
+        return getattr(self if area is None else self.of(area), field_name)
+
+    def having(self, area: type | None, field_name: str, value: object) -> Self:
+        """The same with another value of a field of an index kind's options, or of its own."""
+        change: dict[str, Any] = {field_name: value}
+        if area is None:
+            return replace(self, **change)
+        others = tuple(one for one in self.areas if type(one) is not area)
+        mine: Any = self.of(area)
+        return replace(self, areas=(*others, replace(mine, **change)))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteConfig(Config):
+    """Everything a write may be told, typed. ``None`` means: from the table, or worked out from the data."""
+
     footer_cache: bool = True
     filter_type: FilterType = FilterType.DYNAMIC_V0
     filter_sizing: FilterSizing = FilterSizing.EXACT
@@ -113,7 +121,6 @@ class WriteConfig:
     staged_codec: StagedCodec = StagedCodec.AUTO
     input_format: InputFormat = InputFormat.AUTO
     metadata_table: MetadataTablePolicy = MetadataTablePolicy.REFUSE
-    complex_key_new_encoding: bool | None = None
     pending_foreign_max_age_seconds: int = 7_200
     lock_lease_seconds: int = 60
     lock_wait_seconds: int = 300
@@ -130,38 +137,13 @@ class WriteConfig:
     metrics_textfile: str | None = None
     openlineage: bool = False
     index_max_deltas: int = 10
-    record_min_shards: int = 10
-    record_max_shards: int = 10_000
-    record_shard_bytes: int = 1_073_741_824
-    record_growth: float = 2.0
     notes: tuple[str, ...] = ()
-
-    def moves_rows(self, index_type: IndexType) -> bool:
-        """Whether a row of a global index moves to the partition it arrives with,
-        rather than being updated where it is.
-        """
-        return {
-            IndexType.GLOBAL_SIMPLE: self.simple_moves_rows,
-            IndexType.RECORD_INDEX: self.record_moves_rows,
-            IndexType.HBASE: self.hbase_moves_rows,
-            IndexType.STATE: True,
-        }.get(index_type, self.bloom_moves_rows)
 
 
 @dataclass(frozen=True, slots=True)
-class CreateConfig:
+class CreateConfig(Config):
     """Everything the making of a table may be told, typed. ``None`` means: worked out from the other choices."""
 
-    index_type: IndexType | None = None
-    merge_mode: MergeMode | None = None
-    buckets: int | None = None
-    bucket_fields: str | None = None
-    bucket_rules: str | None = None
-    bucket_key_rule: str | None = None
-    state_is_global: bool | None = None
-    state_ttl_days: float | None = None
-    hbase_table: str | None = None
-    complex_key_new_encoding: bool | None = None
     key_generator: KeyGeneratorType | None = None
     hive_style: bool = False
     url_encode: bool = False

@@ -109,13 +109,6 @@ def index_type_named(text: str) -> IndexType:
     return INDEX_ALIASES.get(upper) or one_of(IndexType)(upper)
 
 
-def key_rule(text: str) -> str:
-    """Whose rule makes the key of a bucket."""
-    if text.strip() not in ("1.x", "0.15"):
-        raise ValueError
-    return text.strip()
-
-
 def generator_class(text: str) -> KeyGeneratorType:
     """A key generator by its Java class."""
     try:

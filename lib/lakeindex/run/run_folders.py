@@ -26,6 +26,7 @@ from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints, older_run_ids, run_id_of
 from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.storage.port import Listing, Storage
+from lakeindex.table.properties import load_table_properties
 from lakeindex.timeline import records
 
 RUN_FILE: Final = "run.json"
@@ -71,11 +72,13 @@ def begin_run(spec: RunSpec) -> None:
 
     Raises:
         UsageError: the root is a table, or holds one; or the folder is a run of another table.
+        TableNotFoundError: the root is new, and there is no table.
     """
     store = storage_at(spec.checkpoints_uri)
     try:
         store.head(_ROOT_FILE)
     except ObjectNotFoundError:
+        load_table_properties(storage_at(spec.table_uri))  # a mistyped table leaves no root behind
         check_root(store)
         store.write(_ROOT_FILE, json.dumps({"format": _FORMAT, "what": "run folders of lakeindex"}).encode())
     found = _json(store, f"{spec.run_id}/{RUN_FILE}").get("table")

@@ -40,8 +40,9 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     Returns:
         The exit code.
     """
-    session = JobSession()
+    session: JobSession | None = None
     try:
+        session = JobSession()
         runner = SparkRunner(session() if session.is_made else session, spec.config.parallelism)
         with RunObserver(spec, stage, parent_of(session) if spec.config.openlineage else None) as observer:
             result = _run(stage, spec, runner, observer)
@@ -53,8 +54,9 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
         _say(_described(error), spec, stage)
         return 1
     finally:
-        for note in noted("the Spark session was not stopped", session.stop):
-            click.echo(note, err=True)
+        if session is not None:
+            for note in noted("the Spark session was not stopped", session.stop):
+                click.echo(note, err=True)
     click.echo(json.dumps(asdict(result)))
     return 0
 

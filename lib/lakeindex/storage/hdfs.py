@@ -22,9 +22,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import tenacity
 from hdfs_native import Client, WriteOptions
 
-from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OptionError,
+    StorageError,
+    UnknownOutcomeError,
+    first_line,
+)
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
-from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, first_line
+from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ Hadoop's 15 are minutes.
 
 _READS: Final = frozenset({"head", "list", "read"})
 
-Found = TypeVar("Found")
+_Found = TypeVar("_Found")
 
 
 class HdfsStorage:
@@ -223,7 +230,7 @@ def _client(authority: str, settings: tuple[tuple[str, str], ...], _process: int
     stop=tenacity.stop_after_attempt(_READ_TRIES),
     reraise=True,
 )
-def _tried_again(path: str, read: Callable[[], Found]) -> Found:
+def _tried_again(path: str, read: Callable[[], _Found]) -> _Found:
     with _translated("read", path):
         return read()
 

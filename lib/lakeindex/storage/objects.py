@@ -22,9 +22,16 @@ from urllib.parse import urlsplit
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.errors import (
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OptionError,
+    StorageError,
+    UnknownOutcomeError,
+    first_line,
+)
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
-from lakeindex.storage.paths import checked_folder, checked_path, first_line
+from lakeindex.storage.paths import checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from lakeindex.errors import StorageError
@@ -32,14 +33,14 @@ def checked_folder(prefix: str) -> str:
     return folder if folder == "" else checked_path(folder)
 
 
+def absolute(uri: str) -> str:
+    """A URL as it is, a path made absolute, with its links followed: one folder has one name."""
+    return uri if "://" in uri else str(Path(uri).resolve())
+
+
 def join(folder: str, name: str) -> str:
     """``folder/name``, or the name alone in the root."""
     return f"{folder}/{name}" if folder else name
-
-
-def first_line(error: BaseException) -> str:
-    """What a store's own error says, without what it trails along."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _problem(path: str) -> str | None:

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import IndexSpec, IndexType, MergeMode
-from lakeindex.options.option_table import BY_KEY, OPTIONS
+from lakeindex.options.option_table import BY_KEY, KIND_AREAS, OPTIONS
 from lakeindex.options.parse import index_spec
-from lakeindex.options.types import CreateConfig, WriteConfig
+from lakeindex.options.types import Config, WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records
@@ -33,9 +33,6 @@ BINDING_FORMAT: Final = 1
 
 INDEX_OPTION: Final = "hoodie.index.type"
 MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
-HASH_FIELDS_OPTION: Final = "hoodie.bucket.index.hash.field"
-KEY_RULE_OPTION: Final = "lakeindex.bucket.key.rule"
-_NEW_KEY_RULE: Final = "1.x"
 ENCODING_OPTION: Final = "hoodie.write.complex.keygen.new.encoding"
 
 
@@ -205,7 +202,7 @@ def resolve_binding(
         now = index or bound.index
         _same(INDEX_OPTION, config.index_type, now.index_type)
         for key, text in index_spec(now.index_type, config).options:
-            if getattr(config, BY_KEY[key].field) is not None:
+            if config.given(BY_KEY[key].area, BY_KEY[key].field) is not None:
                 _same(key, text, dict(now.options).get(key, text))
         if bound.complex_key_new_encoding is not None:
             _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
@@ -221,27 +218,17 @@ def resolve_binding(
     )
 
 
-def new_index(index_type: IndexType, config: WriteConfig | CreateConfig, key_fields: Sequence[str]) -> IndexSpec:
-    """What is bound of an index that the table has from now on; a bucket index names the fields it hashes.
+def new_index(index_type: IndexType, config: Config, key_fields: Sequence[str]) -> IndexSpec:
+    """What is bound of an index that the table has from now on.
 
     Raises:
-        OptionError: an option has no meaning with the type, or a hash field is no field of the record key.
+        OptionError: an option has no meaning with the type, or does not fit the record key.
     """
     spec = index_spec(index_type, config)
-    options = dict(spec.options)
-    if HASH_FIELDS_OPTION not in options:
+    area = KIND_AREAS.get(index_type)
+    if area is None or area.complete is None:
         return spec
-    fields = [name.strip() for name in options[HASH_FIELDS_OPTION].split(",") if name.strip()]
-    odd = [name for name in fields if name not in key_fields]
-    if odd:
-        raise OptionError(
-            f"option {HASH_FIELDS_OPTION} cannot be {','.join(fields)!r}: {odd[0]} is no field of the record key",
-            culprit=HASH_FIELDS_OPTION,
-            hint=f"the record key is {', '.join(key_fields)}",
-        )
-    options[HASH_FIELDS_OPTION] = ",".join(fields or key_fields)
-    options[KEY_RULE_OPTION] = options[KEY_RULE_OPTION] or _NEW_KEY_RULE
-    return IndexSpec(index_type, tuple(sorted(options.items())))
+    return IndexSpec(index_type, tuple(sorted(area.complete(dict(spec.options), key_fields).items())))
 
 
 def open_encoding(what: str, field: str) -> OptionError:
@@ -262,7 +249,7 @@ def open_encoding(what: str, field: str) -> OptionError:
 
 def asks_for_index(config: WriteConfig) -> bool:
     """Whether a write says anything about the index."""
-    given = (getattr(config, option.field) for option in OPTIONS if option.bound_with)
+    given = (config.given(option.area, option.field) for option in OPTIONS if option.bound_with)
     return config.index_type is not None or any(value is not None for value in given)
 
 

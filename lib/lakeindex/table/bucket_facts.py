@@ -32,6 +32,7 @@ from lakeindex.index.bucket.bucket_layout import (
     layout_of,
     spec_of,
 )
+from lakeindex.index.bucket.options import BucketOptions
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.binding import new_index
@@ -89,18 +90,19 @@ def buckets_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> 
     """
     told = layout_of(new_index(IndexType.BUCKET, config, table.properties.key_fields))
     samples = list(_sample(table, snapshot.base_files_all()))
-    counted = config.buckets is not None or config.bucket_rules is not None
+    given = config.of(BucketOptions)
+    counted = given.count is not None or given.rules is not None
     for partition in snapshot.partitions():
         layout = told if counted else replace(told, count=MAX_BUCKETS)
         groups_by_bucket(partition, (file.file_id for file in snapshot.base_files(partition)), layout)
-    choices = [told.fields] if config.bucket_fields is not None else list(_field_choices(table.properties.key_fields))
+    choices = [told.fields] if given.fields is not None else list(_field_choices(table.properties.key_fields))
     layout = _counted(table, samples, told, choices) if counted else _inferred(table, snapshot, samples, told, choices)
     rule = _stored_rule(samples, layout)
     if rule is None:
         return spec_of(layout)
-    if config.bucket_key_rule is not None and config.bucket_key_rule != rule.value:
+    if given.key_rule is not None and given.key_rule != rule.value:
         raise OptionError(
-            f"option {KEY_RULE_OPTION} cannot be {config.bucket_key_rule}: stored keys were placed as Hudi {rule} does",
+            f"option {KEY_RULE_OPTION} cannot be {given.key_rule}: stored keys were placed as Hudi {rule} does",
             culprit=KEY_RULE_OPTION,
             hint="leave the option out",
         )

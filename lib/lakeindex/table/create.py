@@ -29,7 +29,7 @@ from lakeindex.table.binding import (
 from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import CREATED_COMMENT, generator_class, is_torn
-from lakeindex.timeline.layout import LAYOUT_1
+from lakeindex.table.version import CREATED_VERSION
 
 __all__ = ["CreateSpec", "create_table", "table_entries", "table_name_of"]
 
@@ -71,8 +71,8 @@ def table_entries(spec: CreateSpec, binding: TableBinding) -> dict[str, str]:
     entries = {
         keys.TABLE_NAME[0]: spec.name,
         keys.TABLE_TYPE[0]: keys.COPY_ON_WRITE,
-        keys.TABLE_VERSION[0]: "6",
-        keys.LAYOUT_VERSION[0]: str(LAYOUT_1),
+        keys.TABLE_VERSION[0]: str(CREATED_VERSION.number),
+        keys.LAYOUT_VERSION[0]: str(CREATED_VERSION.layout),
         keys.BASE_FILE_FORMAT[0]: "PARQUET",
         keys.ARCHIVE_FOLDER[0]: "archived",
         keys.DATABASE_NAME[0]: config.database,

@@ -24,11 +24,8 @@ from lakeindex.table.binding import (
 )
 from lakeindex.table.index_changes import changed_index, index_in_force
 from lakeindex.table.properties import TableProperties, load_table_properties
-from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2
+from lakeindex.table.version import VERSIONS, layout_of_version, listed_versions
 from lakeindex.timeline.timeline import Timeline
-
-WRITTEN_VERSION: Final = 6
-READ_VERSIONS: Final = frozenset({6, 8, 9})
 
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
 
@@ -219,10 +216,10 @@ def _refuse_first(properties: TableProperties, refusals: Iterator[Refusal]) -> N
 def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
     if table.table_type != keys.COPY_ON_WRITE:
         yield f"is {table.table_type}", keys.TABLE_TYPE[0], "only COPY_ON_WRITE tables are read and written"
-    if table.version not in READ_VERSIONS:
-        known = ", ".join(str(version) for version in sorted(READ_VERSIONS))
-        yield f"has version {table.version}", keys.TABLE_VERSION[0], f"versions {known} are read, version 6 is written"
-    if table.layout != (LAYOUT_1 if table.version == WRITTEN_VERSION else LAYOUT_2):
+    if table.version not in VERSIONS:
+        known = f"{listed_versions(written=False)} are read, {listed_versions(written=True)} is written"
+        yield f"has version {table.version}", keys.TABLE_VERSION[0], known
+    if table.layout != layout_of_version(table.version):
         yield (
             f"has version {table.version} with timeline layout {table.layout}",
             keys.LAYOUT_VERSION[0],
@@ -251,8 +248,9 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
 
 
 def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
-    if table.version != WRITTEN_VERSION:
-        yield f"has version {table.version}, only version 6 is written", keys.TABLE_VERSION[0], _VERSION_HINT
+    if not VERSIONS[table.version].is_written:
+        written = f"has version {table.version}, only {listed_versions(written=True)} is written"
+        yield written, keys.TABLE_VERSION[0], _VERSION_HINT
     if table.cdc_enabled:
         yield (
             "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",

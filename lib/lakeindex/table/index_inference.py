@@ -18,7 +18,6 @@ which is Hudi's own default and what is taken: who has it otherwise says so with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from lakeindex.errors import OptionError, TableUnsupportedError
@@ -95,15 +94,15 @@ def _with_properties(table: Table, config: WriteConfig) -> WriteConfig:
         return config
     parsed = parse_options(stated)
     for key in stated:
-        field = BY_KEY[key].field
-        asked, said = getattr(config, field), getattr(parsed, field)
+        area, field = BY_KEY[key].area, BY_KEY[key].field
+        asked, said = config.given(area, field), parsed.given(area, field)
         if asked not in (None, said):
             raise OptionError(
                 f"option {key} cannot be {asked}: the table's properties say {said}",
                 culprit=key,
                 hint="leave the option out",
             )
-        config = replace(config, **{field: said})
+        config = config.having(area, field, said)
     return config
 
 

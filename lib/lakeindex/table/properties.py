@@ -18,7 +18,8 @@ from lakeindex.options.values import KEY_GENERATOR_CLASSES
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
-from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout
+from lakeindex.table.version import layout_of_version
+from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
 
 CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
 
@@ -206,7 +207,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
             hint=f"the file is damaged or edited; for this name it is {table_checksum(database, name)}",
         )
     version = read.number(keys.TABLE_VERSION, 0) or 0
-    layout = read.number(keys.LAYOUT_VERSION, LAYOUT_2 if version >= 8 else LAYOUT_1) or LAYOUT_1
+    layout = read.number(keys.LAYOUT_VERSION, layout_of_version(version)) or LAYOUT_1
     key_fields, fields = read.names(keys.RECORD_KEY_FIELDS), read.names(keys.PARTITION_FIELDS)
     generator_name = read.text(keys.KEY_GENERATOR_TYPE) or read.text(keys.KEY_GENERATOR_CLASS) or ""
     return TableProperties(

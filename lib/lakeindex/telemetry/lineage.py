@@ -24,7 +24,7 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.run.table_facts import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.telemetry.names import dataset_name
-from lakeindex.telemetry.outcome import Outcome, RunEnding
+from lakeindex.telemetry.outcome import RunEnding, RunOutcome
 
 try:
     from openlineage.client import OpenLineageClient
@@ -187,7 +187,7 @@ def job_name(spec: RunSpec) -> str:
 
 
 def _state(ending: RunEnding) -> RunState:
-    if ending.outcome is not Outcome.FAILED:
+    if ending.outcome is not RunOutcome.FAILED:
         return RunState.COMPLETE
     return RunState.FAIL if isinstance(ending.error, Exception) else RunState.ABORT
 

@@ -22,7 +22,7 @@ from lakeindex.errors import OptionError, UsageError
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import FATES, RunSummary, StageSummary
-from lakeindex.telemetry.outcome import Outcome, RunEnding
+from lakeindex.telemetry.outcome import RunEnding, RunOutcome
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -156,11 +156,11 @@ class _Samples:
         table = spec.table_uri
         self._forget_last_run(table)
         self._add("lakeindex_runs", 1, table=table, operation=str(spec.operation).lower(), outcome=str(ending.outcome))
-        for outcome in Outcome:
+        for outcome in RunOutcome:
             self._set("lakeindex_last_run_outcome", ending.outcome is outcome, table=table, outcome=str(outcome))
         self._set("lakeindex_last_run_exit_code", ending.exit_code, table=table)
         self._set("lakeindex_last_run_timestamp_seconds", ending.finished_at, table=table)
-        if ending.outcome is not Outcome.FAILED:
+        if ending.outcome is not RunOutcome.FAILED:
             self._set("lakeindex_last_success_timestamp_seconds", ending.finished_at, table=table)
         if ending.counted is not None:
             self._take_summary(table, ending.counted)

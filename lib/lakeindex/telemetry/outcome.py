@@ -11,7 +11,7 @@ from lakeindex.run.summary import RunSummary, StageSummary
 INTERRUPTED = 130
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """What became of a run: it committed, had nothing (more) to commit, or failed."""
 
     COMMITTED = "committed"
@@ -32,7 +32,7 @@ class RunEnding:
         error: why it failed; None if it did not.
     """
 
-    outcome: Outcome
+    outcome: RunOutcome
     finished_at: float
     exit_code: int = 0
     summary: RunSummary | None = None
@@ -49,7 +49,7 @@ class RunEnding:
 
 def ended_well(summary: RunSummary, finished_at: float) -> RunEnding:
     """The end of a run that left a summary."""
-    outcome = Outcome.NOOP if summary.noop else Outcome.COMMITTED
+    outcome = RunOutcome.NOOP if summary.noop else RunOutcome.COMMITTED
     return RunEnding(outcome, finished_at, 0, summary, summary.stages)
 
 
@@ -57,4 +57,4 @@ def ended_badly(error: BaseException, stages: tuple[StageSummary, ...], finished
     """The end of a run that raised."""
     otherwise = 1 if isinstance(error, Exception) else INTERRUPTED
     code = error.exit_code if isinstance(error, LakeIndexError) else otherwise
-    return RunEnding(Outcome.FAILED, finished_at, code, None, stages, error)
+    return RunEnding(RunOutcome.FAILED, finished_at, code, None, stages, error)

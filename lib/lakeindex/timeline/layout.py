@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from lakeindex.errors import TableUnsupportedError
+from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata, parse_commit_metadata
 from lakeindex.format.instants import instant_file_name
 from lakeindex.model import Instant
 from lakeindex.timeline.avro_instants import AVRO_MAGIC, parse_avro_commit_metadata
@@ -44,12 +45,26 @@ class TimelineLayout:
         """Path of the file of an instant in its state, relative to the table's folder."""
         return f"{self.folder}/{instant_file_name(instant)}"
 
+    def encode_commit(self, metadata: CommitMetadata) -> bytes:
+        """What the file of a completed or inflight write holds.
 
-def parse_commit(data: bytes, path: str) -> CommitMetadata:
-    """What the file of a completed or inflight write says. A table that was upgraded or downgraded may
-    hold either kind of file.
+        Raises:
+            TableUnsupportedError: commits of the layout are read only.
+        """
+        if self.version != LAYOUT_1:
+            raise TableUnsupportedError(
+                f"commits of timeline layout {self.version} are not written",
+                culprit=self.folder,
+                hint="another writer upgraded the table: write to it with Hudi",
+            )
+        return format_commit_metadata(metadata)
 
-    Raises:
-        TableCorruptError: it is empty, truncated or not what its name says.
-    """
-    return parse_avro_commit_metadata(data, path) if data.startswith(AVRO_MAGIC) else parse_commit_metadata(data, path)
+    def decode_commit(self, data: bytes, path: str) -> CommitMetadata:
+        """What the file of a completed or inflight write says. A table that was upgraded or downgraded may
+        hold either kind of file, whatever its layout is now.
+
+        Raises:
+            TableCorruptError: it is empty, truncated or not what its name says.
+        """
+        parse = parse_avro_commit_metadata if data.startswith(AVRO_MAGIC) else parse_commit_metadata
+        return parse(data, path)

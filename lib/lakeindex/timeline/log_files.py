@@ -93,7 +93,7 @@ def _damaged(what: str, source: str, error: Exception) -> TableCorruptError:
     return TableCorruptError(
         f"{what}: {type(error).__name__}: {error}",
         culprit=source,
-        hint="an archived timeline is only history: the table's rows do not depend on it",
+        hint="restore the file: where a savepoint lets commits be archived from between, rows depend on it",
     )
 
 

@@ -30,7 +30,7 @@ from lakeindex.storage import Storage, in_parallel
 from lakeindex.timeline import records
 from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.timeline.avro_instants import parse_requested_replace, parse_restore, parse_undone
-from lakeindex.timeline.layout import TimelineLayout, parse_commit
+from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.undone import Undone
 from lakeindex.timeline.verdicts import load_verdict, verdict_times
 
@@ -238,12 +238,12 @@ class Timeline:
         path = self.path(instant)
         data = _read(storage, path)
         try:
-            return parse_commit(data, path)
+            return self.layout.decode_commit(data, path)
         except TableCorruptError:
             text = _decided(storage, instant)
             if text is None or not records.is_part(data, text):
                 raise
-            return parse_commit(text, path)  # torn: whoever writes next makes it whole
+            return self.layout.decode_commit(text, path)  # torn: whoever writes next makes it whole
 
     def replaced_at(self, storage: Storage, as_of: str | None = None) -> dict[tuple[str, str], str]:
         """When completed replacecommits took file groups out of the table:

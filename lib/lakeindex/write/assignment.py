@@ -10,7 +10,7 @@ from lakeindex.options.types import WriteConfig
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Piece:
+class InsertPiece:
     """New rows of one chunk, partition and home, counted in key order: ``[start, stop)``."""
 
     chunk: int
@@ -37,7 +37,7 @@ class Assignment:
 
     partition_path: str
     target: BaseFile | None
-    pieces: tuple[Piece, ...]
+    pieces: tuple[InsertPiece, ...]
     home: int = -1
     file_id: str | None = None
 
@@ -61,7 +61,7 @@ class FillCandidate:
 
 
 def assign_inserts(
-    inserts: Mapping[str, Sequence[Piece]],
+    inserts: Mapping[str, Sequence[InsertPiece]],
     candidates: Mapping[str, Sequence[FillCandidate]],
     record_bytes: float,
     config: WriteConfig,
@@ -99,15 +99,15 @@ def _small_files(candidates: Sequence[FillCandidate], config: WriteConfig) -> li
     return sorted(small, key=lambda c: (not c.is_rewritten, c.file.size_bytes, c.file.file_id))
 
 
-def _take(pieces: list[Piece], rows: int) -> tuple[list[Piece], list[Piece]]:
+def _take(pieces: list[InsertPiece], rows: int) -> tuple[list[InsertPiece], list[InsertPiece]]:
     """The first ``rows`` rows of the pieces, and what is left."""
-    taken: list[Piece] = []
-    rest: list[Piece] = []
+    taken: list[InsertPiece] = []
+    rest: list[InsertPiece] = []
     for piece in pieces:
         here = min(rows, piece.rows)
         if here > 0:
-            taken.append(Piece(piece.chunk, piece.start, piece.start + here))
+            taken.append(InsertPiece(piece.chunk, piece.start, piece.start + here))
             rows -= here
         if here < piece.rows:
-            rest.append(Piece(piece.chunk, piece.start + max(here, 0), piece.stop))
+            rest.append(InsertPiece(piece.chunk, piece.start + max(here, 0), piece.stop))
     return taken, rest

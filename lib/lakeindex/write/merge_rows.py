@@ -40,14 +40,14 @@ class NewSlice:
     first_row: int = 0
 
 
-class Rows(Protocol):
+class StoredRows(Protocol):
     """Staged rows of a batch (record key column and the table's columns):
     an Arrow table, or rows read where they are sliced.
     """
 
     def __len__(self) -> int: ...
 
-    def take(self, places: pa.Array, /) -> Rows:
+    def take(self, places: pa.Array, /) -> StoredRows:
         """These rows, in this order."""
 
     def slice(self, offset: int, length: int, /) -> pa.Table:
@@ -68,10 +68,10 @@ class Changes:
         inserts: staged rows that are new in this file group.
     """
 
-    updates: Rows
+    updates: StoredRows
     update_positions: np.ndarray
     delete_positions: np.ndarray
-    inserts: Rows
+    inserts: StoredRows
 
 
 def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice) -> pa.Table:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.doctor.airflow_connection import check_connection
-from lakeindex.doctor.findings import Verdict
+from lakeindex.doctor.findings import CheckVerdict
 from lakeindex.doctor.machine import check_java, check_memory, check_spark_starts, check_submit
 from lakeindex.doctor.packages import check_packages, check_pyspark_client, check_python
 from lakeindex.doctor.place import check_place, probe
@@ -73,7 +73,7 @@ def test_a_table_that_is_refused_ends_as_a_run_would(tmp_path: Path):
 
 def test_a_place_that_cannot_be_reached():
     (check,) = check_place("ftp://host/t", write=True)
-    assert (check.name, check.verdict, check.exit_code) == ("storage", Verdict.FAIL, 2)
+    assert (check.name, check.verdict, check.exit_code) == ("storage", CheckVerdict.FAIL, 2)
     assert "s3://" in (check.cure or "")
 
 
@@ -105,7 +105,7 @@ class KeepsAll(MemoryStorage):
     ids=["creates twice", "skewed", "keeps all"],
 )
 def test_a_store_that_does_not_keep_its_promises(store: MemoryStorage, name: str, code: int):
-    failed = {c.name: c for c in probe(store, "folder/probe") if c.verdict is Verdict.FAIL}
+    failed = {c.name: c for c in probe(store, "folder/probe") if c.verdict is CheckVerdict.FAIL}
     assert failed[name].exit_code == code
     assert failed[name].cure
     assert bool(store.list()) is isinstance(store, KeepsAll)
@@ -115,7 +115,7 @@ def test_pythons():
     assert [check_python((3, minor, 0)).verdict for minor in (10, 11, 13, 14)] == ["fail", "ok", "ok", "fail"]
 
 
-def packages(have: Mapping[str, str]) -> dict[str, Verdict]:
+def packages(have: Mapping[str, str]) -> dict[str, CheckVerdict]:
     wanted = [
         "click>=8.1",
         'pyspark<5,>=3.5; extra == "spark"',

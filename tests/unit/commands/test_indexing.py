@@ -14,8 +14,8 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commands.index import verify as indexing_verify
 from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import IndexDamagedError, IndexNotBuiltError, InvariantError, OptionError, WriteConflictError
-from lakeindex.index.contract import DELTA_SCHEMA, Change
 from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, Delta
+from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
 from lakeindex.model import IndexType
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, MemoryStorage

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeindex.api.table import run
+from lakeindex.api.run import run
 from lakeindex.commands.check.check import check_table
 from lakeindex.commands.read.read import read_rows
 from lakeindex.commands.upkeep.create_table import create_like

@@ -2,31 +2,43 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakeindex.bloom import build_filter
+from lakeindex.bloom import build_filter, filter_candidates, usable_filter
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom.bloom import BloomIndex, filter_candidates, usable_filter
-from lakeindex.index.contract import FileFacts
+from lakeindex.index.bloom.kind import BloomIndex
+from lakeindex.index.bloom.options import BloomOptions
+from lakeindex.index.contract import FileFacts, FilesInScope, FileSlices
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 
 KEYS = pa.array([f"key-{i:03d}" for i in range(100)])
-FILES = [
-    FileFacts("us", KeyRange("key-010", "key-019")),
-    FileFacts("eu", KeyRange("key-050", "key-059")),
-    FileFacts("us", KeyRange(None, None)),
-]
+FILES = FilesInScope(
+    [
+        FileFacts(7, "us", "a", KeyRange("key-010", "key-019")),
+        FileFacts(3, "eu", "b", KeyRange("key-050", "key-059")),
+        FileFacts(4, "eu", "c", KeyRange("z", "zz")),
+        FileFacts(5, "us", "d"),
+    ]
+)
+
+
+def slices_of(config: WriteConfig) -> FileSlices:
+    slices = BloomIndex(IndexSpec(IndexType.GLOBAL_BLOOM)).ask(KEYS, FILES, config).slices
+    assert slices is not None
+    return slices
 
 
 def test_proposals_are_slices_inside_the_ranges() -> None:
-    slices = BloomIndex(IndexSpec(IndexType.GLOBAL_BLOOM)).propose(KEYS, FILES, WriteConfig())
+    slices = slices_of(WriteConfig())
+    assert slices.file.tolist() == [7, 3, 5]
     assert slices.from_row.tolist() == [10, 50, 0]
     assert slices.to_row.tolist() == [20, 60, 100]
 
 
 def test_ranges_can_be_left_unused() -> None:
-    slices = BloomIndex(IndexSpec(IndexType.GLOBAL_BLOOM)).propose(KEYS, FILES, WriteConfig(prune_by_ranges=False))
-    assert slices.pairs == 300
+    slices = slices_of(WriteConfig(areas=(BloomOptions(prune_by_ranges=False),)))
+    assert slices.file.tolist() == [7, 3, 4, 5]
+    assert int((slices.to_row - slices.from_row).sum()) == 400
 
 
 def test_candidates_are_rows_of_the_chunk() -> None:

@@ -19,23 +19,25 @@ from lakeindex.index.bucket.bucket import (
     groups_by_bucket,
     hash_distances,
     key_rule_of,
-    make_index,
     misplaced_key,
 )
 from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule, parse_rules, spec_of
-from lakeindex.index.contract import FileGroups
+from lakeindex.index.bucket.kind import BucketIndex, make_index
+from lakeindex.index.contract import FileFacts, FilesInScope
+from lakeindex.options.types import WriteConfig
 from tests.vectors_support import unpack_table
 
 LAYOUT = BucketLayout(4, fields=("id",))
 KEYS = st.lists(st.one_of(st.text(max_size=6), st.sampled_from(["a:b", "c:d,e", "id:1,x"])), max_size=30, unique=True)
 
 
-def index(layout: BucketLayout = LAYOUT):
+def index(layout: BucketLayout = LAYOUT) -> BucketIndex:
     return make_index(spec_of(layout))
 
 
-def groups(*file_ids: str, partition: str = "p") -> FileGroups:
-    return FileGroups({(partition, file_id): number for number, file_id in enumerate(file_ids)})
+def files(*file_ids: str, partition: str = "p") -> FilesInScope:
+    facts = [FileFacts(number, partition, file_id) for number, file_id in enumerate(file_ids)]
+    return FilesInScope(facts, partition)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +46,8 @@ def groups(*file_ids: str, partition: str = "p") -> FileGroups:
 def test_every_key_of_hudis_tables_is_where_we_say(tmp_path: Path, table: str, rule: KeyRule) -> None:
     folder = unpack_table(table, tmp_path)
     layout = BucketLayout(4, fields=("id",), key_rule=rule)
-    files = [path for path in folder.rglob("*.parquet") if ".hoodie" not in path.parts]
     rows = 0
-    for path in files:
+    for path in (one for one in folder.rglob("*.parquet") if ".hoodie" not in one.parts):
         keys = pq.read_table(path, columns=["_hoodie_record_key"]).column(0)
         bucket = bucket_of(path.name.split("_")[0])
         assert bucket is not None
@@ -75,10 +76,10 @@ def test_a_negative_hash_counts_without_its_sign(count: int) -> None:
 def test_a_key_is_looked_for_where_it_would_be_put(keys: list[str], count: int, rule: KeyRule) -> None:
     layout = BucketLayout(count, fields=("id",), key_rule=rule)
     kind = index(layout)
-    everywhere = groups(*(file_id_of(bucket) for bucket in range(count)))
+    everywhere = files(*(file_id_of(bucket) for bucket in range(count)))
     array = pa.array(keys, pa.string())
-    homes = kind.homes(array, "p")
-    located = kind.locate(array, "p", everywhere)
+    homes = kind.homes.of(array, "p")
+    located = kind.ask(array, everywhere, WriteConfig())
     assert not len(located.unknown)
     for row, home in enumerate(homes.tolist()):
         assert row in located.rows[home].tolist()
@@ -91,26 +92,28 @@ def test_a_key_is_looked_for_where_it_would_be_put(keys: list[str], count: int, 
 
 def test_groups_that_are_not_there_are_no_candidates() -> None:
     keys = pa.array([f"k{i}" for i in range(40)])
-    homes = index().homes(keys, "p")
-    located = index().locate(keys, "p", groups(file_id_of(2)))
+    homes = index().homes.of(keys, "p")
+    located = index().ask(keys, files(file_id_of(2)), WriteConfig())
     assert located.rows[0].tolist() == np.flatnonzero(homes == 2).tolist()
     assert list(located.rows) == [0]
-    assert index().locate(keys, "q", groups(file_id_of(2))).rows == {}
 
 
 def test_a_read_by_key_alone_looks_in_every_partition() -> None:
     layout = BucketLayout(2, parse_rules("^q,5"), ("id",))
-    numbers = {("p", file_id_of(b)): b for b in range(2)} | {("q", file_id_of(b)): 2 + b for b in range(5)}
+    facts = [FileFacts(b, "p", file_id_of(b)) for b in range(2)] + [
+        FileFacts(2 + b, "q", file_id_of(b)) for b in range(5)
+    ]
     keys = pa.array(["k"])
-    rows = index(layout).locate(keys, None, FileGroups(numbers)).rows
+    rows = index(layout).ask(keys, FilesInScope(facts), WriteConfig()).rows
     assert sorted(rows) == [int(bucket_ids(keys, 2, layout)[0]), 2 + int(bucket_ids(keys, 5, layout)[0])]
 
 
 def test_the_group_of_a_home() -> None:
-    known = groups(file_id_of(1), file_id_of(3))
-    assert index().group_of("p", 3, known) == ("p", list(known.numbers)[1][1])
-    assert index().group_of("p", 0, known) is None
-    assert bucket_of(index().new_file_id(7)) == 7
+    known = files(file_id_of(1), file_id_of(3)).groups
+    homes = index().homes
+    assert homes.group_of("p", 3, known) == ("p", list(known.numbers)[1][1])
+    assert homes.group_of("p", 0, known) is None
+    assert bucket_of(homes.new_file_id(7)) == 7
 
 
 def test_file_ids_are_hudis() -> None:
@@ -131,7 +134,7 @@ def test_file_ids_are_hudis() -> None:
 )
 def test_groups_of_another_making_are_refused(file_ids: list[str], why: str) -> None:
     with pytest.raises(TableCorruptError, match=why) as caught:
-        index().locate(pa.array(["k"]), "p", groups(*file_ids))
+        index().ask(pa.array(["k"]), files(*file_ids), WriteConfig())
     assert caught.value.culprit == file_ids[-1]
     assert caught.value.hint
     with pytest.raises(TableCorruptError, match=why):
@@ -152,17 +155,17 @@ def test_a_mix_of_both_rules_is_refused_by_name() -> None:
     array = pa.array([key])
     old_home = int(bucket_ids(array, 4, BucketLayout(4, fields=("id",), key_rule=KeyRule.HUDI_0_15))[0])
     group = file_id_of(old_home)
-    assert index().locate(array, "p", groups(group)).rows[0].tolist() == [0], "it is looked for there, too"
+    assert index().ask(array, files(group), WriteConfig()).rows[0].tolist() == [0], "it is looked for there, too"
     with pytest.raises(TableCorruptError, match=r"where Hudi 0\.15 puts it") as caught:
-        index().check_stored(array, ("p", group))
+        index().homes.check_stored(array, ("p", group))
     assert caught.value.culprit == key
-    index().check_stored(array, ("p", file_id_of(int(index().homes(array, "p")[0]))))
+    index().homes.check_stored(array, ("p", file_id_of(int(index().homes.of(array, "p")[0]))))
 
 
 def test_a_key_of_another_count_is_refused_by_name() -> None:
     keys = pa.array([f"k{i}" for i in range(40)])
     with pytest.raises(TableCorruptError, match="its bucket is another one of 4"):
-        index().check_stored(keys, ("p", file_id_of(0)))
+        index().homes.check_stored(keys, ("p", file_id_of(0)))
 
 
 def test_the_rule_is_found_out_from_stored_keys() -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.hashing.java_order import java_order_key
 from lakeindex.index import key_ranges
-from lakeindex.index.interval_tree import IntervalTree
-from lakeindex.index.key_ranges import KeyRange, Pruner, prune, pruner_for, search_sorted
+from lakeindex.index.key_ranges import IntervalTree, KeyRange, Pruner, prune, pruner_for, search_sorted
 from tests.strategies import key_texts, plain_key_texts
 
 

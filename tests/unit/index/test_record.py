@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import IndexDamagedError, InvariantError
 from lakeindex.hashing.java_hash import string_hashes
-from lakeindex.index.contract import DELTA_SCHEMA, Change, Found
 from lakeindex.index.record import shard_merge as record_merge
 from lakeindex.index.record import shards as record_shards
+from lakeindex.index.record.kind import make_index
+from lakeindex.index.record.options import RecordOptions
 from lakeindex.index.record.shards import asked_by_shard, shard_count, shard_numbers
-from lakeindex.index.record.store import RecordStore, make_index
+from lakeindex.index.record.store import RecordStore
 from lakeindex.index.stored.change_log import Built, ChangeLog, CoveredFile, Delta, LogState, catch_up_name
+from lakeindex.index.stored.contract import DELTA_SCHEMA, Change, Found
 from lakeindex.index.stored.log_state import new_generation
 from lakeindex.index.stored.store_context import Completed, StoreContext
 from lakeindex.model import IndexSpec, IndexType
@@ -82,7 +84,7 @@ def test_shard_count_is_hudis_formula(rows: int, options: dict[str, str], expect
 
 
 def config_of(**given: Any) -> WriteConfig:
-    return replace(WriteConfig(), **{"record_min_shards": 3, "record_max_shards": 100, **given})
+    return WriteConfig(areas=(RecordOptions(**{"min_shards": 3, "max_shards": 100, **given}),))
 
 
 def store_of(
@@ -137,7 +139,7 @@ class Simulated:
 
     @property
     def store(self) -> RecordStore:
-        return store_of(self.storage, self.state, self.index, config_of(record_min_shards=self.shards))
+        return store_of(self.storage, self.state, self.index, config_of(min_shards=self.shards))
 
     @property
     def is_global(self) -> bool:

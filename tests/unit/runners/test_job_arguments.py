@@ -6,13 +6,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lakeindex.airflow.plan import RunPlan
+from lakeindex.airflow.plan import DagPlan
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners.job_arguments import run_spec, stage_command
 
-PLAN = RunPlan(
+PLAN = DagPlan(
     table="trips",
     uri="/lake/trips",
     checkpoints="/lake/runs",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeindex.commands.rescale.rescale import rescale_table
-from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Scope, Turn
+from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Turn, TurnScope
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_process
@@ -62,7 +62,7 @@ def test_a_run_waits_for_who_came_before(tmp_path: Path):
     table.upsert(batch_of(rows(1)))
     (file,) = Table.open(open_storage(table.uri)).snapshot().base_files_all()
     other = another(tmp_path / "t")
-    other.take(Scope.of([(file.partition_path, file.file_id)], ()))
+    other.take(TurnScope.of([(file.partition_path, file.file_id)], ()))
     threading.Timer(1.5, other.end).start()
     assert seconds(lambda: table.upsert(batch_of(rows(2)))) >= 1.4
 
@@ -71,13 +71,13 @@ def test_a_run_does_not_wait_for_writers_of_other_file_groups(tmp_path: Path):
     table = make_table(tmp_path / "t")
     table.upsert(batch_of(rows(1)))
     other = another(tmp_path / "t")
-    other.take(Scope.of([("d1", "another")], ["d0"]))
+    other.take(TurnScope.of([("d1", "another")], ["d0"]))
     assert seconds(lambda: table.upsert(batch_of(rows(2)), options={"lakeindex.lock.wait": "100"})) < 50
     other.end()
 
 
-@pytest.mark.parametrize("scope", [EVERYTHING, Scope.of([("d0", "0"), ("d0", "1")], ())], ids=["all", "buckets"])
-def test_a_batch_of_a_bucket_table_waits_for_its_buckets_even_those_without_a_file(tmp_path: Path, scope: Scope):
+@pytest.mark.parametrize("scope", [EVERYTHING, TurnScope.of([("d0", "0"), ("d0", "1")], ())], ids=["all", "buckets"])
+def test_a_batch_of_a_bucket_table_waits_for_its_buckets_even_those_without_a_file(tmp_path: Path, scope: TurnScope):
     table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
     other = another(tmp_path / "t")
     other.take(scope)
@@ -89,6 +89,6 @@ def test_a_rescaling_waits_for_every_writer(tmp_path: Path):
     table = make_table(tmp_path / "t", hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
     table.upsert(batch_of(rows(1)))
     other = another(tmp_path / "t")
-    other.take(Scope.of([("elsewhere", "0")], ()))
+    other.take(TurnScope.of([("elsewhere", "0")], ()))
     threading.Timer(1.5, other.end).start()
     assert seconds(lambda: rescale_table(table.uri, LocalRunner(1), buckets=3)) >= 1.4

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeindex.bloom import build_filter, marks
+from lakeindex.bloom import build_filter, filter_candidates, marks, usable_filter
 from lakeindex.bloom.filter import build_sized
 from lakeindex.bloom.sizing import FilterSize
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.footers import Footer, parse_footer, read_footer, read_footer_bytes
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.options.types import FilterType, WriteConfig

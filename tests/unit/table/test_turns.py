@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Scope, Turn
+from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Turn, TurnScope
 from lakeindex.errors import StorageError
 from lakeindex.storage import Storage
 from lakeindex.storage.memory import MemoryStorage
@@ -34,8 +34,8 @@ def turn(store: Storage, host: Host | None = None, wait_ms: int = 20_000, lease_
     return Turn(store, host or machine(), lease_ms, wait_ms)
 
 
-def scope(*groups: str, creates: tuple[str, ...] = (), lost: bool = False) -> Scope:
-    return Scope.of([("p", group) for group in groups], creates, lost=lost)
+def scope(*groups: str, creates: tuple[str, ...] = (), lost: bool = False) -> TurnScope:
+    return TurnScope.of([("p", group) for group in groups], creates, lost=lost)
 
 
 def tickets(store: Storage) -> list[str]:
@@ -47,20 +47,20 @@ def tickets(store: Storage) -> list[str]:
     [
         (scope("a", "b"), scope("b", "c"), True),
         (scope("a"), scope("b"), False),
-        (Scope.of([("p", "a")], ()), Scope.of([("q", "a")], ()), False),
+        (TurnScope.of([("p", "a")], ()), TurnScope.of([("q", "a")], ()), False),
         (scope("a"), EVERYTHING, True),
         (scope(creates=("p",)), scope(creates=("p",)), False),  # new keys are different ones, mostly
         (scope(creates=("p",), lost=True), scope(creates=("p",)), True),  # but here they were not
         (scope(creates=("p",), lost=True), scope(creates=("q",)), False),
     ],
 )
-def test_who_meets_whom(first: Scope, second: Scope, meets: bool):
+def test_who_meets_whom(first: TurnScope, second: TurnScope, meets: bool):
     assert first.meets(second) is meets
     assert second.meets(first) is meets
 
 
 def test_a_scope_with_very_many_file_groups_meets_everybody():
-    assert Scope.of((("p", str(number)) for number in range(5_001)), ()) == EVERYTHING
+    assert TurnScope.of((("p", str(number)) for number in range(5_001)), ()) == EVERYTHING
 
 
 def test_a_writer_that_is_alone_does_not_wait_and_leaves_nothing(store: MemoryStorage):

@@ -17,7 +17,7 @@ from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
 from lakeindex.telemetry import observer as observing
 from lakeindex.telemetry.metrics import MetricsFile, file_name
-from lakeindex.telemetry.outcome import Outcome, RunEnding
+from lakeindex.telemetry.outcome import RunEnding, RunOutcome
 from tests.cli_support import lakeindex as command
 from tests.unit.cli.tables import batch, new_table, row, upserted
 
@@ -182,7 +182,7 @@ def spec(table: str) -> RunSpec:
 def test_names_of_tables_are_data(tmp_path: Path):
     file = MetricsFile(tmp_path / "t.prom")
     for _ in range(2):
-        file.update(spec(HOSTILE), RunEnding(Outcome.NOOP, 1.0))
+        file.update(spec(HOSTILE), RunEnding(RunOutcome.NOOP, 1.0))
     assert Samples(file.path).tables() == {HOSTILE}
     assert Samples(file.path).of("runs_total") == 2
     assert "/" not in file_name("/x/" + HOSTILE)
@@ -194,7 +194,7 @@ def test_writers_at_the_same_time_lose_no_count(tmp_path: Path):
 
     def work(table: str) -> None:
         for _ in range(10):
-            file.update(spec(table), RunEnding(Outcome.COMMITTED, 1.0))
+            file.update(spec(table), RunEnding(RunOutcome.COMMITTED, 1.0))
 
     threads = [threading.Thread(target=work, args=(table,)) for table in tables for _ in range(2)]
     for thread in threads:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
-from lakeindex.write.assignment import FillCandidate, Piece, assign_inserts
+from lakeindex.write.assignment import FillCandidate, InsertPiece, assign_inserts
 
 MIB = 1024 * 1024
 
@@ -22,7 +22,7 @@ def small_file(name: str, size: int) -> BaseFile:
 )
 def test_assign_inserts_places_every_row_once(counts: list[int], sizes: list[int], record_kib: int, limit_mib: int):
     config = WriteConfig(max_file_bytes=120 * MIB, small_file_bytes=limit_mib * MIB)
-    pieces = [Piece(chunk, 0, rows) for chunk, rows in enumerate(counts)]
+    pieces = [InsertPiece(chunk, 0, rows) for chunk, rows in enumerate(counts)]
     candidates = [
         FillCandidate(small_file(f"f{i}", size * MIB), is_rewritten=i % 2 == 0) for i, size in enumerate(sizes)
     ]
@@ -42,11 +42,11 @@ def test_assign_inserts_fills_a_file_that_is_rewritten_anyway_first():
         FillCandidate(small_file("smallest", 1 * MIB), is_rewritten=False),
         FillCandidate(small_file("rewritten", 50 * MIB), is_rewritten=True),
     ]
-    (only,) = assign_inserts({"p": [Piece(0, 0, 10)]}, {"p": candidates}, 1024, config)
+    (only,) = assign_inserts({"p": [InsertPiece(0, 0, 10)]}, {"p": candidates}, 1024, config)
     assert only.target.file_id == "rewritten"
 
 
 def test_assign_inserts_spreads_new_groups_evenly():
     config = WriteConfig(max_file_bytes=100 * 1024, small_file_bytes=0)
-    result = assign_inserts({"p": [Piece(0, 0, 250)]}, {}, 1024, config)
+    result = assign_inserts({"p": [InsertPiece(0, 0, 250)]}, {}, 1024, config)
     assert [a.rows for a in result] == [84, 83, 83]

@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.airflow.plan import safe_run_id
-from lakeindex.api.table import LakeTable, run_id_of
+from lakeindex.api.table import LakeTable
+from lakeindex.pipeline import run_id_of
 from lakeindex.options.parse import parse_create_options
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage

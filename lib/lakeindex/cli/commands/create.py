@@ -61,7 +61,7 @@ def options(of_create: bool, as_json: bool) -> None:
             "valid": option.valid,
             "default": option.default if isinstance(option.default, (str, int, float, bool)) else None,
             "text": option.text,
-            "bound_at_creation": option.bound_at_creation,
+            "bound_at_creation": option.bound,
         }
         for option in chosen
     ]

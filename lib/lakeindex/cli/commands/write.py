@@ -104,7 +104,7 @@ def _write(  # noqa: PLR0913 - the command's options
     from lakeindex.runners import lean
 
     # isort: split
-    from lakeindex.api.table import run
+    from lakeindex.api.run import run
     from lakeindex.cli.rendering import show_run
     from lakeindex.pipeline import default_checkpoints
 

@@ -12,38 +12,33 @@ from statistics import mean
 
 import pyarrow as pa
 
-from lakeindex.commands.advise.loads import Scope, bucket_count, expected_load
 from lakeindex.commands.advise.sample import (
     pairs_of,
     sample_batch,
     sample_table,
     seconds_of_a_request,
 )
+from lakeindex.commands.advise.scope import SampledScope
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.written_slices import absolute, open_at
+from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import LakeIndexError
+from lakeindex.index.advice import Workload
 from lakeindex.index.cost import CostConstants, cost_of, requests_of
 from lakeindex.index.cost_constants import CONSTANTS, MEAN_ERROR, MEASURED_ON
-from lakeindex.model import IndexType
+from lakeindex.index.registry import advice_of
+from lakeindex.model import DEFAULT_INDEX, IndexType
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
 from lakeindex.run.spec import storage_at
 from lakeindex.run.summary import RunSummary
 from lakeindex.run.table_facts import table_schema
-from lakeindex.table.handle import Table
+from lakeindex.storage.paths import absolute
 from lakeindex.write.keys.keys import KeySpec
 
 _USELESS_RANGES = 0.8
 _CLOSE_ENOUGH = 1.15
 _RUNS = 10
-_CROWDED = 2.0
-_EMPTY = 0.125
-_PLAIN = (
-    *(IndexType.BLOOM, IndexType.SIMPLE, IndexType.BUCKET, IndexType.RECORD_LEVEL_INDEX),
-    *(IndexType.GLOBAL_BLOOM, IndexType.GLOBAL_SIMPLE, IndexType.RECORD_INDEX),
-)
-"""Types that need neither a server nor an engine: they are measured, and may be recommended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +167,14 @@ def advise(
     everything = sample_table(table.storage, snapshot.base_files_all())
     near = everything.within(frozenset(sample.keys))
     scopes = {
-        is_global: Scope(sample, files, pairs_of(table.storage, sample, files, is_global=is_global), is_global)
+        is_global: SampledScope(sample, files, pairs_of(table.storage, sample, files, is_global=is_global), is_global)
         for is_global, files in ((False, near), (True, everything))
     }
     constants = CONSTANTS.slower_store(seconds_of_a_request(table.storage, everything.files))
     index = table.index(snapshot.timeline)
     current = None if index is None else index.index_type
-    types = tuple(
-        _type_advice(kind, scopes[kind.is_global], config, constants, _buckets(table, kind, scopes[False], config))
-        for kind in IndexType
-    )
+    work = {is_global: scope.workload(current) for is_global, scope in scopes.items()}
+    types = tuple(_type_advice(kind, work[kind.is_global], config, constants) for kind in IndexType)
     is_global = index is not None and index.is_global
     recommended, reason = _recommend(types, current, is_global=is_global, known=bool(everything.files))
     home = scopes[is_global]
@@ -200,34 +193,21 @@ def advise(
         types=types,
         recommended=recommended,
         reason=reason,
-        warnings=tuple(_warnings(home, current, config, is_global=is_global)),
+        warnings=tuple(_warnings(home, work[is_global], config, is_global=is_global)),
         model=model_error(checkpoints or default_checkpoints(absolute(uri))),
     )
 
 
-def _buckets(table: Table, kind: IndexType, scope: Scope, config: WriteConfig) -> int:
-    """Buckets of a partition: those that are there, else what fits its size."""
-    partitions = max(len({file.partition_path for file in scope.table.files}), 1)
-    index = table.index()
-    if kind is IndexType.BUCKET and index is not None and index.index_type is IndexType.BUCKET:
-        return max(1, round(len(scope.table.files) / partitions))
-    return bucket_count(scope.table.bytes / partitions, config.max_file_bytes)
-
-
-def _type_advice(
-    kind: IndexType, scope: Scope, config: WriteConfig, constants: CostConstants, buckets: int
-) -> TypeAdvice:
-    expected = expected_load(kind, scope, config, buckets)
+def _type_advice(kind: IndexType, work: Workload, config: WriteConfig, constants: CostConstants) -> TypeAdvice:
+    advice = advice_of(kind)
+    expected = advice.expected(work, config)
     load = expected.load
     cost = cost_of(load, constants, has_filters=kind.has_filters)
-    file_bytes = scope.table.bytes / len(scope.table.files) if scope.table.files else 0.0
-    if kind is IndexType.BUCKET:
-        file_bytes = scope.table.bytes / max(buckets * max(len(scope.batch.keys), 1), 1)
-    rewrite = constants.byte_rewritten * file_bytes * expected.files_rewritten
+    rewrite = constants.byte_rewritten * expected.file_bytes * expected.files_rewritten
     return TypeAdvice(
         index_type=kind,
-        is_global=scope.is_global,
-        comparisons=round(scope.possible),
+        is_global=kind.is_global,
+        comparisons=round(work.possible),
         after_ranges=round(expected.after_ranges),
         after_filters=round(load.pairs_verified),
         files_opened=round(load.files_opened),
@@ -237,29 +217,28 @@ def _type_advice(
         files_rewritten=round(expected.files_rewritten),
         rewrite_seconds=round(rewrite, 4),
         seconds=round(cost.seconds + rewrite, 4),
-        build_seconds=round(_build_seconds(kind, scope, constants), 4),
-        measured=kind in _PLAIN,
+        build_seconds=round(_build_seconds(kind, work, constants), 4),
+        measured=advice.is_plain,
         note=expected.note,
     )
 
 
-def _build_seconds(kind: IndexType, scope: Scope, constants: CostConstants) -> float:
+def _build_seconds(kind: IndexType, work: Workload, constants: CostConstants) -> float:
     """Reading every key once, and writing it."""
     if not kind.is_stored:
         return 0.0
-    rows, files = scope.table.rows, len(scope.table.files)
-    return files * constants.file_opened + rows * (constants.row_matched + 2 * constants.entry_read)
+    return work.files * constants.file_opened + work.rows * (constants.row_matched + 2 * constants.entry_read)
 
 
 def _recommend(
     types: Sequence[TypeAdvice], current: IndexType | None, *, is_global: bool, known: bool
 ) -> tuple[str, str]:
     """A type and why: the cheapest of those that mean the same for keys; the present one if it is close."""
-    fitting = [one for one in types if one.is_global is is_global and one.index_type in _PLAIN]
+    fitting = [one for one in types if one.is_global is is_global and one.measured]
     best = min(fitting, key=lambda one: one.seconds)
     now = next((one for one in types if one.index_type == current and one.is_global is is_global), None)
     if not known:
-        choice = now or next(one for one in fitting if one.index_type in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM})
+        choice = now or next(one for one in fitting if one.index_type in DEFAULT_INDEX)
         return choice.index_type, f"{choice.index_type}: the table is empty, so there is nothing to compare by."
     if now is not None and now.seconds <= best.seconds * _CLOSE_ENOUGH:
         return now.index_type, (
@@ -272,7 +251,7 @@ def _recommend(
     return best.index_type, f"{best.index_type}: {best.seconds:.2f} s for such a batch{beside}; {why}{change}."
 
 
-def _warnings(scope: Scope, current: IndexType | None, config: WriteConfig, *, is_global: bool) -> list[str]:
+def _warnings(scope: SampledScope, work: Workload, config: WriteConfig, *, is_global: bool) -> list[str]:
     pairs, table = scope.pairs, scope.table
     found = []
     if pairs.possible and len(table.known) > 1 and pairs.kept / pairs.possible > _USELESS_RANGES:
@@ -289,9 +268,7 @@ def _warnings(scope: Scope, current: IndexType | None, config: WriteConfig, *, i
         found.append(
             f"{pairs.without_filter} files looked at have no filter that can be trusted: all their keys are read"
         )
-    found += _bucket_warning(scope, config) if current is IndexType.BUCKET else []
-    if table.uncached and current in {IndexType.BLOOM, IndexType.GLOBAL_BLOOM, None}:
-        found.append(f"footers of {table.uncached} files are not cached: the first look-up reads and keeps them")
+    found += advice_of(work.now or DEFAULT_INDEX[is_global]).warnings(work, config)
     if len(table.known) < len(table.files):
         found.append(f"{len(table.known)} of {len(table.files)} footers were looked at; the rest is taken to be alike")
     if not is_global:
@@ -300,26 +277,6 @@ def _warnings(scope: Scope, current: IndexType | None, config: WriteConfig, *, i
             "`lakeindex index migrate` does before a GLOBAL type"
         )
     return found
-
-
-def _bucket_warning(scope: Scope, config: WriteConfig) -> list[str]:
-    table = scope.table
-    if not table.files:
-        return []
-    size, target = table.bytes / len(table.files), config.max_file_bytes
-    fitting = bucket_count(table.bytes / max(len({f.partition_path for f in table.files}), 1), target)
-    if size > _CROWDED * target:
-        what = "too few"
-    elif size < _EMPTY * target and len(table.files) > len(scope.batch.keys):
-        what = "too many"
-    else:
-        return []
-    said = (
-        f"the bucket count is off, {what}: a bucket has {size / 2**20:,.1f} MiB and "
-        f"{table.rows / len(table.files):,.0f} rows on average, the target is {target / 2**20:,.0f} MiB; "
-        f"lakeindex rescale TABLE --buckets {fitting}"
-    )
-    return [said]
 
 
 def model_error(checkpoints: str) -> ModelError:

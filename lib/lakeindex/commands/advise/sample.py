@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.bloom import expected_fpp
+from lakeindex.bloom import expected_fpp, filter_candidates, usable_filter
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import FileLayout, Footer, read_layout
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
-from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.options.types import InputFormat

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import BloomFilter, FilterProblem, marks, parse_filter
-from lakeindex.commands.check.hashed_keys import Hashes, hashes_of, save_hashes
+from lakeindex.commands.check.hashed_keys import KeyHashes, hashes_of, save_hashes
 from lakeindex.commands.check.lost_columns import lost_columns
 from lakeindex.commands.check.page_checks import against_digest
 from lakeindex.commands.check.report import Broken, Checked, Findings, Violation, is_damage
@@ -24,7 +24,6 @@ from lakeindex.files.footers import parse_footer, read_footer_bytes
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_order import java_min_max, java_order_key
-from lakeindex.index.contract import HomeIndex
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.parquet.footer_text import footer_text
@@ -116,14 +115,13 @@ class _WholeFile:
         self._generator = None if task.keys is None else KeyGenerator(task.keys)
         self._entries = _text_entries(source.metadata)
         self._filter = self._parse_filter()
-        index = None if task.index is None else index_for(task.index)
-        self._index = index if isinstance(index, HomeIndex) else None
+        self._homes = None if task.index is None else index_for(task.index).homes
         self._rows = 0
         self._recomputed = 0
         self._ends: tuple[str, str] | None = None
         self._found: dict[tuple[Broken, str], Violation] = {}
         self._notes: list[str] = []
-        self.hashes: list[Hashes] = []
+        self.hashes: list[KeyHashes] = []
         if missing := [name for name in META_COLUMNS if name not in source.schema_arrow.names]:
             raise damaged(task.file, f"it has no column {missing[0]}")
 
@@ -224,10 +222,10 @@ class _WholeFile:
                 )
 
     def _check_home(self, keys: pa.Array) -> None:
-        if self._index is None:
+        if self._homes is None:
             return
         try:
-            self._index.check_stored(keys, (self._task.file.partition_path, self._task.file.file_id))
+            self._homes.check_stored(keys, (self._task.file.partition_path, self._task.file.file_id))
         except TableCorruptError as error:
             self._say(Broken.BUCKET, "home", error.message, error.hint or _HINT)
 

@@ -16,13 +16,14 @@ from lakeindex.commands.check.page_checks import PagesTask, check_pages
 from lakeindex.commands.check.report import Broken, CheckReport, Findings, Violation, is_damage
 from lakeindex.commands.check.timeline_check import check_timeline
 from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
-from lakeindex.commands.written_slices import absolute, open_at
+from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import LakeIndexError, TableCorruptError, TableUnsupportedError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.index.contract import FileGroups, HomeIndex
+from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.run.table_facts import table_schema
+from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, run_tasks
@@ -151,14 +152,14 @@ def _check_rows(
 
 def _homes(spec: IndexSpec, snapshot: Snapshot) -> Iterator[Violation]:
     """Partitions whose file groups are not as the index makes them: one a home."""
-    index = index_for(spec)
-    if not isinstance(index, HomeIndex):
+    homes = index_for(spec).homes
+    if homes is None:
         return
     for partition in snapshot.partitions():
         files = snapshot.base_files(partition)
         groups = FileGroups({(partition, file.file_id): number for number, file in enumerate(files)})
         try:
-            index.group_of(partition, 0, groups)
+            homes.group_of(partition, 0, groups)
         except TableCorruptError as error:
             yield Violation.of(Broken.BUCKET, error, partition)
 

@@ -18,24 +18,24 @@ from lakeindex.hashing.murmur import murmur
 
 _ROWS_AT_ONCE: Final = 16_000_000
 _SECOND_SEED: Final = 0x9747B28C
-Hashes = npt.NDArray[np.uint64]
+KeyHashes = npt.NDArray[np.uint64]
 
 
-def hashes_of(keys: pa.Array) -> Hashes:
+def hashes_of(keys: pa.Array) -> KeyHashes:
     """A 64-bit hash of each key: two 32-bit hashes, one seeding nothing of the other."""
     high = murmur(keys, 0).view(np.uint32).astype(np.uint64)
     low = murmur(keys, _SECOND_SEED).view(np.uint32).astype(np.uint64)
     return (high << np.uint64(32)) | low
 
 
-def save_hashes(path: Path, parts: Sequence[Hashes]) -> None:
+def save_hashes(path: Path, parts: Sequence[KeyHashes]) -> None:
     """Leave the hashes of a file's keys, sorted, at ``path``."""
     hashes = np.concatenate([np.zeros(0, np.uint64), *parts])
     hashes.sort()
     np.save(path, hashes, allow_pickle=False)
 
 
-def repeated_hashes(paths: Sequence[Path], rows_at_once: int = _ROWS_AT_ONCE) -> Iterator[tuple[Hashes, list[int]]]:
+def repeated_hashes(paths: Sequence[Path], rows_at_once: int = _ROWS_AT_ONCE) -> Iterator[tuple[KeyHashes, list[int]]]:
     """Hashes that occur more than once in these files together.
 
     Args:

@@ -20,15 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commands.get.file_plan import Plan, Scope, plan_files
+from lakeindex.commands.get.file_plan import GetScope, Plan, plan_files
 from lakeindex.commands.get.key_sets import KeySet, key_set
-from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, Rows, get_from_files
+from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
 from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.rescale.aligned_rows import row_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import UsageError
+from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
@@ -159,7 +160,7 @@ def get_rows(
     asked = key_set(keys)
     started = perf_counter()
 
-    def work(_: None) -> tuple[Scope, Plan, Got]:
+    def work(_: None) -> tuple[GetScope, Plan, Got]:
         scope = _scope(uri, partition, columns, as_of, config)
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
         return scope, plan, _read(scope, plan, asked, runner)
@@ -171,7 +172,7 @@ def get_rows(
     return GetResult(got.rows, missing, _report(scope, plan, got, outcome.cost.io, keys=len(asked), seconds=seconds))
 
 
-def _report(scope: Scope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
+def _report(scope: GetScope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
     counts = got.counts
     return GetReport(
         table=scope.table.name,
@@ -199,7 +200,7 @@ def _report(scope: Scope, plan: Plan, got: Got, io: IoCount, *, keys: int, secon
 
 def _scope(
     uri: str, partition: str | None, columns: Sequence[str] | None, as_of: str | None, config: WriteConfig
-) -> Scope:
+) -> GetScope:
     table = open_at(uri)
     point = None
     if as_of is None:
@@ -210,7 +211,7 @@ def _scope(
     schema = _chosen(row_schema(table_schema(table, found)), columns)
     spec = table.index(found.timeline) or index_spec(config.index_type or IndexType.BLOOM, config)
     files = found.base_files_all() if partition is None else found.base_files(partition)
-    return Scope(table, found, point, spec, files, partition, schema, config)
+    return GetScope(table, found, point, spec, files, partition, schema, config)
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
@@ -226,7 +227,7 @@ def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     return pa.schema([schema.field(name) for name in dict.fromkeys(columns)])
 
 
-def _read(scope: Scope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
+def _read(scope: GetScope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
     asks = [FileAsk(scope.files[number], rows, plan.cached.get(number)) for number, rows in sorted(plan.rows.items())]
     costs = [_OPEN_COST + ask.file.size_bytes * _READ_SHARE for ask in asks]
     # rows are sorted by key and partition, whatever is asked for
@@ -244,7 +245,7 @@ def _read(scope: Scope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
     return Got(rows.select(scope.schema.names).take(order_of), found, sum((p.counts for p in parts), Counts()))
 
 
-def _missing(keys: pa.Array, found: Rows) -> tuple[str, ...]:
+def _missing(keys: pa.Array, found: RowNumbers) -> tuple[str, ...]:
     absent = np.ones(len(keys), np.bool_)
     absent[found] = False
     return tuple(keys.filter(pa.array(absent)).to_pylist())

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.commands.written_slices import absolute
-from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.errors import InputError, ObjectNotFoundError, first_line
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.run.spec import storage_at
+from lakeindex.storage.paths import absolute
 from lakeindex.write.base_file import RECORD_KEY
 
 KeySet: TypeAlias = str | os.PathLike[str] | Sequence[str] | pa.Array | pa.ChunkedArray | pa.Table
@@ -63,7 +63,7 @@ def keys_of_file(path: str) -> pa.Array:
         raise InputError(f"no file of keys at {path!r}", culprit=path, hint="check the path") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"the file of keys {path!r} cannot be read: {str(error).splitlines()[0]}",
+            f"the file of keys {path!r} cannot be read: {first_line(error)}",
             culprit=path,
             hint="give UTF-8 text with one key a line, or a Parquet file",
         ) from error

@@ -12,18 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.bloom import BloomFilter
+from lakeindex.bloom import BloomFilter, filter_candidates, usable_filter
 from lakeindex.commands.rescale.aligned_rows import align, damaged
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import FileLayout, Footer, read_layout
 from lakeindex.files.key_columns import row_groups_for
-from lakeindex.hashing.arrow import plain_strings, string_buffers
-from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
+from lakeindex.hashing.arrow import RowNumbers, plain_strings, string_buffers
+from lakeindex.index.bloom.options import BloomOptions
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
@@ -32,8 +31,6 @@ from lakeindex.run.spec import storage_at
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.write.base_file import RECORD_KEY
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class FileAsk:
     """
 
     file: BaseFile
-    rows: Rows | None
+    rows: RowNumbers | None
     cached_in: str | None = None
 
 
@@ -106,7 +103,7 @@ class Got:
     """Rows of some files; ``found``: which keys, by their number, each as often as it is there."""
 
     rows: pa.Table
-    found: Rows
+    found: RowNumbers
     counts: Counts
 
 
@@ -125,7 +122,7 @@ def get_from_files(task: GetTask) -> Got:
     )
 
 
-def _narrowed(task: GetTask, store: Storage) -> Iterator[tuple[BaseFile, Rows]]:
+def _narrowed(task: GetTask, store: Storage) -> Iterator[tuple[BaseFile, RowNumbers]]:
     """Files that are left, and their keys, after the filters that the footer cache has."""
     every = np.arange(len(task.keys), dtype=np.int64)
     wanted = {ask.file.path: every if ask.rows is None else ask.rows for ask in task.asks}
@@ -139,14 +136,14 @@ def _narrowed(task: GetTask, store: Storage) -> Iterator[tuple[BaseFile, Rows]]:
             yield ask.file, wanted[ask.file.path]
 
 
-def _held(bloom: BloomFilter | None, keys: pa.Array, rows: Rows) -> Rows:
+def _held(bloom: BloomFilter | None, keys: pa.Array, rows: RowNumbers) -> RowNumbers:
     """Those of some keys, by their numbers, that a filter may hold."""
     if bloom is None:
         return rows
     return rows[filter_candidates(bloom, string_buffers(keys.take(pa.array(rows))), 0, len(rows))]
 
 
-def _get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: Rows) -> Got:
+def _get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: RowNumbers) -> Got:
     layout = read_layout(store, file)
     opened = Counts(files_opened=1, row_groups=len(layout.key_ends))
     rows = _by_footer(task, layout.footer, rows)
@@ -174,9 +171,9 @@ def _get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: Rows) ->
     )
 
 
-def _by_footer(task: GetTask, footer: Footer, rows: Rows) -> Rows:
+def _by_footer(task: GetTask, footer: Footer, rows: RowNumbers) -> RowNumbers:
     """Keys that the footer's range and filter leave possible; what cannot be trusted excludes nothing."""
-    if task.config.prune_by_ranges:
+    if task.config.of(BloomOptions).prune_by_ranges:
         slices = prune(task.keys.take(pa.array(rows)), [KeyRange(footer.min_key, footer.max_key)])
         rows = rows[int(slices.from_row[0]) : int(slices.to_row[0])]
     return _held(usable_filter(footer.filter_text, footer.filter_type, footer.rows), task.keys, rows)
@@ -214,5 +211,5 @@ def _rows_of(
 def _read(source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], columns: list[str]) -> pa.Table:
     try:
         return read_groups(source, groups, columns)
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise damaged(file, str(error)) from error

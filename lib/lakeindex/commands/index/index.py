@@ -9,17 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.written_slices import absolute
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.registry import stored_index_for
 from lakeindex.model import IndexSpec, IndexType, Operation
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import index_spec, parse_options
-from lakeindex.run.index_store import IndexSession, uncovered
+from lakeindex.run.index.session import uncovered
+from lakeindex.run.index.sessions import stored_session
+from lakeindex.run.index.stored_session import StoredSession
 from lakeindex.run.spec import RunSpec, TableFacts, storage_at
 from lakeindex.run.table_facts import facts_of
 from lakeindex.storage.opening import remove_empty_folders
+from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
@@ -141,7 +143,7 @@ class OpenedIndex:
     snapshot: Snapshot
     facts: TableFacts
     spec: RunSpec
-    session: IndexSession
+    session: StoredSession
 
     @property
     def bytes(self) -> int:
@@ -174,7 +176,7 @@ def opened_index(
     table = Table.open(storage_at(absolute(uri)))
     snapshot = table.snapshot()
     index = _chosen(table, snapshot.timeline, config.index_type, pairs)
-    if stored_index_for(index).traits.in_process:
+    if stored_index_for(index).in_process:
         raise OptionError(
             f"index type {index.index_type} lives in the process that writes: "
             "there is nothing to build, drop or verify",
@@ -194,7 +196,7 @@ def opened_index(
         options=tuple(sorted(plain.items())),
     )
     try:
-        yield OpenedIndex(table, snapshot, facts, spec, IndexSession(spec, facts, runner))
+        yield OpenedIndex(table, snapshot, facts, spec, stored_session(spec, facts, runner))
     finally:
         work = storage_at(spec.checkpoints_uri)
         for one in work.list(run_id):

@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 
 from lakeindex.commands.index.index import OpenedIndex, opened_index
 from lakeindex.commands.results import JsonResult
-from lakeindex.index.contract import Group
 from lakeindex.index.record.shard_merge import scope_of
 from lakeindex.index.record.shards import split
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part, RunFolder
-from lakeindex.run.index_store import uncovered
+from lakeindex.run.index.session import uncovered
 from lakeindex.run.spec import run_folder
 from lakeindex.tasks.runner import Runner
 

@@ -50,7 +50,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class WriteRefusal:
     """Why the table is not written to."""
 
     error: str
@@ -125,7 +125,7 @@ class TableInspection(JsonResult):
     older_bytes: int
     uncommitted_files: int
     writable: bool
-    refusal: Refusal | None
+    refusal: WriteRefusal | None
 
 
 def inspect_table(uri: str) -> TableInspection:
@@ -194,14 +194,14 @@ def _columns(table: Table, found: Snapshot) -> tuple[Column, ...]:
     return tuple(Column(field.name, str(field.type), field.nullable) for field in schema)
 
 
-def _refusal(table: Table, found: Snapshot) -> Refusal | None:
+def _refusal(table: Table, found: Snapshot) -> WriteRefusal | None:
     try:
         table.check_writable()
         table.bound_for(WriteConfig())
         if found.timeline.completed_writes:
             table_schema(table, found)
     except LakeIndexError as error:
-        return Refusal(type(error).__name__, error.message, error.culprit, error.hint)
+        return WriteRefusal(type(error).__name__, error.message, error.culprit, error.hint)
     return None
 
 

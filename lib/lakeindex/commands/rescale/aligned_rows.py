@@ -68,7 +68,7 @@ def read_row_group(source: pq.ParquetFile, group: int, file: BaseFile) -> pa.Tab
         return read_groups(source, [group])
     except LakeIndexError:
         raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise damaged(file, str(error)) from error
 
 

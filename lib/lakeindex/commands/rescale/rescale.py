@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeindex.commands.rescale.run import OPERATION, Rescale, RescaledPartition, RescaleSummary
-from lakeindex.commands.written_slices import absolute
 from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.conductor.opened import Opened, open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
@@ -27,6 +26,7 @@ from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.table_facts import facts_of
+from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.tasks.runner import Runner

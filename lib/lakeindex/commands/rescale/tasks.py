@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.rescale.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
-from lakeindex.errors import InvariantError, ObjectNotFoundError, TableCorruptError
+from lakeindex.errors import InvariantError, ObjectNotFoundError, TableCorruptError, first_line
 from lakeindex.hashing.row_digest import RowDigest, digest_rows
 from lakeindex.index.bucket.bucket import bucket_ids
 from lakeindex.index.bucket.bucket_layout import BucketLayout
@@ -30,7 +30,7 @@ from lakeindex.write.base_file import FILE_NAME, RECORD_KEY, constant_column, en
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BucketPiece:
     """Rows of one old file that go into one bucket: where their Arrow stream is."""
 
     path: str
@@ -69,7 +69,7 @@ class SplitFile:
     """
 
     old: BaseFile
-    pieces: dict[int, Piece]
+    pieces: dict[int, BucketPiece]
     digest: RowDigest
 
 
@@ -92,7 +92,7 @@ class BuildTask:
     schema: pa.Schema
     config: WriteConfig
     new: BaseFile
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BucketPiece, ...]
     record: str
 
 
@@ -124,7 +124,7 @@ def _split(task: SplitTask) -> SplitFile:
     store = storage_at(task.table_uri)
     done = records.load(store, f"{task.target}.json")
     if done:
-        known = {int(bucket): Piece(**piece) for bucket, piece in done["pieces"].items()}
+        known = {int(bucket): BucketPiece(**piece) for bucket, piece in done["pieces"].items()}
         return SplitFile(task.old, known, RowDigest(**done["digest"]))
     schema = row_schema(task.schema)
     groups = list(aligned_row_groups(open_base_file(store, task.old), task.old, schema))
@@ -140,10 +140,10 @@ def _split(task: SplitTask) -> SplitFile:
     order = np.argsort(buckets, kind="stable")
     found, starts = np.unique(buckets[order], return_index=True)
     data = bytearray()
-    pieces: dict[int, Piece] = {}
+    pieces: dict[int, BucketPiece] = {}
     for bucket, places in zip(found.tolist(), np.split(order, starts[1:]) if len(found) else [], strict=True):
         stream = _stream(rows.take(pa.array(places)))
-        pieces[bucket] = Piece(f"{task.target}.arrow", len(data), len(stream), len(places))
+        pieces[bucket] = BucketPiece(f"{task.target}.arrow", len(data), len(stream), len(places))
         data += stream
     split = SplitFile(task.old, pieces, digest_without_name(rows))
     store.write(f"{task.target}.arrow", bytes(data))
@@ -201,14 +201,14 @@ def _sized(file: BaseFile, size: int) -> BaseFile:
     return BaseFile(file.partition_path, file.file_id, file.instant_time, file.write_token, size)
 
 
-def _read_piece(store: Storage, piece: Piece) -> pa.Table:
+def _read_piece(store: Storage, piece: BucketPiece) -> pa.Table:
     try:
         data = store.read_range(piece.path, piece.start, piece.length)
         rows = pa.ipc.open_stream(data).read_all()
     except (pa.ArrowException, OSError) as error:
         records.remove(store, [_record_of(piece.path)])  # the next run makes it again
         raise InvariantError(
-            f"{piece.path} cannot be read: {str(error).splitlines()[0]}",
+            f"{piece.path} cannot be read: {first_line(error)}",
             culprit=piece.path,
             hint="nothing was published; run again",
         ) from error

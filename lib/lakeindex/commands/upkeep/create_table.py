@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.written_slices import absolute
-from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.errors import InputError, ObjectNotFoundError, first_line
 from lakeindex.options.types import CreateConfig, WriteConfig
 from lakeindex.run.spec import storage_at
+from lakeindex.storage.paths import absolute
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec, check_spec, key_entries, table_name_of
@@ -133,7 +133,7 @@ def _columns_of(like: str) -> pa.Schema:
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"{like!r} cannot be read as Parquet: {str(error).splitlines()[0]}",
+            f"{like!r} cannot be read as Parquet: {first_line(error)}",
             culprit=like,
             hint="give a Parquet file with the table's columns",
         ) from error

@@ -14,20 +14,20 @@ from lakeindex.commands.check.check import check_table
 from lakeindex.commands.index.index import compact_index
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.upkeep.clean_table import archive, clean
-from lakeindex.commands.written_slices import absolute, open_at
+from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
-from lakeindex.index.contract import StoredIndex
-from lakeindex.index.registry import index_for
+from lakeindex.index.registry import built_index_for
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.retention import sweep_runs
 from lakeindex.run.run_folders import check_root
 from lakeindex.run.spec import storage_at
 from lakeindex.storage import in_parallel
+from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 
@@ -188,8 +188,7 @@ def _archive(work: _Work) -> _Done:
 
 def _compact(work: _Work) -> _Done:
     spec = work.table.index()
-    index = None if spec is None else index_for(spec)
-    if not isinstance(index, StoredIndex) or index.traits.in_process:
+    if spec is None or built_index_for(spec) is None:
         return {"deltas": 0}, "the table's index stores nothing that could be compacted"
     done = compact_index(work.table.uri, work.runner, work.checkpoints, options=work.options)
     return {"deltas": done.deltas}, None

@@ -19,16 +19,17 @@ from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
 from lakeindex.commands.index.index import opened_index
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, switch_index
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.written_slices import absolute
 from lakeindex.conductor.opened import while_still
 from lakeindex.errors import TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.bucket.bucket_layout import layout_of
+from lakeindex.index.registry import built_index_for
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
@@ -173,7 +174,7 @@ def _switch(switch: _Switch, runner: Runner, checkpoints: str, *, dry_run: bool,
     if dry_run:
         return _Done(keys_checked=checked)
     rows = 0
-    if target.index_type.is_stored and target.index_type is not IndexType.INMEMORY:
+    if built_index_for(target) is not None:
         with opened_index(table.uri, runner, checkpoints, target.index_type.value, switch.pairs) as index:
             rows = index.session.build(snapshot).rows
     instant = switch_index(table, snapshot, target, _plain(switch.pairs), force=switch.force, notes=notes)

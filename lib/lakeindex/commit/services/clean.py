@@ -37,7 +37,7 @@ from lakeindex.files.file_system_view import PartitionFiles, Snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
-from lakeindex.model import BaseFile, Instant, InstantState
+from lakeindex.model import BaseFile, Group, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
@@ -55,8 +55,6 @@ from lakeindex.timeline.avro_instants import (
 from lakeindex.timeline.timeline import Timeline
 
 POLICY: Final = "KEEP_LATEST_COMMITS"
-
-Group = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,28 @@
-"""BUCKET: a key's hash says which file group of its partition it lives in.
-Nothing is stored, no file is looked into to find it.
+"""Which bucket a key is in, and which file group a bucket is.
 
 ``bucket = (hash & 0x7fffffff) % count`` with Hudi's hash (:mod:`lakeindex.hashing.java_hash`), bit for bit. A partition
 has at most one file group a bucket, whose file id begins with the bucket's number in eight digits. The count is bound
 to the table; ``lakeindex rescale`` changes it.
 
-Hudi 0.15 and 1.x place some keys with ``:`` differently. For such a key the group of the other rule is proposed, too:
-if the key is found there, the table is a mix of both, and is refused (:meth:`BucketIndex.check_stored`).
+Hudi 0.15 and 1.x place some keys with ``:`` differently.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.file_names import new_file_id
-from lakeindex.hashing.arrow import StringArray, plain_strings
+from lakeindex.hashing.arrow import RowNumbers, StringArray, plain_strings
 from lakeindex.hashing.java_hash import bucket_hashes
-from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, BucketLayout, KeyRule, layout_of
-from lakeindex.index.contract import FileGroups, Group, Homes, IndexTraits, Located, Rows
-from lakeindex.model import IndexSpec
+from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, BucketLayout, KeyRule
 
 _DIGITS: Final = 8
 _PREFIX: Final = re.compile(r"[0-9]{8}")
@@ -53,7 +48,7 @@ def _hashes(keys: StringArray, layout: BucketLayout) -> npt.NDArray[np.int32]:
     return bucket_hashes(keys, layout.fields, old_rule=layout.key_rule is KeyRule.HUDI_0_15) & _SIGN
 
 
-def ambiguous_rows(keys: StringArray) -> Rows:
+def ambiguous_rows(keys: StringArray) -> RowNumbers:
     """Rows of the keys that the two releases may take apart differently: those with a ``:``. int64, ascending."""
     found = pc.match_substring(plain_strings(keys), ":")
     return np.flatnonzero(found.to_numpy(zero_copy_only=False)).astype(np.int64)
@@ -80,14 +75,14 @@ def groups_by_bucket(partition_path: str, file_ids: Iterable[str], layout: Bucke
     for file_id in file_ids:
         bucket = bucket_of(file_id)
         if bucket is None:
-            raise _refused(
+            raise refused(
                 f"file group {file_id} in {partition_path!r} is of no bucket: another index made it",
                 file_id,
                 "use the index that made it, or make a bucket table of this one "
                 "with `lakeindex index migrate --to BUCKET`",
             )
         if bucket >= count:
-            raise _refused(
+            raise refused(
                 f"file group {file_id} in {partition_path!r} is bucket {bucket}, "
                 f"but the table is bound to {count} buckets",
                 file_id,
@@ -95,7 +90,7 @@ def groups_by_bucket(partition_path: str, file_ids: Iterable[str], layout: Bucke
                 "a table that Hudi rescaled is brought back with `lakeindex rescale`",
             )
         if bucket in found:
-            raise _refused(
+            raise refused(
                 f"bucket {bucket} of {partition_path!r} has two file groups, {found[bucket]} and {file_id}",
                 file_id,
                 "two writers made it at once: roll the later commit back, "
@@ -131,14 +126,14 @@ def key_rule_of(keys: StringArray, bucket: int, count: int, layout: BucketLayout
     neither = np.flatnonzero(~new & ~old)
     if len(neither):
         key = plain_strings(keys)[int(neither[0])].as_py()
-        raise _refused(
+        raise refused(
             f"key {key!r} is stored in bucket {bucket}, where it does not belong with {count} buckets",
             key,
             f"{COUNT_OPTION} or the hash fields are not those the table was written with",
         )
     only_new, only_old = np.flatnonzero(new & ~old), np.flatnonzero(old & ~new)
     if len(only_new) and len(only_old):
-        raise _mixed(plain_strings(keys)[int(only_old[0])].as_py(), bucket, KeyRule.HUDI_0_15, KeyRule.HUDI_1)
+        raise mixed_rules(plain_strings(keys)[int(only_old[0])].as_py(), bucket, KeyRule.HUDI_0_15, KeyRule.HUDI_1)
     if len(only_new):
         return KeyRule.HUDI_1
     return KeyRule.HUDI_0_15 if len(only_old) else None
@@ -157,107 +152,9 @@ def hash_distances(samples: Iterable[tuple[int, StringArray]], layout: BucketLay
     return np.unique(np.concatenate([np.array([], np.int64), *distances]))
 
 
-@dataclass(frozen=True, slots=True)
-class BucketIndex:
-    """The bucket index."""
-
-    spec: IndexSpec
-    layout: BucketLayout
-    _seen: list[tuple[FileGroups, dict[str, dict[int, Group]]]] = field(default_factory=list, repr=False, compare=False)
-
-    @property
-    def traits(self) -> IndexTraits:
-        """Reads no footer; a new key has one place to go."""
-        return IndexTraits(binds_homes=True)
-
-    def locate(self, keys: StringArray, partition: str | None, groups: FileGroups) -> Located:
-        """The group of each key's bucket, if it exists; of a key that the releases place differently, both.
-
-        Raises:
-            TableCorruptError: a partition's groups are not one a bucket.
-        """
-        rows: dict[int, Rows] = {}
-        for path, homes in self._homes_in(groups).items():
-            if partition is None or path == partition:
-                for bucket, found in self._rows(keys, path):
-                    if bucket in homes:
-                        rows[groups.numbers[homes[bucket]]] = found
-        return Located(rows)
-
-    def _homes_in(self, groups: FileGroups) -> dict[str, dict[int, Group]]:
-        """Partition -> bucket -> its group; made once for the groups that are asked about chunk after chunk."""
-        if self._seen and self._seen[-1][0] is groups:
-            return self._seen[-1][1]
-        by_partition: dict[str, list[str]] = {}
-        for path, file_id in groups.numbers:
-            by_partition.setdefault(path, []).append(file_id)
-        homes = {
-            path: {bucket: (path, file_id) for bucket, file_id in groups_by_bucket(path, ids, self.layout).items()}
-            for path, ids in by_partition.items()
-        }
-        self._seen[:] = [(groups, homes)]
-        return homes
-
-    def _rows(self, keys: StringArray, partition: str) -> list[tuple[int, Rows]]:
-        """Buckets that keys may be in, and their rows, ascending."""
-        count = self.layout.count_of(partition)
-        buckets = bucket_ids(keys, count, self.layout)
-        rows = np.arange(len(buckets), dtype=np.int64)
-        odd = ambiguous_rows(keys)
-        if len(odd):
-            other = replace(self.layout, key_rule=self.layout.key_rule.other)
-            elsewhere = bucket_ids(plain_strings(keys).take(pa.array(odd)), count, other)
-            differs = elsewhere != buckets[odd]
-            buckets = np.concatenate([buckets, elsewhere[differs]])
-            rows = np.concatenate([rows, odd[differs]])
-        order = np.lexsort((rows, buckets))
-        found, starts = np.unique(buckets[order], return_index=True)
-        pieces = np.split(rows[order], starts[1:]) if len(found) else []
-        return [(int(bucket), piece) for bucket, piece in zip(found, pieces, strict=True)]
-
-    def homes(self, keys: StringArray, partition: str) -> Homes:
-        """Bucket of each key: int32 [n]."""
-        return bucket_ids(keys, self.layout.count_of(partition), self.layout)
-
-    def group_of(self, partition: str, home: int, groups: FileGroups) -> Group | None:
-        """The live file group of a bucket; None if there is none yet."""
-        return self._homes_in(groups).get(partition, {}).get(home)
-
-    def new_file_id(self, home: int) -> str:
-        """Id of a new file group for a bucket."""
-        return file_id_of(home)
-
-    def check_stored(self, keys: StringArray, group: Group) -> None:
-        """Keys that are stored in a file group belong there.
-
-        Raises:
-            TableCorruptError: one does not; the message names it.
-        """
-        partition, file_id = group
-        bucket = groups_by_bucket(partition, [file_id], self.layout)
-        count = self.layout.count_of(partition)
-        home = next(iter(bucket))
-        row = misplaced_key(keys, home, count, self.layout)
-        if row is None:
-            return
-        key = plain_strings(keys)[row].as_py()
-        other = replace(self.layout, key_rule=self.layout.key_rule.other)
-        if int(bucket_ids(pa.array([key]), count, other)[0]) == home:
-            raise _mixed(key, home, other.key_rule, self.layout.key_rule)
-        raise _refused(
-            f"key {key!r} is stored in file group {file_id} of {partition!r}, but its bucket is another one of {count}",
-            key,
-            f"another writer uses another {COUNT_OPTION} or other hash fields; roll its commits back",
-        )
-
-
-def make_index(spec: IndexSpec) -> BucketIndex:
-    """The kind. Raises: OptionError: a bound option is not valid."""
-    return BucketIndex(spec, layout_of(spec))
-
-
-def _mixed(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableCorruptError:
-    return _refused(
+def mixed_rules(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableCorruptError:
+    """The error of a key that another release placed."""
+    return refused(
         f"key {key!r} is stored in bucket {bucket}, where Hudi {found} puts it, "
         f"but the table is written as Hudi {bound} does",
         key,
@@ -266,5 +163,6 @@ def _mixed(key: str, bucket: int, found: KeyRule, bound: KeyRule) -> TableCorrup
     )
 
 
-def _refused(message: str, culprit: str, hint: str) -> TableCorruptError:
+def refused(message: str, culprit: str, hint: str) -> TableCorruptError:
+    """The error of a table whose file groups or keys are not as the layout says."""
     return TableCorruptError(message, culprit=culprit, hint=hint)

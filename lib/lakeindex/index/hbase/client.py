@@ -20,7 +20,7 @@ from thriftpy2.protocol import TBinaryProtocol
 from thriftpy2.thrift import TClient, TException
 from thriftpy2.transport import TBufferedTransport, TSocket
 
-from lakeindex.errors import HBaseTableError, HBaseUnavailableError
+from lakeindex.errors import HBaseTableError, HBaseUnavailableError, first_line
 
 VERSIONS: Final = 3
 _NO_TABLE: Final = ("TableNotFoundException", "NoSuchColumnFamilyException", "TableNotEnabledException")
@@ -206,7 +206,7 @@ def message_of(error: BaseException | None) -> str:
     text = said.decode(errors="replace") if isinstance(said, bytes) else said
     if not text:
         text = str(error) if isinstance(error, OSError) else type(error).__name__
-    return str(text).splitlines()[0]
+    return first_line(text)
 
 
 def _is_passing(error: BaseException) -> bool:

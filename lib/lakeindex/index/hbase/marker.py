@@ -28,7 +28,7 @@ _KEPT: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class IndexMarker:
     """What the marker says.
 
     Attributes:
@@ -59,17 +59,17 @@ class Marker:
         earlier = [stamp for other, stamp in self.stamps.items() if place_of(other) < place]
         return max(min(later) - 1, *earlier, 0)
 
-    def with_stamp(self, name: str, stamp: int) -> Marker:
+    def with_stamp(self, name: str, stamp: int) -> IndexMarker:
         """The marker after a delta was given its time stamp."""
         return replace(self, stamps={**self.stamps, name: stamp}, last=max(self.last, stamp))
 
-    def with_generation(self, name: str, current: str | None) -> Marker:
+    def with_generation(self, name: str, current: str | None) -> IndexMarker:
         """The marker after something was built; what the log may still name stays."""
         others = tuple(g for g in self.generations if g not in (name, current))[-_KEPT:]
         known = (current,) if current is not None and current in self.generations else ()
         return replace(self, generations=(*others, *known, name))
 
-    def without(self, names: frozenset[str]) -> Marker:
+    def without(self, names: frozenset[str]) -> IndexMarker:
         """The marker after deltas became part of what was built, or failed."""
         return replace(
             self,
@@ -83,7 +83,7 @@ class Marker:
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @staticmethod
-    def decode(text: bytes, table: str) -> Marker:
+    def decode(text: bytes, table: str) -> IndexMarker:
         """Back from what is stored.
 
         Raises:
@@ -93,7 +93,7 @@ class Marker:
             found = json.loads(text)
             tuples = {name: tuple(map(str, found[name])) for name in ("generations", "prepared", "applied")}
             stamps = {str(name): int(stamp) for name, stamp in found["stamps"].items()}
-            return Marker(str(found["table"]), stamps=stamps, last=int(found["last"]), **tuples)
+            return IndexMarker(str(found["table"]), stamps=stamps, last=int(found["last"]), **tuples)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise HBaseTableError(
                 f"the marker row of table {table!r} of HBase is damaged: {text[:100]!r}",
@@ -108,12 +108,12 @@ class MarkerRow:
     def __init__(self, rows: HBaseRows) -> None:
         self._rows = rows
 
-    def read(self) -> Marker | None:
+    def read(self) -> IndexMarker | None:
         """What it says; None if there is none."""
         cell = self._rows.marker(COLUMN)
-        return None if cell is None else Marker.decode(cell[0], self._rows.client.table)
+        return None if cell is None else IndexMarker.decode(cell[0], self._rows.client.table)
 
-    def change(self, do: Callable[[Marker | None], Marker]) -> Marker:
+    def change(self, do: Callable[[IndexMarker | None], IndexMarker]) -> IndexMarker:
         """Change it; ``do`` is asked again if somebody else changed it meanwhile.
 
         Raises:
@@ -122,7 +122,7 @@ class MarkerRow:
         for _ in range(_TRIES):
             cell = self._rows.marker(COLUMN)
             before = None if cell is None else cell[0]
-            after = do(None if before is None else Marker.decode(before, self._rows.client.table))
+            after = do(None if before is None else IndexMarker.decode(before, self._rows.client.table))
             text = after.encode()
             if text == before or self._rows.swap_marker(COLUMN, before, text):
                 return after
@@ -143,13 +143,13 @@ class MarkerRow:
             return known.stamps[name]
         now = self._rows.server_time()
 
-        def give(marker: Marker | None) -> Marker:
+        def give(marker: IndexMarker | None) -> IndexMarker:
             there = self.required(marker)
             return there if name in there.stamps else there.with_stamp(name, there.stamp_for(name, now))
 
         return self.change(give).stamps[name]
 
-    def required(self, marker: Marker | None) -> Marker:
+    def required(self, marker: IndexMarker | None) -> IndexMarker:
         """The marker, which must be there. Raises: HBaseTableError: it is gone."""
         if marker is None:
             raise HBaseTableError(

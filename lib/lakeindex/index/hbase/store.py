@@ -8,9 +8,8 @@ is slower and never wrong.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,24 +18,16 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import HBaseTableError
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.contract import Change, Found, IndexTraits
-from lakeindex.index.hbase.client import HBaseAddress, HBaseClient, shared_rate
-from lakeindex.index.hbase.marker import Marker, MarkerRow
+from lakeindex.index.hbase.marker import IndexMarker, MarkerRow
+from lakeindex.index.hbase.options import TABLE_OPTION, HBaseOptions
 from lakeindex.index.hbase.rows import HBaseRows, Row
 from lakeindex.index.hbase.writer import NEVER, RowWriter
 from lakeindex.index.stored.change_log import read_delta
+from lakeindex.index.stored.contract import Change, Found
 from lakeindex.index.stored.log_state import BEFORE_ALL, instant_of, new_generation
-from lakeindex.index.stored.store_context import LogView, StoreContext
-from lakeindex.model import IndexSpec
-from lakeindex.options.types import WriteConfig
+from lakeindex.index.stored.store_context import StoreContext
 
-TABLE_OPTION: Final = "hoodie.index.hbase.table"
 _PIECE: Final = 50_000
-_FIRST_ANSWER_SECONDS: Final = 5.0
-_answered: Final[set[HBaseAddress]] = set()
-"""Servers that this process has had an answer from. One that never answered is given up soon:
-its address may be wrong.
-"""
 
 
 class HBaseStore:
@@ -46,7 +37,7 @@ class HBaseStore:
         self._context = context
         self._rows = rows
         self._marker = MarkerRow(rows)
-        verify = context.config.hbase_verify_puts
+        verify = context.config.of(HBaseOptions).verify_puts
         self._writer = RowWriter(rows, self._marker, context.completed, verify=verify)
 
     def generation(self) -> str | None:
@@ -126,7 +117,7 @@ class HBaseStore:
         """Take back what a failed commit put, and say of what it overwrote or removed that it may be anywhere."""
         delta, instant = self._delta(name), instant_of(name)
         new = pc.equal(delta.column("change"), int(Change.INSERT))
-        if self._context.config.hbase_rollback_sync:
+        if self._context.config.of(HBaseOptions).rollback_sync:
             for piece in _pieces(delta.filter(new)):
                 self._rows.delete_if_commit(piece.column("key").to_pylist(), instant)
         for piece in _pieces(delta.filter(pc.invert(new))):
@@ -187,14 +178,14 @@ class HBaseStore:
         """
         now, uri = self._rows.server_time(), self._context.storage.uri
 
-        def begin(marker: Marker | None) -> Marker:
+        def begin(marker: IndexMarker | None) -> IndexMarker:
             self._refuse_other_table(marker)
-            there = marker or Marker(uri)
+            there = marker or IndexMarker(uri)
             return replace(there, table=uri, stamps={}, prepared=(), applied=(), last=max(now, there.last + 1))
 
         return self._marker.change(begin).last
 
-    def _refuse_other_table(self, marker: Marker | None) -> None:
+    def _refuse_other_table(self, marker: IndexMarker | None) -> None:
         uri = self._context.storage.uri
         if marker is None or marker.table == uri or self._context.view.generation in marker.generations:
             return
@@ -220,7 +211,7 @@ class HBaseStore:
         """
         folded = frozenset(self._context.view.deltas)
 
-        def leave(marker: Marker | None) -> Marker:
+        def leave(marker: IndexMarker | None) -> IndexMarker:
             there = self._marker.required(marker)
             return replace(there.without(folded), generations=tuple(g for g in there.generations if g == keep))
 
@@ -255,64 +246,6 @@ class HBaseStore:
         return read_delta(self._context.storage, self._context.view, name)
 
 
-@dataclass(frozen=True, slots=True)
-class HBaseIndex:
-    """The kind."""
-
-    spec: IndexSpec
-
-    @property
-    def traits(self) -> IndexTraits:
-        """It asks neither for footers nor for filters."""
-        return IndexTraits()
-
-    def open(self, context: StoreContext) -> HBaseStore:
-        """The store of a table; the driver sees first whether HBase answers and the table is fit,
-        before anything is written.
-
-        Raises:
-            HBaseUnavailableError: HBase does not answer.
-            HBaseTableError: its table is missing or unfit.
-        """
-        config = context.config
-        rows = rows_of(config, self.spec.option(TABLE_OPTION) or context.table_name)
-        if context.runner is not None:
-            known = rows.client.address in _answered
-            rows.check(create=config.hbase_create_table, retry_seconds=None if known else _FIRST_ANSWER_SECONDS)
-            _answered.add(rows.client.address)
-        return HBaseStore(context, rows)
-
-    def arrange(self, delta: pa.Table, view: LogView) -> Sequence[pa.Table]:
-        """One piece: deltas are read whole."""
-        del view
-        return [delta]
-
-
-def rows_of(config: WriteConfig, table: str) -> HBaseRows:
-    """The rows of an HBase table, by the options of a write.
-
-    The bound of rows a second is Hudi's, for one region server: ``qps.fraction x max.qps.per.region.server``.
-    """
-    address = HBaseAddress(
-        config.hbase_host,
-        config.hbase_port,
-        connect_seconds=config.hbase_connect_seconds,
-        retry_seconds=config.hbase_retry_seconds,
-    )
-    bound = math.ceil(config.hbase_qps_fraction * config.hbase_max_qps)
-    return HBaseRows(
-        HBaseClient(address, table),
-        config.hbase_get_batch,
-        config.hbase_put_batch,
-        shared_rate(f"{address}/{table}", bound),
-    )
-
-
-def make_index(spec: IndexSpec) -> HBaseIndex:
-    """The kind."""
-    return HBaseIndex(spec)
-
-
 def _pieces(table: pa.Table) -> Iterator[pa.Table]:
     for start in range(0, table.num_rows, _PIECE):
         yield table.slice(start, _PIECE)
@@ -329,9 +262,9 @@ def _entries(rows: list[tuple[str, str, str]]) -> pa.Table:
     return pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
 
 
-def _with_prepared(marker: Marker, name: str) -> Marker:
+def _with_prepared(marker: IndexMarker, name: str) -> IndexMarker:
     return marker if name in marker.prepared else replace(marker, prepared=(*marker.prepared, name))
 
 
-def _with_applied(marker: Marker, name: str) -> Marker:
+def _with_applied(marker: IndexMarker, name: str) -> IndexMarker:
     return marker if name in marker.applied else replace(marker, applied=(*marker.applied, name))

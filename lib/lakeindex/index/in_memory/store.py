@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.contract import Found, Group, IndexTraits
 from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.index.stored.store_context import StoreContext
-from lakeindex.model import IndexSpec
+from lakeindex.index.stored.contract import Found
+from lakeindex.model import Group
 from lakeindex.storage import StoreOptions, current_options
 
 
@@ -84,29 +83,3 @@ class InMemoryStore:
         """A key may be in several partitions, which an answer cannot say: every file is asked."""
         nothing = pa.array([], pa.string())
         return Found(np.zeros(0, np.int64), nothing, nothing, unknown=np.arange(len(keys), dtype=np.int64))
-
-
-@dataclass(frozen=True, slots=True)
-class InMemoryIndex:
-    """The kind."""
-
-    spec: IndexSpec
-
-    @property
-    def traits(self) -> IndexTraits:
-        """Lives in the driver's process, and keeps no log."""
-        return IndexTraits(in_process=True)
-
-    def open(self, context: StoreContext) -> InMemoryStore:
-        """The map of a table."""
-        return InMemoryStore(context.storage.uri)
-
-    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
-        """There is no log."""
-        del context
-        return [delta]
-
-
-def make_index(spec: IndexSpec) -> InMemoryIndex:
-    """The kind."""
-    return InMemoryIndex(spec)

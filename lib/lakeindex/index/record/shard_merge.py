@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InvariantError
-from lakeindex.index.contract import Group
 from lakeindex.index.record.shards import SHARD_SCHEMA, Shards, split
+from lakeindex.model import Group
 from lakeindex.storage.port import Storage
 
 ROW_GROUP_ROWS: Final = 131_072

@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.java_hash import string_hashes
+from lakeindex.index.record.options import RecordOptions
 from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.index.stored.log_state import damaged
 from lakeindex.options.types import WriteConfig
@@ -65,11 +66,12 @@ _decoded: BoundedCache[pa.Table] = BoundedCache(_CACHE_BYTES)
 
 def shard_count(rows: int, config: WriteConfig) -> int:
     """Shards for this many keys, as Hudi's ``estimateFileGroupCount``."""
-    low, high = config.record_min_shards, config.record_max_shards
+    given = config.of(RecordOptions)
+    low, high = given.min_shards, given.max_shards
     if low >= high:
         return low
-    expected = math.ceil(rows * config.record_growth)
-    return max(low, min(high, expected // max(config.record_shard_bytes // _AVERAGE_BYTES, 1)))
+    expected = math.ceil(rows * given.growth)
+    return max(low, min(high, expected // max(given.shard_bytes // _AVERAGE_BYTES, 1)))
 
 
 def shard_numbers(hashes: npt.NDArray[np.int32], shards: int) -> Numbers:

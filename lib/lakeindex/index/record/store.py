@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from lakeindex.errors import UsageError
 from lakeindex.hashing.arrow import StringArray, plain_strings
 from lakeindex.hashing.java_hash import string_hashes
-from lakeindex.index.contract import Found, Group, IndexTraits
 from lakeindex.index.record.shard_merge import (
     ENTRY_SCHEMA,
     Ranking,
@@ -42,9 +41,10 @@ from lakeindex.index.record.shards import (
     shard_count,
     split,
 )
+from lakeindex.index.stored.contract import Found
 from lakeindex.index.stored.log_state import Delta, delta_of, instant_of, new_generation
 from lakeindex.index.stored.store_context import StoreContext
-from lakeindex.model import IndexSpec
+from lakeindex.model import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,28 +315,3 @@ def _number(generation: str) -> int:
     """Number in a generation's name; 0 if it has none."""
     number = generation.partition("-")[0]
     return int(number) if number.isdecimal() else 0
-
-
-@dataclass(frozen=True, slots=True)
-class RecordIndex:
-    """The kind."""
-
-    spec: IndexSpec
-
-    @property
-    def traits(self) -> IndexTraits:
-        """Nothing special."""
-        return IndexTraits()
-
-    def open(self, context: StoreContext) -> RecordStore:
-        """The shards of a table."""
-        return RecordStore(context)
-
-    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
-        """A row group a shard, of as many shards as what was built has."""
-        return split(delta, RecordStore(context).shard_count)
-
-
-def make_index(spec: IndexSpec) -> RecordIndex:
-    """The kind."""
-    return RecordIndex(spec)

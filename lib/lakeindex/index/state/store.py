@@ -28,11 +28,11 @@ import pyarrow.parquet as pq
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.hashing.murmur import murmur
-from lakeindex.index.contract import BatchRequest, Found, IndexTraits
 from lakeindex.index.keyed import KeyedStateEngine, StateRunner, StateSettings
+from lakeindex.index.state.options import StateOptions
 from lakeindex.index.stored.change_log import read_delta
+from lakeindex.index.stored.contract import BatchRequest, Found
 from lakeindex.index.stored.store_context import LogView, StoreContext
-from lakeindex.model import IndexSpec
 from lakeindex.storage import open_storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.timeline import records
@@ -253,10 +253,10 @@ class StateStore:
 
     def _fresh(self, generation: str, buckets: int) -> _Record:
         config = self._context.config
-        root = config.state_folder or _local_folder(self._storage.uri, self._context.view.folder)
+        root = config.of(StateOptions).folder or _local_folder(self._storage.uri, self._context.view.folder)
         ttl = float(self._context.spec.option(TTL_OPTION))
         folder = f"{root.rstrip('/')}/{generation}"
-        return _Record(generation, folder, config.state_partitions, ttl, buckets, 0, 0, 0, -1, ())
+        return _Record(generation, folder, config.of(StateOptions).partitions, ttl, buckets, 0, 0, 0, -1, ())
 
     def _buckets(self) -> int:
         """Lists that keys are spread over: about 2,000 keys each by the rows of the table now."""
@@ -331,29 +331,3 @@ def _local_folder(uri: str, folder: str) -> str:
         culprit="lakeindex.state.folder",
         hint="name a folder that Spark's file systems can write to: -o lakeindex.state.folder=hdfs://... or s3a://...",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StateIndex:
-    """The kind."""
-
-    spec: IndexSpec
-
-    @property
-    def traits(self) -> IndexTraits:
-        """Answers for whole batches, by the engine."""
-        return IndexTraits(answers_batches=True)
-
-    def open(self, context: StoreContext) -> StateStore:
-        """The state of a table."""
-        return StateStore(context)
-
-    def arrange(self, delta: pa.Table, context: StoreContext) -> Sequence[pa.Table]:
-        """A delta is taken in whole."""
-        del context
-        return [delta]
-
-
-def make_index(spec: IndexSpec) -> StateIndex:
-    """The kind."""
-    return StateIndex(spec)

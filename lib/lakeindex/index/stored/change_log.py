@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import IndexDamagedError, ObjectExistsError, ObjectNotFoundError
-from lakeindex.index.contract import DELTA_SCHEMA
+from lakeindex.index.stored.contract import DELTA_SCHEMA
 from lakeindex.index.stored.log_state import (
     BEFORE_ALL,
     META,
@@ -270,3 +270,9 @@ def read_delta(storage: Storage, view: LogView, name: str, columns: Sequence[str
         return pq.read_table(pa.BufferReader(storage.read(path)), columns=columns)
     except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
         raise damaged(path, error) from error
+
+
+def read_changes(storage: Storage, view: LogView, name: str) -> tuple[Delta, pa.Table]:
+    """A delta: what is known of it, and its rows. Raises: IndexDamagedError."""
+    rows = read_delta(storage, view, name)
+    return delta_of(name, view.path_of(name), rows.schema.metadata), rows

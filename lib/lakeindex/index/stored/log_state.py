@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lakeindex.errors import IndexDamagedError
+from lakeindex.errors import IndexDamagedError, first_line
 from lakeindex.format.instants import comparable
-from lakeindex.index.contract import Group
 from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView
+from lakeindex.model import Group
 
 META: Final = b"lakeindex"
 SUFFIX: Final = ".parquet"
@@ -214,7 +214,7 @@ def delta_of(name: str, path: str, metadata: Mapping[bytes, bytes] | None) -> De
 def damaged(path: str, error: Exception) -> IndexDamagedError:
     """The error that says that a file of an index cannot be read."""
     return IndexDamagedError(
-        f"{path} of the index cannot be read: {str(error).splitlines()[0] if str(error) else type(error).__name__}",
+        f"{path} of the index cannot be read: {first_line(error)}",
         culprit=path,
         hint="another writer may just have replaced it: try again; if it stays, build the index anew: "
         "lakeindex index build TABLE",

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lakeindex.bloom import BloomFilter, expected_fpp
+from lakeindex.bloom import BloomFilter, expected_fpp, filter_candidates, usable_filter
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
 from lakeindex.hashing.arrow import string_buffers
-from lakeindex.index.bloom.bloom import filter_candidates, usable_filter
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import CANDIDATES, RANGES, Stage
 from lakeindex.run.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text

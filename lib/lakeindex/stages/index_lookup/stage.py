@@ -11,23 +11,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from lakeindex.errors import InvariantError, StorageError, TableCorruptError
+from lakeindex.errors import StorageError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import CACHE_FOLDER, CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
-from lakeindex.index.contract import BatchStore, FileFacts, SliceIndex, StoredIndex
-from lakeindex.index.key_ranges import KeyRange
+from lakeindex.index.bloom.options import CACHE_ONLY_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile
-from lakeindex.pipeline import RANGES, Stage
-from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, digest_of_text
-from lakeindex.run.chunks import Chunk, chunk_keys, chunks_of
-from lakeindex.run.index_store import IndexSession
-from lakeindex.run.locations import LocateTask, StoreRef, ask_engine, locate_chunks
+from lakeindex.pipeline import Stage
+from lakeindex.run.checkpoints import Manifest, Part, digest_of_text
+from lakeindex.run.chunks import Chunk, chunks_of
+from lakeindex.run.index.ask_index import AskResult, AskTask, ask_index
+from lakeindex.run.index.session import AskedBatch
+from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
@@ -57,33 +53,6 @@ class FooterResult:
     kept: tuple[CacheEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PruneTask:
-    """Prune the files of the ``files`` checkpoint for some chunks."""
-
-    spec: RunSpec
-    facts: TableFacts
-    chunks: tuple[Chunk, ...]
-    files: Part
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """Files that a chunk may have keys in: their numbers in the ``files`` checkpoint, and what is known of them."""
-
-    numbers: np.ndarray
-    facts: list[FileFacts]
-
-
-@dataclass(frozen=True, slots=True)
-class PruneResult:
-    """Slices of some chunks; pairs are (key, file)."""
-
-    part: Part
-    pairs_kept: int
-
-
 def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: Manifest, runner: Runner) -> Manifest:
     """Run the stage against a snapshot, or take over its checkpoint if it was made from the same batch and snapshot.
 
@@ -94,31 +63,28 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
         staged: manifest of stage 1.
         runner: schedules the tasks.
     """
-    config = spec.config
     folder = run_folder(spec)
-    basis = digest_of_text(
-        staged.digest, snapshot_mark(snapshot), facts.index, config.prune_by_ranges, config.treebased_filter
-    )
+    index = index_for(facts.index)
+    basis = digest_of_text(staged.digest, snapshot_mark(snapshot), facts.index, *index.basis(spec.config))
     done = folder.read_manifest(Stage.INDEX_LOOKUP)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
-    index = index_for(facts.index)
     chunks = chunks_of(folder, staged)
     files = _files_in_scope(facts, snapshot, chunks)
     footers_read = 0
-    if index.traits.needs_footers:
+    if index.needs_footers:
         lookup_files, footers_read = _with_footers(spec, facts, files, runner)
     else:
         lookup_files = [LookupFile(n, file, 0, 0, None, None, NO_FOOTER, None) for n, file in enumerate(files)]
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
     files_part = folder.write_table(f"{attempt}/files.parquet", files_table(lookup_files))
-    size = sum(part.bytes for part in staged.parts("staged"))
-    answer = _ask(spec, facts, _Question(snapshot, chunks, size, files, files_part, attempt), runner)
+    touched = None if facts.is_global else {chunk.partition for chunk in chunks}
+    answers = _ask(spec, facts, AskedBatch(snapshot, files, touched, chunks, attempt), staged, files_part, runner)
     return Manifest(
         stage=Stage.INDEX_LOOKUP,
         run_id=spec.run_id,
         basis=basis,
-        tables={"files": (files_part,), **answer.tables},
+        tables={"files": (files_part,), **_tables(answers)},
         counters={
             "rows_in": sum(c.rows for c in chunks),
             "rows_out": sum(c.rows for c in chunks),
@@ -126,88 +92,44 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
             "file_rows": sum(f.rows for f in lookup_files),
             "file_bytes": sum(f.size_bytes for f in files),
             "files_without_range": sum(f.min_key is None for f in lookup_files),
-            "footers_cached": len(files) - footers_read if index.traits.needs_footers else 0,
+            "footers_cached": len(files) - footers_read if index.needs_footers else 0,
             "footers_read": footers_read,
             "pairs_in": _pairs_possible(facts, chunks, files),
-            "pairs_out": answer.pairs,
-            **answer.counters,
+            "pairs_out": sum(one.pairs for one in answers),
+            **_unknown(answers),
         },
         facts={"snapshot": snapshot_mark(snapshot), "instant": snapshot.instant_time},
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What an index is asked: in which of the files the keys of a batch may be.
-
-    Attributes:
-        snapshot: the table's state that the answer is about.
-        chunks: the batch.
-        staged_bytes: size of the staged batch.
-        files: files in scope.
-        files_part: the same as a checkpoint table, with what their footers say.
-        attempt: folder for the answer.
-    """
-
-    snapshot: Snapshot
-    chunks: Sequence[Chunk]
-    staged_bytes: int
-    files: Sequence[BaseFile]
-    files_part: Part
-    attempt: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What an index said: checkpoint tables, ``ranges``, or ``candidates`` and ``searched``."""
-
-    tables: dict[str, tuple[Part, ...]]
-    pairs: int
-    counters: dict[str, int]
-
-
-def _ask(spec: RunSpec, facts: TableFacts, asked: _Question, runner: Runner) -> _Answer:
-    index = index_for(facts.index)
-    chunks, files, attempt = asked.chunks, asked.files, asked.attempt
-    rows = [float(c.rows) for c in chunks]
-    if isinstance(index, SliceIndex):
-        near = for_work(runner, _KEYS_SHARE * asked.staged_bytes + _FILE_BYTES * len(files), spec.config)
-        tasks = [
-            PruneTask(
-                spec, facts, tuple(chunks[i] for i in numbers), asked.files_part, f"{attempt}/ranges/{n:05d}.parquet"
-            )
-            for n, numbers in enumerate(pack(rows, near.slots * 2))
-            if files
-        ]
-        slices = run_tasks(near, prune_chunks, tasks, "index lookup: prune files by key range")
-        return _Answer({"ranges": tuple(r.part for r in slices)}, sum(r.pairs_kept for r in slices), {})
-    store = None
-    if isinstance(index, StoredIndex):
-        context = IndexSession(spec, facts, runner).ready(
-            asked.snapshot, files, None if facts.is_global else {c.partition for c in chunks}
-        )
-        opened = index.open(context)
-        answers = ask_engine(spec, opened, chunks, attempt) if isinstance(opened, BatchStore) and files else None
-        store = StoreRef(context.completed, context.view, answers)
-    locates = [
-        LocateTask(
-            spec,
-            facts,
-            tuple(chunks[i] for i in numbers),
-            asked.files_part,
-            store,
-            f"{attempt}/candidates/{n:05d}.parquet",
-            f"{attempt}/searched/{n:05d}.parquet",
-        )
-        for n, numbers in enumerate(pack(rows, runner.slots * 2))
-        if files
+def _ask(
+    spec: RunSpec, facts: TableFacts, batch: AskedBatch, staged: Manifest, files: Part, runner: Runner
+) -> tuple[AskResult, ...]:
+    """Ask the index about every chunk of the staged batch; ``files`` is the checkpoint of the files in scope."""
+    session = session_for(spec, facts, runner)
+    store = session.opened(batch)
+    if not batch.files:
+        return ()
+    keys = _KEYS_SHARE * sum(part.bytes for part in staged.parts("staged"))
+    asking = session.runner_for(keys + _FILE_BYTES * len(batch.files))
+    packs = pack([float(chunk.rows) for chunk in batch.chunks], asking.slots * 2)
+    tasks = [
+        AskTask(spec, facts, tuple(batch.chunks[i] for i in numbers), files, store, batch.folder, number)
+        for number, numbers in enumerate(packs)
     ]
-    here = index.traits.in_process
-    title = f"index lookup: ask {facts.index_type}"
-    found = tuple(locate_chunks(task) for task in locates) if here else run_tasks(runner, locate_chunks, locates, title)
-    counters = {"keys_unknown": sum(r.unknown for r in found)}
-    tables = {"candidates": tuple(r.part for r in found), "searched": tuple(r.searched for r in found)}
-    return _Answer(tables, sum(r.pairs for r in found), counters)
+    return run_tasks(asking, ask_index, tasks, f"index lookup: ask {facts.index_type}")
+
+
+def _tables(answers: Sequence[AskResult]) -> dict[str, tuple[Part, ...]]:
+    names = {name for one in answers for name in one.tables}
+    return {name: tuple(one.tables[name] for one in answers) for name in sorted(names)}
+
+
+def _unknown(answers: Sequence[AskResult]) -> dict[str, int]:
+    """Keys that the index could not say anything about; a kind that answers with slices has none."""
+    if any("ranges" in one.tables for one in answers):
+        return {}
+    return {"keys_unknown": sum(one.unknown for one in answers)}
 
 
 def _pairs_possible(facts: TableFacts, chunks: Sequence[Chunk], files: Sequence[BaseFile]) -> int:
@@ -249,11 +171,11 @@ def _with_footers(
     kept = [entry for result in results for entry in result.kept]
     where = cache.keep_facts(kept) if cache is not None else None
     paths = {entry.path for entry in kept} if where is not None else set()
-    if spec.config.filters_from_cache_only and len(paths) < len(missing):
+    if spec.config.of(BloomOptions).filters_from_cache_only and len(paths) < len(missing):
         raise StorageError(
             f"the footer cache lacks {len(missing) - len(paths)} files and cannot be written",
             culprit=CACHE_FOLDER,
-            hint="make it writable, or leave hoodie.bloom.index.use.metadata=true out: footers are read then",
+            hint=f"make it writable, or leave {CACHE_ONLY_OPTION}=true out: footers are read then",
         )
     for result in results:
         known.update({p: (f, where if where and p in paths else IN_FOOTER) for p, f in result.footers.items()})
@@ -300,48 +222,3 @@ def read_footers(task: FooterTask) -> FooterResult:
     footers = [(file, read_footer(store, file)) for file in task.files]
     kept = FooterCache(store).keep_filters(footers) if task.spec.config.footer_cache else ()
     return FooterResult({file.path: footer.without_filter() for file, footer in footers}, kept)
-
-
-def prune_chunks(task: PruneTask) -> PruneResult:
-    """Slices of the chunks' keys that each file can hold; only the keys are read."""
-    folder = run_folder(task.spec)
-    config = task.spec.config
-    index = index_for(task.facts.index)
-    if not isinstance(index, SliceIndex):
-        raise InvariantError(f"index {task.facts.index_type} does not answer with slices", culprit=task.facts.name)
-    scopes = _scopes(folder, task)
-    columns: dict[str, list[np.ndarray]] = {name: [] for name in RANGES}
-    for chunk in task.chunks:
-        scope = scopes.get(chunk.partition)
-        if scope is None:
-            continue
-        slices = index.propose(chunk_keys(folder, chunk), scope.facts, config)
-        hit = slices.kept()
-        columns["file"].append(scope.numbers[hit])
-        columns["chunk"].append(np.full(len(hit), chunk.number, np.int32))
-        columns["from_row"].append(slices.from_row[hit])
-        columns["to_row"].append(slices.to_row[hit])
-    schema = arrow_schema(RANGES)
-    arrays = [np.concatenate(columns[n]) if columns[n] else np.array([], np.int64) for n in RANGES]
-    table = pa.table([pa.array(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
-    kept = int((arrays[3] - arrays[2]).sum()) if len(arrays[2]) else 0
-    return PruneResult(folder.write_table(task.path, table), kept)
-
-
-def _scopes(folder: RunFolder, task: PruneTask) -> dict[str, _Scope]:
-    """The files for the task's chunks, by the chunks' partition; one scope of all files under a global index.
-
-    Files of other partitions are dropped before anything is made of them: a task sees few of many.
-    """
-    files = folder.read_table(task.files, ["file", "partition", "min_key", "max_key"])
-    if not task.facts.is_global:
-        wanted = pa.array(sorted({c.partition for c in task.chunks}), pa.string())
-        files = files.filter(pc.is_in(files.column("partition"), value_set=wanted))
-    found: dict[str, list[tuple[int, FileFacts]]] = {}
-    for number, partition, low, high in zip(*(column.to_pylist() for column in files.columns), strict=True):
-        facts = FileFacts(partition, KeyRange(low, high))
-        found.setdefault("" if task.facts.is_global else partition, []).append((number, facts))
-    return {
-        partition: _Scope(np.array([number for number, _ in mine], np.int32), [facts for _, facts in mine])
-        for partition, mine in found.items()
-    }

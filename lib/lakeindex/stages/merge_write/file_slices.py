@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import InvariantError, TableCorruptError
+from lakeindex.errors import InvariantError, TableCorruptError, first_line
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, footer_in
-from lakeindex.index.contract import DELTA_SCHEMA, Change
 from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
+from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
 from lakeindex.model import BaseFile
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.pipeline import STAGED_KEY
@@ -27,7 +27,7 @@ from lakeindex.storage import Storage, is_local_disk
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
-from lakeindex.write.merge_rows import Changes, NewSlice, Rows
+from lakeindex.write.merge_rows import Changes, NewSlice, StoredRows
 from lakeindex.write.rewrite import ALL_IN_MEMORY, NewFile, Rewrite
 
 
@@ -144,7 +144,7 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
     written = BaseFile(
         task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.size
     )
-    if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).traits.needs_footers:
+    if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).needs_footers:
         footers.append((written, footer_in(encoded.tail, written)))
     return WrittenFile(
         written,
@@ -174,7 +174,7 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
     )
 
 
-def _write_delta(task: WriteTask, added: Rows, gone: pa.Table) -> Part | None:
+def _write_delta(task: WriteTask, added: StoredRows, gone: pa.Table) -> Part | None:
     """What an index that stores locations has to learn: keys that are in this file now, keys that left the old one."""
     if task.changes_path is None:
         return None
@@ -209,7 +209,7 @@ def _reading(file: BaseFile, pieces: Iterable[bytes | memoryview]) -> Iterator[b
 
 def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
     return TableCorruptError(
-        f"base file {file.path!r} cannot be read: {str(error).splitlines()[0]}",
+        f"base file {file.path!r} cannot be read: {first_line(error)}",
         culprit=file.path,
         hint="restore the file, or roll the table back to an instant before it",
     )
@@ -229,7 +229,7 @@ def _changes(task: WriteTask, starts: np.ndarray | None, *, is_whole: bool) -> t
     def staged(chunk: np.ndarray, row: np.ndarray) -> StagedRows:
         return StagedRows(folder, task.chunks, chunk, row, empty)
 
-    def fetched(rows: StagedRows) -> Rows:
+    def fetched(rows: StagedRows) -> StoredRows:
         return rows.slice(0, len(rows)) if is_whole else rows
 
     inserts = fetched(staged(*_inserts(task, folder)))

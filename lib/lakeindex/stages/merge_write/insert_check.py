@@ -14,9 +14,9 @@ from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_pruning import rows_that_may_be_in
 from lakeindex.files.key_columns import StoredColumns
-from lakeindex.index.contract import FileGroups, Group, HomeIndex
+from lakeindex.index.contract import FileGroups, KeyHomes
 from lakeindex.index.key_match import match_keys
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Group
 from lakeindex.run.chunks import Chunk, chunk_keys, unpack_rows_of
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.stages.merge_write.tags import NewRows
@@ -45,12 +45,12 @@ def find_committed_inserts(
 
 
 def find_committed_homes(
-    index: HomeIndex, new_rows: Sequence[NewRows], snapshot: Snapshot, files: Sequence[BaseFile]
+    homes: KeyHomes, new_rows: Sequence[NewRows], snapshot: Snapshot, files: Sequence[BaseFile]
 ) -> None:
     """Look for file groups that other writers made for the homes that we make file groups for: a bucket has one.
 
     Args:
-        index: the index, which says where new rows go.
+        homes: where new rows go.
         new_rows: rows that are about to be inserted.
         snapshot: what the plan was made on.
         files: base files committed since.
@@ -63,8 +63,8 @@ def find_committed_homes(
         if partition not in made:
             continue
         before = _groups_of(snapshot.base_files(partition)).get(partition, FileGroups({}))
-        group = index.group_of(partition, home, made[partition])
-        if group is not None and index.group_of(partition, home, before) is None:
+        group = homes.group_of(partition, home, made[partition])
+        if group is not None and homes.group_of(partition, home, before) is None:
             raise WriteConflictError(
                 f"file group {group[1]} was made meanwhile in {partition!r}, "
                 "where this batch makes one for the same bucket",

@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import new_file_id, write_token
-from lakeindex.index.contract import FileGroups, HomeIndex, Index
+from lakeindex.index.contract import FileGroups, KeyHomes
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.stages.merge_write.file_slices import PlacedRows
 from lakeindex.stages.merge_write.tags import FoundLine, NewRows, Tags
-from lakeindex.write.assignment import Assignment, FillCandidate, Piece, assign_inserts
+from lakeindex.write.assignment import Assignment, FillCandidate, InsertPiece, assign_inserts
 
 Listed: TypeAlias = Mapping[tuple[int, str, int], NewRows]
 
@@ -81,7 +81,7 @@ def make_plan(
     tags: Tags,
     snapshot: Snapshot,
     config: WriteConfig,
-    index: Index,
+    homes: KeyHomes | None,
     *,
     record_bytes: float,
 ) -> MergePlan:
@@ -93,7 +93,7 @@ def make_plan(
         tags: what was not.
         snapshot: the table's state.
         config: file sizes.
-        index: says where new rows must go, if it cares.
+        homes: where new rows must go, if the index cares.
         record_bytes: size of a row on disk.
 
     Raises:
@@ -104,8 +104,8 @@ def make_plan(
         if line.updates or line.deletes or line.moves:
             changed.setdefault(line.file, []).append(line)
     snapshot.refuse_clustered(files[n].file for n in changed)
-    if isinstance(index, HomeIndex):
-        assignments = _assign_homes(index, tags, snapshot)
+    if homes is not None:
+        assignments = _assign_homes(homes, tags, snapshot)
         snapshot.refuse_clustered(a.target for a in assignments if a.target is not None)
     else:
         assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
@@ -130,9 +130,9 @@ def _assign(
     record_bytes: float,
     config: WriteConfig,
 ) -> list[Assignment]:
-    pieces: dict[str, list[Piece]] = {}
+    pieces: dict[str, list[InsertPiece]] = {}
     for new in tags.new_rows:
-        pieces.setdefault(new.partition, []).append(Piece(new.chunk, 0, new.rows))
+        pieces.setdefault(new.partition, []).append(InsertPiece(new.chunk, 0, new.rows))
     being_rewritten = {files[n].file.path for n in rewritten}
     snapshot.preload(pieces)
     candidates = {
@@ -146,12 +146,12 @@ def _assign(
     return assign_inserts(pieces, candidates, record_bytes, config)
 
 
-def _assign_homes(index: HomeIndex, tags: Tags, snapshot: Snapshot) -> list[Assignment]:
+def _assign_homes(homes: KeyHomes, tags: Tags, snapshot: Snapshot) -> list[Assignment]:
     """New rows to the one file group of their home, or to a new one that is made for it."""
     snapshot.preload({n.partition for n in tags.new_rows})
-    pieces: dict[tuple[str, int], list[Piece]] = {}
+    pieces: dict[tuple[str, int], list[InsertPiece]] = {}
     for new in tags.new_rows:
-        pieces.setdefault((new.partition, new.home), []).append(Piece(new.chunk, 0, new.rows))
+        pieces.setdefault((new.partition, new.home), []).append(InsertPiece(new.chunk, 0, new.rows))
     lives = {
         partition: {(partition, file.file_id): file for file in snapshot.base_files(partition)}
         for partition in {partition for partition, _ in pieces}
@@ -160,9 +160,9 @@ def _assign_homes(index: HomeIndex, tags: Tags, snapshot: Snapshot) -> list[Assi
     result = []
     for (partition, home), mine in sorted(pieces.items()):
         live = lives[partition]
-        group = index.group_of(partition, home, known[partition])
+        group = homes.group_of(partition, home, known[partition])
         target = live[group] if group is not None else None
-        file_id = None if group is not None else index.new_file_id(home)
+        file_id = None if group is not None else homes.new_file_id(home)
         result.append(Assignment(partition, target, tuple(mine), home, file_id))
     return result
 

@@ -16,21 +16,20 @@ from lakeindex.commit.session import (
     PublishGuards,
     WriteSession,
 )
-from lakeindex.commit.turns import Scope
+from lakeindex.commit.turns import TurnScope
 from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
-from lakeindex.index.bucket.bucket import bucket_of
-from lakeindex.index.contract import HomeIndex, StoredIndex
+from lakeindex.index.bloom.options import CACHE_ONLY_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.model import BaseFile, IndexType
+from lakeindex.model import BaseFile
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.estimate import estimate_of
-from lakeindex.run.index_store import IndexSession
+from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.run.stage_run import LookedUp
@@ -58,11 +57,9 @@ _PACKS_A_SLOT = 5
 
 def _notes(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
     """What whoever started the run should know of its options and of the index."""
-    notes = list(spec.config.notes)
-    if facts.index_type is IndexType.INMEMORY:
-        notes.append("INMEMORY is a hash map of one process, filled from the whole table: not for production")
-    if spec.config.filters_from_cache_only and not facts.index_type.has_filters:
-        notes.append(f"hoodie.bloom.index.use.metadata changes nothing: {facts.index_type} has no filters")
+    notes = [*spec.config.notes, *index_for(facts.index).notes(spec.config)]
+    if spec.config.of(BloomOptions).filters_from_cache_only and not facts.index_type.has_filters:
+        notes.append(f"{CACHE_ONLY_OPTION} changes nothing: {facts.index_type} has no filters")
     return tuple(notes)
 
 
@@ -117,13 +114,12 @@ class MergeAttempt:
         self._chunks = chunks_of(self._folder, looked_up.staged)
         self._started = time.perf_counter()
         self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
-        self._index = index_for(facts.index)
-        self._stored = IndexSession(spec, facts, runner) if isinstance(self._index, StoredIndex) else None
+        self._homes = index_for(facts.index).homes
+        self._index = session_for(spec, facts, runner)
 
     def given_up(self) -> None:
         """The plan was abandoned."""
-        if self._stored is not None:
-            self._stored.failed()
+        self._index.failed()
 
     def run(self) -> RunSummary:
         """Tag, plan, write, publish.
@@ -158,7 +154,7 @@ class MergeAttempt:
         tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
         files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
         plan = make_plan(
-            files, found, tags, self._snapshot, self._spec.config, self._index, record_bytes=self._record_bytes()
+            files, found, tags, self._snapshot, self._spec.config, self._homes, record_bytes=self._record_bytes()
         )
         if not plan.slices:
             return (), tags, found
@@ -203,14 +199,14 @@ class MergeAttempt:
         Raises:
             OutOfDateError: it is.
         """
-        at_home = isinstance(self._index, HomeIndex)
+        homes = self._homes
         changed = [
-            (p.partition_path, str(bucket_of(p.file_id)) if at_home else p.file_id)
+            (p.partition_path, p.file_id if homes is None else str(homes.home_of(p.file_id)))
             for p in planned
-            if at_home or p.previous is not None
+            if homes is not None or p.previous is not None
         ]
         created = {p.partition_path for p in planned if p.previous is None}
-        self._session.take_turn(Scope.of(changed, created, lost=self._lost > 0))
+        self._session.take_turn(TurnScope.of(changed, created, lost=self._lost > 0))
         try:
             self._session.check_planned(planned, self._snapshot.instant_time, self._guards(tags))
         except WriteConflictError as conflict:
@@ -218,8 +214,8 @@ class MergeAttempt:
 
     def _guards(self, tags: Tags) -> PublishGuards:
         def recheck(files: Sequence[BaseFile]) -> None:
-            if isinstance(self._index, HomeIndex):
-                find_committed_homes(self._index, tags.new_rows, self._snapshot, files)
+            if self._homes is not None:
+                find_committed_homes(self._homes, tags.new_rows, self._snapshot, files)
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
 
         return PublishGuards.of(self._snapshot.timeline, recheck)
@@ -236,7 +232,7 @@ class MergeAttempt:
             tuple(locations[i] for i in planned.location_parts),
             planned.placed,
             {n: self._chunks[n] for n in planned.chunks},
-            f"{self._attempt}/delta/{number:05d}.parquet" if self._stored is not None else None,
+            f"{self._attempt}/delta/{number:05d}.parquet" if self._index.keeps_changes else None,
         )
 
     def _staged_bytes(self, planned: PlannedSlice) -> int:
@@ -274,13 +270,11 @@ class MergeAttempt:
             for w in written
         ]
         deltas = [w.delta for w in written if w.delta is not None]
-        if self._stored is not None:
-            self._stored.prepare(self._snapshot, self._session.instant, covered, deltas)
+        self._index.prepare(self._snapshot, self._session.instant, covered, deltas)
         instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
-        if self._stored is not None and instant == summary.instant:
-            stored = self._stored
+        if instant == summary.instant:
             behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
-            self._session.note(behind, lambda: stored.committed(covered, deltas))
+            self._session.note(behind, lambda: self._index.committed(covered, deltas))
         return instant
 
     def _keep_footers(self, written: Sequence[WrittenFile]) -> None:

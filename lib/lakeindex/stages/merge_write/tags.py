@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array
-from lakeindex.index.contract import NOWHERE, HomeIndex, Index
+from lakeindex.index.contract import NOWHERE, KeyHomes
 from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
 from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
@@ -133,7 +133,7 @@ def tag_batch(
 
 def _bytes_read(facts: TableFacts, chunks: Sequence[Chunk], located: Sequence[Part]) -> int:
     """About what tagging reads: locations, staged files if a row's fate is in them, and a mark a row."""
-    needs_rows = facts.is_global or isinstance(index_for(facts.index), HomeIndex)
+    needs_rows = facts.is_global or index_for(facts.index).homes is not None
     staged = {c.part.path: c.part.bytes for c in chunks if needs_rows or c.deletes}
     return sum(p.bytes for p in located) + sum(staged.values()) + sum(c.rows for c in chunks)
 
@@ -143,7 +143,7 @@ def tag_chunks(task: TagTask) -> TagResult:
     folder = run_folder(task.spec)
     located = [folder.read_table(p, ["chunk", "row", "fate"]) for p in task.locations]
     joined = pa.concat_tables(located) if located else None
-    index = index_for(task.facts.index)
+    homes = index_for(task.facts.index).homes
     records: list[tuple[int, str, int, int, bytes | None]] = []
     missing = inserts = 0
     for chunk in task.chunks:
@@ -157,7 +157,7 @@ def tag_chunks(task: TagTask) -> TagResult:
         inserts += int(is_new.sum())
         is_new[rows[fates == Fate.MOVED]] = True
         for partition, mine in _by_partition(task.facts, folder, chunk, np.flatnonzero(is_new)):
-            for home, rows in _by_home(index, folder, chunk, partition, mine):
+            for home, rows in _by_home(homes, folder, chunk, partition, mine):
                 records.append((chunk.number, partition, home, len(rows), pack_rows_of(chunk, rows)))
     schema = arrow_schema(INSERTS)
     cells = columns_of(records, len(schema))
@@ -205,12 +205,12 @@ def _by_partition(facts: TableFacts, folder: RunFolder, chunk: Chunk, rows: np.n
 
 
 def _by_home(
-    index: Index, folder: RunFolder, chunk: Chunk, partition: str, rows: np.ndarray
+    homes: KeyHomes | None, folder: RunFolder, chunk: Chunk, partition: str, rows: np.ndarray
 ) -> list[tuple[int, np.ndarray]]:
-    if not isinstance(index, HomeIndex):
+    if homes is None:
         return [(NOWHERE, rows)]
-    homes = index.homes(chunk_keys(folder, chunk).take(pa.array(rows)), partition)
-    order = np.argsort(homes, kind="stable")
-    distinct, starts = np.unique(homes[order], return_index=True)
+    home_of = homes.of(chunk_keys(folder, chunk).take(pa.array(rows)), partition)
+    order = np.argsort(home_of, kind="stable")
+    distinct, starts = np.unique(home_of[order], return_index=True)
     pieces = np.split(rows[order], starts[1:])
     return [(int(home), piece) for home, piece in zip(distinct, pieces, strict=True)]

@@ -12,7 +12,7 @@ import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.errors import InputError
+from lakeindex.errors import InputError, first_line
 from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.run.spec import storage_at
 from lakeindex.storage import is_on_this_machine
@@ -227,7 +227,7 @@ def _decoded_bytes(file: InputFile, kind: InputFormat | None) -> int:
 def unreadable(file: InputFile, error: Exception) -> InputError:
     """The error that a file of the batch cannot be read."""
     return InputError(
-        f"input {file.display!r} cannot be read: {str(error).splitlines()[0]}",
+        f"input {file.display!r} cannot be read: {first_line(error)}",
         culprit=file.display,
         hint="write the file again; nothing was published",
     )

@@ -21,7 +21,7 @@ from lakeindex.run.checkpoints import CheckpointError, RunFolder, digest_of, own
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SpilledPiece:
     """Rows of one bucket in a spilled object.
 
     Attributes:
@@ -59,7 +59,7 @@ class Scatter:
     by_partition: bool = False
 
 
-def spill(folder: RunFolder, path: str, rows: pa.Table, scatter: Scatter) -> tuple[Piece, ...]:
+def spill(folder: RunFolder, path: str, rows: pa.Table, scatter: Scatter) -> tuple[SpilledPiece, ...]:
     """Write rows as pieces, in their order within each bucket."""
     if not rows.num_rows:
         return ()
@@ -87,11 +87,11 @@ def spill(folder: RunFolder, path: str, rows: pa.Table, scatter: Scatter) -> tup
     pieces = []
     for number, (start, _), (stop, decoded) in zip(numbers, marks, marks[1:], strict=False):
         digest = digest_of(data.slice(start, stop - start))
-        pieces.append(Piece(int(number), path, start, stop - start, decoded, digest))
+        pieces.append(SpilledPiece(int(number), path, start, stop - start, decoded, digest))
     return tuple(pieces)
 
 
-def read_spilled(folder: RunFolder, pieces: Sequence[Piece], cut: Cut, *, is_global: bool) -> pa.Table:
+def read_spilled(folder: RunFolder, pieces: Sequence[SpilledPiece], cut: Cut, *, is_global: bool) -> pa.Table:
     """Rows of a bucket, or of a part of it, in the order of the pieces.
 
     Raises:
@@ -107,7 +107,7 @@ def read_spilled(folder: RunFolder, pieces: Sequence[Piece], cut: Cut, *, is_glo
     return pa.concat_tables(tables)
 
 
-def _read(folder: RunFolder, piece: Piece) -> pa.Table:
+def _read(folder: RunFolder, piece: SpilledPiece) -> pa.Table:
     try:
         data = folder.store.read_range(piece.path, piece.start, piece.length)
     except ObjectNotFoundError as error:
@@ -117,7 +117,7 @@ def _read(folder: RunFolder, piece: Piece) -> pa.Table:
     return pa.ipc.open_stream(pa.BufferReader(data)).read_all()
 
 
-def _damaged(piece: Piece, why: str) -> CheckpointError:
+def _damaged(piece: SpilledPiece, why: str) -> CheckpointError:
     return CheckpointError(f"spilled rows {piece.path!r}: the object {why}", culprit=piece.path, hint="run it again")
 
 

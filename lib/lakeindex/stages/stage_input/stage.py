@@ -25,7 +25,7 @@ from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.stage_input.input_pieces import read_pieces
 from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
-from lakeindex.stages.stage_input.spill import Cut, Piece, Scatter, read_spilled, spill
+from lakeindex.stages.stage_input.spill import Cut, Scatter, SpilledPiece, read_spilled, spill
 from lakeindex.stages.stage_input.split_order import splits_apart
 from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, stage_rows
 from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
@@ -70,7 +70,7 @@ class KeyResult:
     combined: int = 0
     reasons: tuple[str, ...] = ()
     quarantine: tuple[Part, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[SpilledPiece, ...] = ()
 
     def with_next(self, other: KeyResult) -> KeyResult:
         """Both as one."""
@@ -91,7 +91,7 @@ class SortTask:
     spec: RunSpec
     facts: TableFacts
     name: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[SpilledPiece, ...]
     cut: Cut
     folder: str
 
@@ -228,11 +228,11 @@ def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatt
 
 
 def _sort_tasks(
-    spec: RunSpec, facts: TableFacts, pieces: Sequence[Piece], buckets: int, folder: str, slots: int
+    spec: RunSpec, facts: TableFacts, pieces: Sequence[SpilledPiece], buckets: int, folder: str, slots: int
 ) -> list[SortTask]:
     """A task a bucket; several for one that came out with more bytes than a task may sort."""
     most = bucket_bytes(current_bound() // slots)
-    of_bucket: dict[int, list[Piece]] = {}
+    of_bucket: dict[int, list[SpilledPiece]] = {}
     for piece in pieces:
         of_bucket.setdefault(piece.bucket, []).append(piece)
     tasks = []

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakeindex.pipeline import CANDIDATES
 from lakeindex.run.checkpoints import Part, RunFolder, table_of
 from lakeindex.run.chunks import Chunk, pack_rows, unpack_rows
-from lakeindex.run.locations import search_files
+from lakeindex.run.index.ask_index import search_files
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.tasks.runner import Runner, pack, run_tasks

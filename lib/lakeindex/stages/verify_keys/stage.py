@@ -18,7 +18,6 @@ from lakeindex.errors import InvariantError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.in_groups import groups_within
-from lakeindex.index.contract import HomeIndex
 from lakeindex.index.fate import fates_of_found
 from lakeindex.index.key_match import Matches, match_keys
 from lakeindex.index.registry import index_for
@@ -113,7 +112,7 @@ def verify_keys(
     """
     config = spec.config
     folder = run_folder(spec)
-    basis = digest_of_text(candidates.digest, facts.event_time_field, config.moves_rows(facts.index_type))
+    basis = digest_of_text(candidates.digest, facts.event_time_field, index_for(facts.index).moves_rows(config))
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
@@ -271,10 +270,10 @@ class _StoredKeys:
     def __init__(self, task: VerifyTask, file: LookupFile) -> None:
         self.columns = StoredColumns(storage_at(task.spec.table_uri), file.file)
         self._groups: dict[int, pa.Array] = {}
-        index = index_for(task.facts.index)
-        if isinstance(index, HomeIndex):
+        homes = index_for(task.facts.index).homes
+        if homes is not None:
             for group in self.of(self.columns.row_groups):
-                index.check_stored(group, (file.file.partition_path, file.file.file_id))
+                homes.check_stored(group, (file.file.partition_path, file.file.file_id))
 
     def of(self, row_groups: Iterable[int]) -> list[pa.Array]:
         """Record keys, an array a row group."""
@@ -351,7 +350,7 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
         other_partition=moves,
         is_older=is_older,
         is_global=facts.is_global,
-        update_partition_path=task.spec.config.moves_rows(facts.index_type),
+        update_partition_path=index_for(facts.index).moves_rows(task.spec.config),
     )
 
 

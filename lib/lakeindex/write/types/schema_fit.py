@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import SchemaMismatchError
+from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
@@ -105,7 +105,7 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         fitted = column.cast(field.type, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _does_not_fit(column.type, field, str(error).splitlines()[0]) from error
+        raise _does_not_fit(column.type, field, first_line(error)) from error
     problem = value_problem(column, fitted)
     if problem is not None:
         raise _does_not_fit(column.type, field, problem)

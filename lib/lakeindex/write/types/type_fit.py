@@ -10,6 +10,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.errors import first_line
+
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _NUMBER = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -64,7 +66,7 @@ def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None
     try:
         back = after.cast(before.type, safe=False)
     except pa.ArrowInvalid as error:
-        return str(error).splitlines()[0]
+        return first_line(error)
     same = pc.fill_null(pc.equal(before, back), fill_value=True)
     if pa.types.is_floating(before.type):
         same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(before), pc.is_nan(back)), fill_value=False))

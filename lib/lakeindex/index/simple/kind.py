@@ -7,33 +7,34 @@ and of one chunk a task, whatever the batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from lakeindex.hashing.arrow import StringArray
-from lakeindex.index.contract import FileFacts, IndexTraits
+from lakeindex.index.contract import Candidates, FilesInScope, Index
 from lakeindex.index.key_ranges import RowSlices
+from lakeindex.index.simple.options import SimpleOptions
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
 
 
 @dataclass(frozen=True, slots=True)
-class SimpleIndex:
+class SimpleIndex(Index):
     """The simple index; "global" is part of the spec."""
 
     spec: IndexSpec
 
-    @property
-    def traits(self) -> IndexTraits:
-        """Asks for nothing but the files."""
-        return IndexTraits()
-
-    def propose(self, keys: StringArray, files: Sequence[FileFacts], config: WriteConfig) -> RowSlices:
+    def ask(self, keys: StringArray, files: FilesInScope, config: WriteConfig, store: Any = None) -> Candidates:
         """Every key for every file: the key column decides."""
-        del config
-        return RowSlices(np.zeros(len(files), np.int64), np.full(len(files), len(keys), np.int64))
+        del config, store
+        n = len(files.files)
+        return Candidates(files.kept(RowSlices(np.zeros(n, np.int64), np.full(n, len(keys), np.int64))))
+
+    def moves_rows(self, config: WriteConfig) -> bool:
+        """As ``hoodie.simple.index.update.partition.path`` says."""
+        return config.of(SimpleOptions).moves_rows
 
 
 def make_index(spec: IndexSpec) -> SimpleIndex:

@@ -8,10 +8,8 @@ what a store has to do beside the log is done before (harmlessly) and after (rep
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
 from lakeindex.commit.held_lock import locked
@@ -23,8 +21,6 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.index.contract import DELTA_SCHEMA, Group, LocationStore, VolatileStore
-from lakeindex.index.registry import stored_index_for
 from lakeindex.index.stored.change_log import (
     Built,
     ChangeLog,
@@ -34,36 +30,47 @@ from lakeindex.index.stored.change_log import (
     catch_up_name,
     new_generation,
 )
-from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
+from lakeindex.index.stored.contract import BatchStore, LocationStore, StoredIndex, VolatileStore
+from lakeindex.index.stored.store_context import Completed, StoreContext
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.index_delta import DeltaTask, FileKeys, KeysTask, joined, put_delta, read_keys, store_context
-from lakeindex.run.run_folders import begin_run
+from lakeindex.run.index.ask_index import StoreRef, ask_engine
+from lakeindex.run.index.delta import DeltaTask, put_delta
+from lakeindex.run.index.session import AskedBatch, IndexSession, uncovered
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.table.properties import load_table_properties
-from lakeindex.tasks.runner import Runner, pack, run_tasks
+from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.timeline.timeline import Timeline
 
 _ROWS_A_DELTA: Final = 1_000_000
-_BYTES_A_TASK: Final = 128 * 1024 * 1024
-"""Base files whose keys one task reads, in bytes: it holds them in memory."""
 
 
-class IndexSession:
+class StoredSession(IndexSession):
     """The stored index of one run."""
 
-    def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner) -> None:
-        self._spec = spec
-        self._facts = facts
-        self._runner = runner
-        self._index = stored_index_for(facts.index)
+    keeps_changes = True
+
+    def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner, index: StoredIndex) -> None:
+        super().__init__(spec, facts, runner)
+        self._index = index
         self._storage = storage_at(spec.table_uri)
         self._log = ChangeLog(self._storage, facts.index_type)
 
-    @cached_property
-    def _work(self) -> str:
-        begin_run(self._spec)
-        return f"{self._spec.run_id}/index/{uuid.uuid4().hex[:12]}"
+    def opened(self, batch: AskedBatch) -> StoreRef:
+        """Bring the index up to the snapshot of a batch; an engine that answers for whole batches is asked.
+
+        Raises: as :meth:`ready`.
+        """
+        context = self.ready(batch.snapshot, batch.files, batch.partitions)
+        store = self._index.open(context)
+        if not isinstance(store, BatchStore) or not batch.files:
+            return StoreRef(context.completed, context.view)
+        return StoreRef(context.completed, context.view, ask_engine(self._spec, store, batch.chunks, batch.folder))
+
+    def runner_for(self, work_bytes: float) -> Runner:
+        """The run's own: what a store reads is not known."""
+        del work_bytes
+        return self._runner
 
     def ready(
         self, snapshot: Snapshot, files: Sequence[BaseFile], partitions: Collection[str] | None = None
@@ -82,8 +89,6 @@ class IndexSession:
             IndexNotBuiltError: there is nothing, or not what was built.
             IndexDamagedError: it does not hold as many keys as the files it covers.
         """
-        if self._index.traits.in_process:
-            return self._ready_in_process(Completed.of(snapshot.timeline), files, partitions)
         state = self._log.at(snapshot.timeline)
         if state.built is None and not snapshot.timeline.completed_writes:
             self._start_empty(state)
@@ -114,19 +119,13 @@ class IndexSession:
             written: the files it writes.
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
         """
-        if self._index.traits.in_process:
-            return
         state = self._log.at(snapshot.timeline)
         self._put(Delta(instant, tuple(written)), parts, state)
         self._open(state).prepare(instant)
 
     def committed(self, written: Sequence[CoveredFile], parts: Sequence[Part]) -> None:
         """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""
-        if self._index.traits.in_process:
-            folder = run_folder(self._spec)
-            here = _volatile(self._index.open(self._context(NOTHING_COMPLETED, LogView(""))))
-            here.enter(joined([folder.read_table(p) for p in parts]), written)
-            return
+        del written, parts  # they are in the log
         state = self._log.at(self._timeline())
         store = self._open(state)
         self._apply(store, state)
@@ -135,8 +134,6 @@ class IndexSession:
 
     def failed(self) -> None:
         """The commit was given up: take back what was prepared, now if that works, else before the next look-up."""
-        if self._index.traits.in_process:
-            return
         try:
             state = self._log.at(self._timeline())
             self._settle(self._open(state), state)
@@ -289,16 +286,6 @@ class IndexSession:
             self._put(delta, parts, state)
         return True
 
-    def read_keys(self, files: Sequence[BaseFile]) -> tuple[FileKeys, ...]:
-        """Keys of base files, by tasks, as parts in the run's folder."""
-        sizes = [float(f.size_bytes) for f in files]
-        packs = pack(sizes, max(self._runner.slots * 3, len(files) // 16, int(sum(sizes)) // _BYTES_A_TASK))
-        tasks = [
-            KeysTask(self._spec, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
-            for n, numbers in enumerate(packs)
-        ]
-        return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover")
-
     def _put(self, delta: Delta, parts: Sequence[Part], state: LogState) -> None:
         task = DeltaTask(self._spec, self._facts, delta, tuple(parts), state.completed, state.view)
         run_tasks(self._runner, put_delta, [task], "index: write the delta")
@@ -313,18 +300,6 @@ class IndexSession:
             self._log.tidy()
             store.retire(generation)
 
-    def _ready_in_process(
-        self, completed: Completed, files: Sequence[BaseFile], partitions: Collection[str] | None
-    ) -> StoreContext:
-        context = self._context(completed, LogView(""))
-        store = _volatile(self._index.open(context))
-        missing, gone = uncovered(files, store.coverage(), partitions)
-        folder = run_folder(self._spec)
-        store.enter(DELTA_SCHEMA.empty_table(), (), gone)
-        for one in self.read_keys(missing):
-            store.enter(folder.read_table(one.part), one.files, resets=[f.group for f in one.files])
-        return context
-
     def _open(self, state: LogState) -> LocationStore:
         return self._open_with(self._context(state.completed, state.view))
 
@@ -333,29 +308,6 @@ class IndexSession:
         if isinstance(store, VolatileStore):
             raise InvariantError(f"index {self._facts.index_type} keeps nothing", culprit=self._facts.name)
         return store
-
-    def _context(self, completed: Completed, view: LogView) -> StoreContext:
-        return store_context(self._spec, self._facts, completed, view, self._runner)
-
-
-def uncovered(
-    files: Sequence[BaseFile], coverage: Mapping[Group, CoveredFile], partitions: Collection[str] | None
-) -> tuple[tuple[BaseFile, ...], tuple[Group, ...]]:
-    """Live files whose keys an index does not know, and covered file groups that are no more.
-
-    Args:
-        files: the live files in scope.
-        coverage: what the index covers.
-        partitions: the partitions in scope; None: all of the table.
-    """
-    live = {(f.partition_path, f.file_id) for f in files}
-    missing = []
-    for file in files:
-        covered = coverage.get((file.partition_path, file.file_id))
-        if covered is None or covered.name != file.name:
-            missing.append(file)
-    gone = (g for g in coverage if g not in live and (partitions is None or g[0] in partitions))
-    return tuple(missing), tuple(sorted(gone))
 
 
 def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> None:
@@ -367,9 +319,3 @@ def _check_count(store: LocationStore, state: LogState, facts: TableFacts) -> No
             culprit=facts.index_type,
             hint="lakeindex index verify TABLE shows the difference, lakeindex index build TABLE makes it anew",
         )
-
-
-def _volatile(store: LocationStore | VolatileStore) -> VolatileStore:
-    if not isinstance(store, VolatileStore):
-        raise InvariantError("an index says that it lives in this process, but its store does not")
-    return store

@@ -1,0 +1,256 @@
+"""Stage 2, the question: in which files may the keys of the batch be? The index is asked chunk by chunk, by tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import InvariantError
+from lakeindex.files.footer_pruning import rows_that_may_be_in
+from lakeindex.hashing.arrow import StringArray, one_array
+from lakeindex.index.contract import Candidates, FileFacts, FilesInScope, FileSlices, Index
+from lakeindex.index.key_ranges import KeyRange
+from lakeindex.index.registry import index_for
+from lakeindex.index.stored.contract import BatchRequest, BatchStore, Found, LookUp
+from lakeindex.index.stored.store_context import Completed, LogView
+from lakeindex.pipeline import CANDIDATES, RANGES, SEARCHED, STAGED_KEY, STAGED_PARTITION
+from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema, table_of
+from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
+from lakeindex.run.index.delta import store_context
+from lakeindex.run.lookup_files import LookupFile, read_files
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A piece of an engine's answer, and the chunks it is about."""
+
+    part: Part
+    chunks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRef:
+    """What a task opens the store of a stored index with.
+
+    Attributes:
+        completed: which instants count.
+        view: which deltas count.
+        answers: what the engine has answered already, of a store that answers whole batches; else None.
+    """
+
+    completed: Completed
+    view: LogView
+    answers: tuple[Answer, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskTask:
+    """Ask the index about some chunks.
+
+    Attributes:
+        files: the ``files`` checkpoint.
+        store: of a stored index.
+        folder: where the answer goes.
+        number: of the task.
+    """
+
+    spec: RunSpec
+    facts: TableFacts
+    chunks: tuple[Chunk, ...]
+    files: Part
+    store: StoreRef | None
+    folder: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskResult:
+    """What the index said of some chunks.
+
+    Attributes:
+        tables: ``ranges``, of a kind that answers with slices; else ``candidates``, and ``searched``: the keys that it
+            could not say anything about.
+        pairs: (key, file) pairs that are left.
+        unknown: how many keys ``searched`` lists.
+    """
+
+    tables: dict[str, Part]
+    pairs: int
+    unknown: int
+
+
+def ask_index(task: AskTask) -> AskResult:
+    """In which files the chunks' keys may be."""
+    folder = run_folder(task.spec)
+    index = index_for(task.facts.index)
+    scopes = _Scopes(folder, task)
+    store_of = _stores(folder, task, index)
+    answers = [
+        (chunk, index.ask(chunk_keys(folder, chunk), scopes.of(chunk), task.spec.config, store_of(chunk)))
+        for chunk in task.chunks
+    ]
+    slices = [(chunk, answer.slices) for chunk, answer in answers if answer.slices is not None]
+    if slices:
+        return _write_slices(folder, task, slices)
+    return _write_rows(folder, task, scopes, answers)
+
+
+def _write_slices(folder: RunFolder, task: AskTask, slices: Sequence[tuple[Chunk, FileSlices]]) -> AskResult:
+    numbers = [np.full(len(some.file), chunk.number, np.int32) for chunk, some in slices]
+    columns = [
+        np.concatenate([some.file for _, some in slices]),
+        np.concatenate(numbers),
+        np.concatenate([some.from_row for _, some in slices]),
+        np.concatenate([some.to_row for _, some in slices]),
+    ]
+    schema = arrow_schema(RANGES)
+    table = pa.table([pa.array(a, f.type) for a, f in zip(columns, schema, strict=True)], schema=schema)
+    part = folder.write_table(f"{task.folder}/ranges/{task.number:05d}.parquet", table)
+    return AskResult({"ranges": part}, int((columns[3] - columns[2]).sum()), 0)
+
+
+def _write_rows(
+    folder: RunFolder, task: AskTask, scopes: _Scopes, answers: Sequence[tuple[Chunk, Candidates]]
+) -> AskResult:
+    rows: list[tuple[int, int, int, bytes]] = []
+    searched: list[tuple[int, bytes]] = []
+    unknown = 0
+    for chunk, answer in answers:
+        rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in answer.by_file()]
+        if len(answer.unknown):
+            found = search_files(task.spec, task.facts, scopes.files, chunk, answer.unknown)
+            rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in found]
+            searched.append((chunk.number, pack_rows(answer.unknown)))
+            unknown += len(answer.unknown)
+    name = f"{task.number:05d}.parquet"
+    parts = {
+        "candidates": folder.write_table(f"{task.folder}/candidates/{name}", table_of(rows, CANDIDATES)),
+        "searched": folder.write_table(f"{task.folder}/searched/{name}", table_of(searched, SEARCHED)),
+    }
+    return AskResult(parts, sum(r[2] for r in rows), unknown)
+
+
+class _Scopes:
+    """The files for the task's chunks, by the chunks' partition; one scope of all files under a global index.
+
+    Files of other partitions are dropped before anything is made of them: a task sees few of many.
+    """
+
+    def __init__(self, folder: RunFolder, task: AskTask) -> None:
+        self._folder = folder
+        self._task = task
+        self._is_global = task.facts.is_global
+        table = folder.read_table(task.files, ["file", "partition", "file_id", "min_key", "max_key"])
+        if not self._is_global:
+            wanted = pa.array(sorted({chunk.partition for chunk in task.chunks}), pa.string())
+            table = table.filter(pc.is_in(table.column("partition"), value_set=wanted))
+        found: dict[str | None, list[FileFacts]] = {}
+        for number, partition, file_id, low, high in zip(*(c.to_pylist() for c in table.columns), strict=True):
+            scope = None if self._is_global else partition
+            found.setdefault(scope, []).append(FileFacts(number, partition, file_id, KeyRange(low, high)))
+        self._scopes = {partition: FilesInScope(mine, partition) for partition, mine in found.items()}
+
+    def of(self, chunk: Chunk) -> FilesInScope:
+        """Files that may hold a chunk's keys."""
+        partition = None if self._is_global else chunk.partition
+        return self._scopes.get(partition) or FilesInScope((), partition)
+
+    @cached_property
+    def files(self) -> list[LookupFile]:
+        """All files of the look-up, to be searched for keys that the index does not know."""
+        return read_files(self._folder, self._task.files)
+
+
+def _stores(folder: RunFolder, task: AskTask, index: Index) -> Callable[[Chunk], LookUp | None]:
+    """What answers for a chunk: the store of a stored index, opened once a task."""
+    if index.stored is None:
+        return lambda _: None
+    if task.store is None:
+        raise InvariantError("a stored index is asked, but not opened", culprit=task.facts.name)
+    context = store_context(task.spec, task.facts, task.store.completed, task.store.view)
+    opened = index.stored.open(context)
+    if isinstance(opened, BatchStore):
+        return partial(_Answered, folder, opened, task.store.answers or ())
+    return lambda _: opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A chunk's part of what an engine has answered."""
+
+    folder: RunFolder
+    store: BatchStore
+    answers: tuple[Answer, ...]
+    chunk: Chunk
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """As the engine said; it was asked for the whole batch."""
+        del partition
+        tables = [self.folder.read_table(a.part) for a in self.answers if self.chunk.number in a.chunks]
+        if not tables:
+            nothing = pa.array([], pa.string())
+            return self.store.found(np.zeros(0, np.int64), nothing, nothing, len(keys))
+        table = pa.concat_tables(tables)
+        table = table.filter(pc.equal(table.column("chunk"), self.chunk.number)).combine_chunks()
+        rows = table.column("row").to_numpy().astype(np.int64)
+        return self.store.found(
+            rows, one_array(table.column("partition")), one_array(table.column("file_id")), len(keys)
+        )
+
+
+def search_files(
+    spec: RunSpec, facts: TableFacts, files: Sequence[LookupFile], chunk: Chunk, rows: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Keys that an index cannot say anything about: files in scope that may hold them, by key range and filter.
+
+    Yields:
+        A file's number, and which of ``rows`` it may hold.
+    """
+    keys = chunk_keys(run_folder(spec), chunk).take(pa.array(rows))
+    storage = storage_at(spec.table_uri)
+    for file in files:
+        if facts.is_global or file.file.partition_path == chunk.partition:
+            mine = rows_that_may_be_in(storage, file.file, keys)
+            if len(mine):
+                yield file.number, rows[mine]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedKeys:
+    """A chunk whose keys an engine is asked for."""
+
+    spec: RunSpec
+    chunk: Chunk
+
+
+def read_asked(asked: AskedKeys) -> pa.Table:
+    """Keys of a chunk, as an engine is asked for them: chunk, row, key, partition."""
+    table = chunk_columns(run_folder(asked.spec), asked.chunk, [STAGED_KEY, STAGED_PARTITION])
+    n = table.num_rows
+    return pa.table(
+        {
+            "chunk": pa.array(np.full(n, asked.chunk.number, np.int32)),
+            "row": pa.array(np.arange(n, dtype=np.int32)),
+            "key": table.column(0).cast(pa.string()),
+            "partition": table.column(1).cast(pa.string()),
+        }
+    )
+
+
+def write_answer(spec: RunSpec, folder: str, number: int, answer: pa.Table) -> Answer:
+    """Keep a piece of an engine's answer."""
+    part = run_folder(spec).write_table(f"{folder}/answers/{number:05d}.parquet", answer)
+    return Answer(part, frozenset(answer.column("chunk").to_pylist()))
+
+
+def ask_engine(spec: RunSpec, store: BatchStore, chunks: Sequence[Chunk], folder: str) -> tuple[Answer, ...]:
+    """Ask a store that answers whole batches."""
+    asked = [AskedKeys(spec, chunk) for chunk in chunks]
+    write = partial(write_answer, spec, folder)
+    return tuple(store.look_up_batch(BatchRequest(asked, read_asked, sum(c.rows for c in chunks), write)))

@@ -1,0 +1,28 @@
+"""Which session the index of a run has."""
+
+from __future__ import annotations
+
+from lakeindex.index.registry import index_for, stored_index_for
+from lakeindex.run.index.in_process_session import InProcessSession
+from lakeindex.run.index.session import IndexSession
+from lakeindex.run.index.stored_session import StoredSession
+from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.tasks.runner import Runner
+
+
+def session_for(spec: RunSpec, facts: TableFacts, runner: Runner) -> IndexSession:
+    """The session of the index of a run's table."""
+    index = index_for(facts.index).stored
+    if index is None:
+        return IndexSession(spec, facts, runner)
+    kind = InProcessSession if index.in_process else StoredSession
+    return kind(spec, facts, runner, index)
+
+
+def stored_session(spec: RunSpec, facts: TableFacts, runner: Runner) -> StoredSession:
+    """The session of an index that is built.
+
+    Raises:
+        OptionError: the index stores nothing.
+    """
+    return StoredSession(spec, facts, runner, stored_index_for(facts.index))
