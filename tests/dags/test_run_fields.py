@@ -27,7 +27,7 @@ def context() -> dict[str, Any]:
         run_id="manual__1",
         dag_id="upsert_trips",
         run_type="manual",
-        conf={"day": "d1"},
+        conf={"day": "d1", "long": "x" * 20_000},
         logical_date=day,
         secret=SECRET,
     )
@@ -64,6 +64,8 @@ def context() -> dict[str, Any]:
         ("{% if dag_run.run_type == 'manual' %}by-hand{% else %}daily{% endif %}", "by-hand"),
         ("{{ ts | replace(':', '') }}", "2026-11-20T000000+0000"),
         ("{{ logical_date | ts_nodash }} {{ logical_date | ts }}", "20261120T000000 2026-11-20T00:00:00+00:00"),
+        ("{{ ds.replace('-', '/') }}/{{ dag_run.conf.get('day') }}", "2026/11/20/d1"),
+        ("{{ 'in/' + ds_nodash }}", "in/20261120"),
         ("plain.csv", "plain.csv"),
     ],
 )
@@ -109,6 +111,17 @@ def test_fields_of_the_run_are_offered(template: str, text: str) -> None:
         "{{ '{}'.format() }}",
         "{{ '{day}'.format() }}",
         "x" * 20_000,
+        "{{ 'x'.ljust(10000000000) }}",
+        "{{ 'x' | center(10000000000) }}",
+        "{{ 'x'.zfill(10000000000) }}",
+        "{{ '%010000000000d' | format(1) }}",
+        "{{ '%*d' | format(10000000000, 1) }}",
+        "{{ logical_date.strftime('%10000000000Y') }}",
+        "{% set a = 'xxxxxxxxxx' %}{{ a }}",
+        "{{ ds | replace('0', '" + "x" * 200 + "') }}",
+        "{{ ds.replace('', '" + "x" * 100 + "') | replace('', '" + "x" * 100 + "') }}",
+        "{{ 'x' | indent(10000000000) }}",
+        "{{ dag_run.conf.long }}",
     ],
 )
 def test_nothing_else_is(template: str) -> None:

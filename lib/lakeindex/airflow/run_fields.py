@@ -8,8 +8,9 @@ the run and its interval only.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, meta, nodes
@@ -26,24 +27,92 @@ RUN: Final = "dag_run"
 FIELDS: Final = (*TIMES, *TEXTS, RUN)
 
 _LONGEST: Final = 10_000
-_STATEMENTS: Final = (nodes.Output, nodes.If, nodes.Assign)
+_STATEMENTS: Final = (nodes.Output, nodes.If)
 _NUMBERS: Final = (int, float)
+
+_JINJAS: Final = (
+    "capitalize",
+    "default",
+    "first",
+    "int",
+    "last",
+    "length",
+    "lower",
+    "string",
+    "title",
+    "trim",
+    "upper",
+)
+"""Filters of Jinja's whose results are no longer than what they are given."""
+
+_METHODS: Final[Mapping[type, frozenset[str]]] = {
+    datetime: frozenset({"date", "isocalendar", "isoformat", "isoweekday", "strftime", "timestamp", "weekday"}),
+    date: frozenset({"isocalendar", "isoformat", "isoweekday", "strftime", "weekday"}),
+    dict: frozenset({"get"}),
+    str: frozenset({"endswith", "lower", "lstrip", "replace", "rstrip", "split", "startswith", "strip", "upper"}),
+}
+"""Methods that may be called, likewise (results are measured, too)."""
+
+_WIDTH: Final = re.compile(r"%[^A-Za-z%]*([0-9]{3}|\*)")
+"""A format that asks for a hundred characters or more."""
+
+
+def _short(value: Any) -> Any:
+    """A value that is no longer than a template may be. Raises: SecurityError."""
+    if isinstance(value, (str, list)) and len(value) > _LONGEST:
+        raise SecurityError(f"a value has {len(value):,} characters")
+    return value
+
+
+def _formatted(text: str, *values: Any) -> str:
+    if _WIDTH.search(text):
+        raise SecurityError(f"{text!r} is too wide a format")
+    return str(_short(text % values))
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    if len(str(new)) > _LONGEST // 100:
+        raise SecurityError(f"{len(str(new)):,} characters are too many to put in place of others")
+    return str(_short(str(text).replace(str(old), str(new))))
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Expressions over plain values; no loops, no imports, no texts that are multiplied."""
+    """Expressions over plain values; no loops, no imports, nothing that grows: neither texts nor memory."""
 
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Numbers only: a text times a number fills the memory."""
+        """Numbers, and texts that are joined: a text times a number fills the memory."""
+        if operator == "+" and isinstance(left, str) and isinstance(right, str):
+            return _short(left + right)
         if operator == "**" or not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
             raise SecurityError(f"{left!r} {operator} {right!r} is not worked out")
         return super().call_binop(context, operator, left, right)
 
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """A field of the run, unless it is too long."""
+        return _short(super().getattr(obj, attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """A field of the run, unless it is too long."""
+        return _short(super().getitem(obj, argument))
+
+    def call(self, context: Any, method: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """One of the methods that are offered."""
+        del context
+        owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
+        if name not in _METHODS.get(type(owner), frozenset()) or kwargs:
+            raise SecurityError(f"{name or method!r} is not called")
+        if name == "replace":
+            return _replaced(str(owner), *args)
+        if name == "strftime" and any(_WIDTH.search(str(one)) for one in args):
+            raise SecurityError(f"{args[0]!r} is too wide a format")
+        return _short(method(*args))
+
 
 _SANDBOX: Final = _Sandbox(undefined=StrictUndefined, autoescape=False)
 _SANDBOX.globals.clear()
+_SANDBOX.filters = {name: _SANDBOX.filters[name] for name in _JINJAS}
 _SANDBOX.filters |= {
     "ds": lambda time: time.strftime("%Y-%m-%d"),
     "ds_nodash": lambda time: time.strftime("%Y%m%d"),
@@ -51,6 +120,8 @@ _SANDBOX.filters |= {
     "ts_nodash": lambda time: time.strftime("%Y%m%dT%H%M%S"),
     "ts_nodash_with_tz": lambda time: time.isoformat().replace("-", "").replace(":", ""),
 }
+_SANDBOX.filters["format"] = _formatted
+_SANDBOX.filters["replace"] = _replaced
 
 
 def rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
@@ -104,7 +175,7 @@ def _refused(text: str, why: str) -> UsageError:
     return UsageError(
         f"the input {text!r} {why}",
         culprit="input",
-        hint=f"templates see {', '.join(FIELDS)}, with Jinja's filters and ds, ds_nodash, ts, ts_nodash; "
+        hint=f"templates see {', '.join(FIELDS)}, the filters {', '.join(sorted(_SANDBOX.filters))}; "
         "connections, variables and macros are not for the form",
     )
 
