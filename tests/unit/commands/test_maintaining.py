@@ -24,7 +24,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table
 from tests.cli_support import lakeindex, validate
 from tests.unit.commands.test_rescaling import put_pending
-from tests.unit.table.savepoints import savepoint_bytes
+from tests.unit.commit.savepoints import savepoint_bytes
 
 SCHEMA = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.int64())])
 KEEP = {"hoodie.cleaner.commits.retained": "2", "hoodie.keep.min.commits": "2"}

@@ -30,7 +30,7 @@ from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write
-from tests.unit.stages.test_memory import content
+from tests.unit.tasks.test_memory import content
 
 KEYS = KeySpec(("id",), (("day", PartitionKind.SIMPLE),))
 BY_TIME = KeySpec(("id",), (("day", PartitionKind.TIMESTAMP),), time_options=TimeOptions("DATE_STRING", "%Y-%m-%d"))

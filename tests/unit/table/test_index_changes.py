@@ -17,7 +17,7 @@ from lakeindex.table.index_changes import (
 )
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
-from tests.unit.table.protocol_support import BATCH, FIRST, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, World
 
 COUNT = "hoodie.bucket.index.num.buckets"
 BOUND = IndexSpec(IndexType.BLOOM)

@@ -10,7 +10,7 @@ from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_table import DROP_NOTE, check_or_drop_metadata_table, has_metadata_table
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 from tests.vectors_support import unpack_table
 
 PATH = ".hoodie/hoodie.properties"

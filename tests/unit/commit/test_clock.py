@@ -13,7 +13,7 @@ from lakeindex.commit.claims import claim_new_instant
 from lakeindex.format.instants import instant_time_of
 from lakeindex.table.handle import Table
 from lakeindex.timeline.clock import timeline_ms
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 
 # 2026-01-15 and 2026-07-15, 08:00 UTC
 WINTER, SUMMER = 1_768_464_000_000, 1_784_102_400_000

@@ -15,8 +15,8 @@ from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_m
 from lakeindex.timeline.log_files import read_avro_records
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.world import CONFIG, file_id, live_rows
-from tests.unit.table.protocol_support import FIRST, Batch, World
-from tests.unit.table.savepoints import savepoint_bytes
+from tests.unit.commit.protocol_support import FIRST, Batch, World
+from tests.unit.commit.savepoints import savepoint_bytes
 
 A = file_id(0)
 LOG = ".hoodie/archived/.commits_.archive.{}_1-0-1"

@@ -8,7 +8,7 @@ from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG, PARTITION, encode_rows, live_rows, read_rows, stat_of
-from tests.unit.table.protocol_support import BATCH, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, OTHER, World
 
 
 def commit_theirs(world: World, time: str) -> None:

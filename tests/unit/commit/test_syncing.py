@@ -6,7 +6,7 @@ from lakeindex.commit.services.archive import archive_table
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG
-from tests.unit.table.protocol_support import BATCH, FIRST, Batch, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, Batch, World
 
 
 def synced_before(world: World, name: str, is_it: Callable[[str], bool], action: Callable[[], object]) -> set[str]:

@@ -13,7 +13,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.timeline.clock import timeline_ms
 from tests.model.world import CONFIG, PlainClock
-from tests.unit.table.protocol_support import BATCH, START_MS, World
+from tests.unit.commit.protocol_support import BATCH, START_MS, World
 
 CHECKED = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60)
 HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from lakeindex.timeline.avro_instants import (
     parse_rollback_plan,
 )
 from tests.model.world import CONFIG, file_id, live_rows
-from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 from tests.vectors_support import unpack_table
 
 PENDING = "20260101000000777"
@@ -98,7 +98,7 @@ def test_a_missing_marker_of_a_deleted_file_is_no_error(world: World) -> None:
 
 
 def test_our_own_run_that_lives_is_protected(world: World) -> None:
-    from tests.unit.table.test_commit import Written, begin
+    from tests.unit.commit.test_commit import Written, begin
 
     written = Written(world, begin(world, name="alive"))
     with pytest.raises(PendingInstantError):

@@ -10,7 +10,7 @@ from lakeindex.format.instants import instant_time_of
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG, file_id
-from tests.unit.table.protocol_support import BATCH, START_MS, World
+from tests.unit.commit.protocol_support import BATCH, START_MS, World
 
 LIMIT = CONFIG.pending_foreign_max_age_seconds
 THEIRS = instant_time_of(START_MS)

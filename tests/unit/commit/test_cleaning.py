@@ -13,8 +13,8 @@ from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_clean_plan
 from tests.model.world import CONFIG, file_id, live_rows
-from tests.unit.table.protocol_support import FIRST, Batch, World
-from tests.unit.table.savepoints import savepoint_bytes
+from tests.unit.commit.protocol_support import FIRST, Batch, World
+from tests.unit.commit.savepoints import savepoint_bytes
 
 A, B = file_id(0), file_id(1)
 

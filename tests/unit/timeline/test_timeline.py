@@ -14,7 +14,7 @@ from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 from tests.folder_storage import FolderStorage
-from tests.unit.table.archives import put_log
+from tests.unit.timeline.archives import put_log
 from tests.vectors_support import unpack_table
 
 T1, T2, T3, T4 = (f"2026010100000{n}000" for n in range(1, 5))

@@ -5,7 +5,7 @@ import pytest
 from lakeindex.commit.attempts import RunIdentity, newest_attempt, start_attempt
 from lakeindex.commit.run_plan import forget_run
 from lakeindex.errors import FencedError
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 
 RUN = RunIdentity("manual__2026-01-01T00:00:00+00:00", "batch", "digest")
 

@@ -3,7 +3,7 @@
 from lakeindex.model import BaseFile
 from lakeindex.timeline.markers import marked_files, remove_markers, write_markers
 from tests.model.world import file_id
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 
 TIME = "20260101000000000"
 

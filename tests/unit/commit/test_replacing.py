@@ -18,7 +18,7 @@ from tests.model.buckets import check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.stories import BUCKET_GROUPS
 from tests.model.world import CONFIG, PARTITION, Batch, encode_rows, initial_objects, stat_of, verify_rows
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 
 RESCALING = RescaleBatch("rescale", {}, count=3)
 

@@ -28,7 +28,7 @@ from lakeindex.timeline.avro_instants import (
     parse_rollback_plan,
     parse_savepoint,
 )
-from tests.unit.table.savepoints import SCHEMA
+from tests.unit.commit.savepoints import SCHEMA
 from tests.vectors_support import unpack_table
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -17,10 +17,10 @@ from lakeindex.table.index_changes import index_in_force, index_record, store_in
 from lakeindex.timeline.archived_timeline import load_archived_timeline
 from lakeindex.timeline.avro_schemas import ROLLBACK_METADATA
 from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows, sweep_strays
-from tests.unit.table.archives import ARCHIVE, put_log
-from tests.unit.table.protocol_support import FIRST, GROUPS, World
-from tests.unit.table.savepoints import savepoint_bytes
+from tests.unit.commit.protocol_support import FIRST, GROUPS, World
+from tests.unit.commit.savepoints import savepoint_bytes
 from tests.unit.table.test_index_changes import BOUND, buckets
+from tests.unit.timeline.archives import ARCHIVE, put_log
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
 from lakeindex.timeline.records import key_of
-from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 
 
 def found(world: World, batch_id: str = BATCH.identity.batch_id) -> LedgerEntry | None:

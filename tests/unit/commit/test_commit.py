@@ -52,7 +52,7 @@ from tests.model.world import (
     stat_of,
     verify_rows,
 )
-from tests.unit.table.protocol_support import BATCH, FIRST, GROUPS, OTHER, PROPERTIES, START_MS, Batch, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, GROUPS, OTHER, PROPERTIES, START_MS, Batch, World
 
 ROWS: Rows = {"a1": "one", "x": "one"}
 

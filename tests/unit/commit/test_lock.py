@@ -9,7 +9,7 @@ from lakeindex.commit.lock import lock
 from lakeindex.errors import FencedError, LockTimeoutError, TableCorruptError
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.host import Host
-from tests.unit.table.protocol_support import World
+from tests.unit.commit.protocol_support import World
 
 LEASE_MS = 2_000
 

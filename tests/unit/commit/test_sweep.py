@@ -9,7 +9,7 @@ from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
 from tests.model.world import CONFIG, file_id, live_rows, sweep_strays
-from tests.unit.table.protocol_support import BATCH, FIRST, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 
 
 def stray(number: int, time: str, folder: str = "p") -> str:
@@ -136,7 +136,7 @@ def test_publishing_sweeps_the_partitions_it_wrote_to(world: World) -> None:
 
 
 def test_old_records_of_ours_go(world: World) -> None:
-    from tests.unit.table.test_commit import begin
+    from tests.unit.commit.test_commit import begin
 
     begin(world, name="gone").close()
     world.upsert(OTHER, "two")
