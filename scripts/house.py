@@ -7,6 +7,8 @@ How it counts:
   calls. Inside the concept's own folders every reached function is followed. A function of another folder is a door:
   it is read, but not what it calls. Modules of other index kinds, which Python chooses by name at run time, are left
   out, and so is the foundation: what all five stages reach, and the folders in ``FOUNDATION``.
+* *Modules in its folders*: all that lie in the folders in which the concept's own code is, what one meets who opens
+  them.
 * *A function climbs* if it gives a function to one of a layer below its own, which calls it back; what is given to
   ``RUNNERS`` is the design and not counted. The layers are those of ``.importlinter``; counted is what an upsert
   reaches.
@@ -268,6 +270,13 @@ class House:
         counted = {module for module in modules if not _within(module, FOUNDATION)}
         return len(counted), len({module.partition(".")[0] for module in counted})
 
+    def beside(self, concept: Concept) -> int:
+        """Modules that lie in the folders of a concept's own code, its own among them."""
+        own = {module for module, _ in self.reach(concept) if _within(module, concept.home)}
+        folders = {module.rpartition(".")[0] for module in own}
+        names = (name for name in self.modules if name.rpartition(".")[0] in folders)
+        return sum(not any(other.startswith(f"{name}.") for other in self.modules) for name in names)
+
     def foundation(self, plan: Plan) -> set[str]:
         """Modules that all stages reach."""
         everything = tuple(module.partition(".")[0] for module in self.modules)
@@ -365,6 +374,7 @@ def measured(library: Path, plan: Plan, contract: Path) -> dict[str, str]:
     for name, concept in plan.concepts.items():
         files, folders = house.spread(plan, concept)
         figures[f"files to read for {name}, and the top-level folders they are in"] = f"{files} in {folders}"
+        figures[f"modules in the folders that hold {name}"] = str(house.beside(concept))
     return {
         **figures,
         "functions of an upsert that climb": str(len(house.climbs(plan, layers_of(contract)))),
