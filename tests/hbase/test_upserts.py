@@ -12,7 +12,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
-from lakeindex.index.hbase import store as hbase
+from lakeindex.index.hbase import kind as hbase
 from lakeindex.index.hbase.store import HBaseStore
 from lakeindex.index.hbase.writer import RowWriter
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
