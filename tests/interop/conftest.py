@@ -1,12 +1,14 @@
 """One warm process per Hudi release, shared by the whole session.
 
 ``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases, in turns, instead of with both: every case and every
-release of every test is still there. So does ``.ci/run``; ``make interop`` alone runs all.
+release of every test is still there. ``half`` leaves out every second case of these as well, in turns by commit: so does
+``.ci/run``. ``make interop`` alone runs all.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +21,18 @@ from tests.interop.hudi_client import HudiServer
 VERSIONS = tuple(interop_env.BUNDLES)
 
 
+def _turn() -> int:
+    """0 or 1: which half of the cases this commit's turn is."""
+    command = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return int(done.stdout.strip() or "0", 16) % 2
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if os.environ.get("LAKEINDEX_INTEROP") != "narrow":
+    choice = os.environ.get("LAKEINDEX_INTEROP", "all")
+    if choice not in {"all", "narrow", "half"}:
+        raise pytest.UsageError(f"LAKEINDEX_INTEROP cannot be {choice!r}: all | narrow | half")
+    if choice == "all":
         return
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))  # test, case, release
     for item in items:
@@ -38,6 +50,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for release, item in of_case.items()
         if release != VERSIONS[turn % len(VERSIONS)]
     }
+    if choice == "half":
+        kept = [item for item in items if item not in left_out]
+        left_out |= set(kept[1 - _turn() :: 2])
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
