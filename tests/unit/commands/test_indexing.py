@@ -360,15 +360,18 @@ def failing(
     )
 
 
-def test_build_survives_every_failing_call():
+@pytest.mark.parametrize(("every", "histories"), [(5, 6), pytest.param(1, 30, marks=pytest.mark.slow)])
+def test_build_survives_every_failing_call(every: int, histories: int):
     report = fail_every_call(
-        failing("indexed-build", "RECORD_INDEX", lambda t: t.index_build(runner=LocalRunner(1)), lambda _: None)
+        failing("indexed-build", "RECORD_INDEX", lambda t: t.index_build(runner=LocalRunner(1)), lambda _: None),
+        every=every,
     )
-    assert report.histories > 30
+    assert report.histories > histories
 
 
+@pytest.mark.parametrize(("every", "histories"), [(23, 6), pytest.param(7, 20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("index", STORED)
-def test_catch_up_survives_failing_calls(index: str):
+def test_catch_up_survives_failing_calls(index: str, every: int, histories: int):
     def write(table: LakeTable) -> None:
         rows = [Row("n1", "x", 3, "3"), Row("n2", "y", 3, "3")]
         table.upsert(batch_of(rows), batch_id="third", run_id="third", runner=LocalRunner(1), options=SHORT_LEASE)
@@ -376,8 +379,8 @@ def test_catch_up_survives_failing_calls(index: str):
     def prepare(table: LakeTable) -> None:
         unseen(table, UNSTORED[index], [Row("n1", "x", 2, "2"), Row("n2", "y", 2, "2")])
 
-    report = fail_every_call(failing(f"indexed-catch-{index.lower()}", index, write, prepare), every=7)
-    assert report.histories > 20
+    report = fail_every_call(failing(f"indexed-catch-{index.lower()}", index, write, prepare), every=every)
+    assert report.histories > histories
 
 
 @pytest.mark.parametrize("command", ["build", "status", "verify", "drop"])

@@ -357,7 +357,7 @@ def test_two_groups_of_one_bucket_are_cured(tmp_path: Path) -> None:
     assert upsert(table, rows(0, 30, 3, "x"), "third").updates == 20
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.integers(1, 9), st.tuples(st.integers(0, 60), st.integers(1, 40))), max_size=6))
 def test_any_sequence_equals_the_dictionary(tmp_path_factory: pytest.TempPathFactory, steps: list[object]) -> None:
     folder = tmp_path_factory.mktemp("sequence")

@@ -21,7 +21,7 @@ ROWS = st.builds(
     st.booleans(),
 )
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=8), min_size=1, max_size=4)
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 MOVE_OPTIONS = {
