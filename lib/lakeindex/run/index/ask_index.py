@@ -91,49 +91,63 @@ def ask_index(task: AskTask) -> AskResult:
     index = index_for(task.facts.index)
     scopes = _Scopes(folder, task)
     store_of = _stores(folder, task, index)
-    answers = [
-        (chunk, index.ask(chunk_keys(folder, chunk), scopes.of(chunk), task.spec.config, store_of(chunk)))
-        for chunk in task.chunks
-    ]
-    slices = [(chunk, answer.slices) for chunk, answer in answers if answer.slices is not None]
-    if slices:
-        return _write_slices(folder, task, slices)
-    return _write_rows(folder, task, scopes, answers)
+    answers = _Answers(folder, task, scopes)
+    for chunk in task.chunks:
+        answers.add(chunk, index.ask(chunk_keys(folder, chunk), scopes.of(chunk), task.spec.config, store_of(chunk)))
+    return answers.written()
 
 
-def _write_slices(folder: RunFolder, task: AskTask, slices: Sequence[tuple[Chunk, FileSlices]]) -> AskResult:
-    numbers = [np.full(len(some.file), chunk.number, np.int32) for chunk, some in slices]
-    columns = [
-        np.concatenate([some.file for _, some in slices]),
-        np.concatenate(numbers),
-        np.concatenate([some.from_row for _, some in slices]),
-        np.concatenate([some.to_row for _, some in slices]),
-    ]
-    schema = arrow_schema(RANGES)
-    table = pa.table([pa.array(a, f.type) for a, f in zip(columns, schema, strict=True)], schema=schema)
-    part = folder.write_table(f"{task.folder}/ranges/{task.number:05d}.parquet", table)
-    return AskResult({"ranges": part}, int((columns[3] - columns[2]).sum()), 0)
+class _Answers:
+    """What an index said, chunk by chunk: with slices or with rows, packed at once, as its kind answers."""
 
+    def __init__(self, folder: RunFolder, task: AskTask, scopes: _Scopes) -> None:
+        self._folder = folder
+        self._task = task
+        self._scopes = scopes
+        self._slices: list[tuple[int, FileSlices]] = []
+        self._rows: list[tuple[int, int, int, bytes]] = []
+        self._searched: list[tuple[int, bytes]] = []
+        self._unknown = 0
 
-def _write_rows(
-    folder: RunFolder, task: AskTask, scopes: _Scopes, answers: Sequence[tuple[Chunk, Candidates]]
-) -> AskResult:
-    rows: list[tuple[int, int, int, bytes]] = []
-    searched: list[tuple[int, bytes]] = []
-    unknown = 0
-    for chunk, answer in answers:
-        rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in answer.by_file()]
+    def add(self, chunk: Chunk, answer: Candidates) -> None:
+        """Take in the answer for a chunk; keys that the index does not know are looked for in the files."""
+        if answer.slices is not None:
+            self._slices.append((chunk.number, answer.slices))
+            return
+        self._rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in answer.by_file()]
         if len(answer.unknown):
-            found = search_files(task.spec, task.facts, scopes.files, chunk, answer.unknown)
-            rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in found]
-            searched.append((chunk.number, pack_rows(answer.unknown)))
-            unknown += len(answer.unknown)
-    name = f"{task.number:05d}.parquet"
-    parts = {
-        "candidates": folder.write_table(f"{task.folder}/candidates/{name}", table_of(rows, CANDIDATES)),
-        "searched": folder.write_table(f"{task.folder}/searched/{name}", table_of(searched, SEARCHED)),
-    }
-    return AskResult(parts, sum(r[2] for r in rows), unknown)
+            found = search_files(self._task.spec, self._task.facts, self._scopes.files, chunk, answer.unknown)
+            self._rows += [(n, chunk.number, len(mine), pack_rows(mine)) for n, mine in found]
+            self._searched.append((chunk.number, pack_rows(answer.unknown)))
+            self._unknown += len(answer.unknown)
+
+    def written(self) -> AskResult:
+        """The answers as checkpoint tables."""
+        name = f"{self._task.number:05d}.parquet"
+        if self._slices:
+            table = self._ranges()
+            part = self._folder.write_table(f"{self._task.folder}/ranges/{name}", table)
+            pairs = pc.sum(pc.subtract(table.column("to_row"), table.column("from_row"))).as_py() or 0
+            return AskResult({"ranges": part}, int(pairs), 0)
+        parts = {
+            "candidates": self._folder.write_table(
+                f"{self._task.folder}/candidates/{name}", table_of(self._rows, CANDIDATES)
+            ),
+            "searched": self._folder.write_table(
+                f"{self._task.folder}/searched/{name}", table_of(self._searched, SEARCHED)
+            ),
+        }
+        return AskResult(parts, sum(r[2] for r in self._rows), self._unknown)
+
+    def _ranges(self) -> pa.Table:
+        columns = [
+            np.concatenate([some.file for _, some in self._slices]),
+            np.concatenate([np.full(len(some.file), chunk, np.int32) for chunk, some in self._slices]),
+            np.concatenate([some.from_row for _, some in self._slices]),
+            np.concatenate([some.to_row for _, some in self._slices]),
+        ]
+        schema = arrow_schema(RANGES)
+        return pa.table([pa.array(a, f.type) for a, f in zip(columns, schema, strict=True)], schema=schema)
 
 
 class _Scopes:
