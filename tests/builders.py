@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +12,14 @@ import pyarrow.parquet as pq
 
 from lakeindex.api.table import LakeTable
 from lakeindex.options.parse import parse_create_options
+from lakeindex.options.values import TABLE_VERSION_OPTION
 from lakeindex.storage import open_storage
 from lakeindex.table.create import CreateSpec, create_table, table_name_of
 from lakeindex.table.handle import Table
 from lakeindex.write.types.avro_schema import schema_to_avro
+
+VERSION = os.environ.get("LAKEINDEX_TABLE_VERSION", "")
+"""Version of the tests' tables, where a test does not choose one; what is made without saying, if it is empty."""
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False), ("day", pa.string()), ("ts", pa.int64()), ("v", pa.string())]
@@ -34,7 +39,10 @@ def make_table(
     uri = str(folder)
     if "://" not in uri:
         Path(uri).mkdir(parents=True, exist_ok=True)
-    config = parse_create_options({name.replace("__", "."): value for name, value in options.items()})
+    given = {name.replace("__", "."): value for name, value in options.items()}
+    if VERSION:
+        given.setdefault(TABLE_VERSION_OPTION, VERSION)
+    config = parse_create_options(given)
     name = table_name_of(uri)
     spec = CreateSpec(name, schema.names, keys, partitions, ordering, config, schema_to_avro(schema, name))
     create_table(open_storage(uri), spec)

@@ -11,8 +11,8 @@ import uuid
 
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
-from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
-from lakeindex.model import BaseFile, Instant
+from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (
@@ -23,7 +23,9 @@ from lakeindex.timeline.avro_instants import (
 )
 from lakeindex.timeline.markers import marked_files
 from lakeindex.timeline.timeline import Timeline
-from tests.model.world import PARTITION, Rows, encode_rows, merge, stat_of
+from tests.model.world import LAYOUT, PARTITION, Rows, encode_rows, merge, stat_of, timeline_path
+
+REQUESTED, INFLIGHT, COMPLETED = InstantState
 
 
 class HudiError(Exception):
@@ -42,10 +44,10 @@ def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
     for one in reversed(timeline.pending_writes):
         newest = _roll_back(storage, timeline, one, names.next_instant_time(newest, next(clock)))
     time = names.next_instant_time(newest, next(clock))
-    storage.create(f".hoodie/{names.requested_name(time)}", b"")
+    storage.create(timeline_path(time, REQUESTED), b"")
     snapshot = table.snapshot()
     merged = merge(storage, snapshot, rows, f"{uuid.UUID(int=0xC0FFEE)}-0")
-    storage.create(f".hoodie/{names.inflight_name(time)}", b"{}")
+    storage.create(timeline_path(time, INFLIGHT), b"{}")
     stats = []
     for planned, content in zip(merged.planned, merged.contents, strict=True):
         file = BaseFile(PARTITION, planned.file_id, time, "7-7-7")
@@ -54,11 +56,11 @@ def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
         storage.write(file.path, encode_rows(content))
         stats.append(stat_of(file, content, planned.previous))
     try:
-        storage.head(f".hoodie/{names.inflight_name(time)}")
+        storage.head(timeline_path(time, INFLIGHT))
     except ObjectNotFoundError:
         raise HudiError(f"inflight file of {time} is gone") from None
     metadata = CommitMetadata({PARTITION: tuple(stats)}, "UPSERT", {"schema": "{}"})
-    storage.create(f".hoodie/{names.completed_name(time)}", format_commit_metadata(metadata))
+    storage.create(timeline_path(time, COMPLETED), LAYOUT.encode_commit(metadata))
     for path in [one.path for one in storage.list(f".hoodie/.temp/{time}")]:
         storage.delete(path)
     return time
@@ -72,14 +74,14 @@ def _roll_back(storage: Storage, timeline: Timeline, instant: Instant, time: str
     located = {PARTITION: tuple(f"file:/t/{path}" for path in files)} if files else {}
     plan = RollbackPlan(target, action, located)
     # Hudi's containers have sync markers of their own.
-    storage.create(f".hoodie/{names.requested_name(time, names.ROLLBACK)}", _foreign(format_rollback_plan(plan)))
-    storage.create(f".hoodie/{names.inflight_name(time, names.ROLLBACK)}", b"")
+    storage.create(timeline_path(time, REQUESTED, names.ROLLBACK), _foreign(format_rollback_plan(plan)))
+    storage.create(timeline_path(time, INFLIGHT, names.ROLLBACK), b"")
     for path in files:
         storage.delete(path)
-    storage.delete(f".hoodie/{names.inflight_name(target, action)}")
-    storage.delete(f".hoodie/{names.requested_name(target, action)}")
+    storage.delete(timeline_path(target, INFLIGHT, action))
+    storage.delete(timeline_path(target, REQUESTED, action))
     done = RollbackMetadata(time, target, action, located)
-    storage.create(f".hoodie/{names.completed_name(time, names.ROLLBACK)}", _foreign(format_rollback_metadata(done)))
+    storage.create(timeline_path(time, COMPLETED, names.ROLLBACK), _foreign(format_rollback_metadata(done)))
     for path in [one.path for one in storage.list(f".hoodie/.temp/{target}")]:
         storage.delete(path)
     return time

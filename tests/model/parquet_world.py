@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
-from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
-from lakeindex.format.instants import completed_name, inflight_name, requested_name
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata, partition_metadata_path
 from lakeindex.format.properties import format_properties
 from lakeindex.index.contract import NOWHERE
-from lakeindex.model import BaseFile, IndexSpec, IndexType, MergeMode, Operation
+from lakeindex.model import BaseFile, IndexSpec, IndexType, InstantState, MergeMode, Operation
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import INSERTS, STAGED_KEY
 from lakeindex.run.checkpoints import RunFolder, arrow_schema
@@ -37,7 +36,18 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.write.base_file import encode_base_file, sequence_numbers
 from lakeindex.write.keys.keys import KeySpec
-from tests.model.world import CONFIG, FIRST, PROPERTIES, Batch, Rows, file_id, read_rows, until_published
+from tests.model.world import (
+    CONFIG,
+    FIRST,
+    LAYOUT,
+    PROPERTIES,
+    Batch,
+    Rows,
+    file_id,
+    read_rows,
+    timeline_path,
+    until_published,
+)
 
 PARTITIONS = ("p", "q")
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("region", pa.string()), ("v", pa.string())])
@@ -94,9 +104,9 @@ def parquet_objects(groups: Sequence[Rows]) -> dict[str, bytes]:
     }
     objects = {
         ".hoodie/hoodie.properties": format_properties(PROPERTIES),
-        f".hoodie/{requested_name(FIRST)}": b"",
-        f".hoodie/{inflight_name(FIRST)}": b"",
-        f".hoodie/{completed_name(FIRST)}": format_commit_metadata(CommitMetadata(stats, "UPSERT")),
+        timeline_path(FIRST, InstantState.REQUESTED): b"",
+        timeline_path(FIRST, InstantState.INFLIGHT): b"",
+        timeline_path(FIRST, InstantState.COMPLETED): LAYOUT.encode_commit(CommitMetadata(stats, "UPSERT")),
     }
     marks = {partition_metadata_path(p): format_partition_metadata(PartitionMetadata(FIRST, 1)) for p in PARTITIONS}
     return {**objects, **marks, **{file.path: content for file, content in zip(files, data, strict=True)}}

@@ -10,15 +10,13 @@ from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.session import begin_write
 from lakeindex.errors import LakeIndexError
-from lakeindex.format.instants import WRITE_ACTIONS
+from lakeindex.format.instants import parse_instant
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
-from lakeindex.timeline.archived_entries import entry_key
 from lakeindex.timeline.avro_instants import parse_rollback_plan
-from lakeindex.timeline.log_files import read_avro_records
 from tests.model.buckets import Rescale, bucket_groups, check_buckets, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.exploring import Story
@@ -31,8 +29,10 @@ from tests.model.world import (
     Batch,
     PlainClock,
     Rows,
+    archived_instants,
     check_commit_is_whole,
     check_table,
+    completed_at,
     initial_objects,
     live_rows,
     make_host,
@@ -76,9 +76,8 @@ class PrintedStore(MemoryStorage):
 
 def _completed_by(path: str) -> str | None:
     """The instant that a file of the timeline completes."""
-    folder, _, name = path.rpartition("/")
-    time, _, action = name.partition(".")
-    return time if folder == ".hoodie" and action in WRITE_ACTIONS else None
+    found = parse_instant(path.rpartition("/")[2])
+    return None if found is None or completed_at([path], found.time) is None else found.time
 
 
 def _print(path: str, data: bytes) -> int:
@@ -318,7 +317,7 @@ class HudiStory(WriterStory):
         # No check of the moment here: while Hudi rolls us back, our commit may show until it is withdrawn.
         if actor.name == "hudi" and name == "create" and path.endswith(".rollback.requested"):
             plan = parse_rollback_plan(self.store.snapshot()[path], path)
-            self.window |= f".hoodie/{plan.instant_time}.{plan.action}" in self.store.snapshot()
+            self.window |= completed_at(self.store.snapshot(), plan.instant_time) is not None
 
 
 class ChangedTableStory(WriterStory):
@@ -419,9 +418,7 @@ class ServiceStory(WriterStory):
 
     def in_archive(self) -> list[object]:
         """Completed instants in the archive."""
-        logs = [path for path in self.store.snapshot() if path.startswith(".hoodie/archived/")]
-        keys = (entry_key(one) for path in logs for one in read_avro_records(self.store.read(path), path))
-        return [key for key in keys if key is not None]
+        return archived_instants(self.store)
 
     def _serve(self, name: str) -> Callable[[ActorStorage], object]:
         def run(storage: ActorStorage) -> object:

@@ -68,7 +68,7 @@ STORIES: dict[str, Callable[[], Story]] = {
         {"operator": rolling_one_back}, OVERLAPPING[1:], gone_is_seen=False
     ),
     "taken back twice": lambda: TakenBackStory({"operator": rolling_one_back, "other": rolling_one_back}),
-    "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "9"),
+    "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "5"),
     "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "files"),
 }
 QUICK = {

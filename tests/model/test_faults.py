@@ -9,14 +9,11 @@ from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import UsageError
-from lakeindex.format.commit_metadata import parse_commit_metadata
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_table import METADATA_FOLDERS
-from lakeindex.timeline.archived_entries import entry_key
-from lakeindex.timeline.log_files import read_avro_records
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
@@ -28,6 +25,7 @@ from tests.model.world import (
     PROPERTIES,
     Batch,
     PlainClock,
+    archived_instants,
     check_table,
     file_id,
     initial_objects,
@@ -208,9 +206,7 @@ def check_archived(store: MemoryStorage) -> None:
     timeline = Table.open(store).load_timeline()
     assert not timeline.pending
     assert len(timeline.completed_writes) == 2
-    logs = [path for path in store.snapshot() if "/archived/" in path]
-    entries = [entry_key(one) for path in logs for one in read_avro_records(store.read(path), path)]
-    done = [key for key in entries if key is not None]
+    done = archived_instants(store)
     assert len(done) == len(set(done)) == 2
     before = live_rows(store)
     for batch in HISTORY:
@@ -292,8 +288,10 @@ def test_extra_metadata_tells_whose_commit_it_is() -> None:
     store = MemoryStorage()
     store.restore(prepare())
     instant = upsert(store, BATCH, host())
-    path = f".hoodie/{instant}.commit"
-    extra = parse_commit_metadata(store.read(path), path).extra_metadata
+    timeline = Table.open(store).load_timeline()
+    commit = timeline.completed_write(instant)
+    assert commit is not None
+    extra = timeline.commit_metadata(store, commit).extra_metadata
     assert extra["lakeindex.run_id"] == "run"
     assert extra["lakeindex.batch_id"] == "batch of run"
     assert extra["lakeindex.input_digest"] == "d1"

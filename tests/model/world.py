@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,26 +16,24 @@ from lakeindex.commit.undo.sweep import Stray, find_strays, sweep_all
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.format.commit_metadata import CommitMetadata, WriteStat, format_commit_metadata, parse_commit_metadata
-from lakeindex.format.instants import (
-    CLEAN,
-    COMMIT,
-    REPLACE_COMMIT,
-    ROLLBACK,
-    completed_name,
-    inflight_name,
-    requested_name,
-)
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
+from lakeindex.format.instants import CLEAN, COMMIT, REPLACE_COMMIT, ROLLBACK, WRITE_ACTIONS, parse_instant
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
-from lakeindex.model import BaseFile, InstantState
+from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
+from lakeindex.table.properties import parse_table_properties
+from lakeindex.table.version import layout_of_version
+from lakeindex.timeline.archive import lsm_files
+from lakeindex.timeline.archive.log_entries import entry_key
 from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
+from lakeindex.timeline.log_files import read_avro_records
 from lakeindex.timeline.timeline import Timeline
+from tests.builders import VERSION
 
 PARTITION = "p"
 FIRST = "20251231000000000"
@@ -44,8 +42,8 @@ CONFIG = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=60, conflict_retrie
 PROPERTIES = {
     "hoodie.table.name": "model",
     "hoodie.table.type": "COPY_ON_WRITE",
-    "hoodie.table.version": "6",
-    "hoodie.timeline.layout.version": "1",
+    "hoodie.table.version": VERSION or "6",
+    "hoodie.timeline.layout.version": str(layout_of_version(int(VERSION or 6))),
     "hoodie.table.base.file.format": "PARQUET",
     "hoodie.archivelog.folder": "archived",
     "hoodie.populate.meta.fields": "true",
@@ -54,7 +52,24 @@ PROPERTIES = {
     "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
     "hoodie.table.timeline.timezone": "UTC",
 }
+LAYOUT = parse_table_properties(PROPERTIES).timeline_layout
 Rows = Mapping[str, str]
+
+
+def timeline_path(time: str, state: InstantState, action: str = COMMIT) -> str:
+    """Path of an instant's file; what is completed was so half a second after it was requested."""
+    ended = f"{int(time) + 500}" if state is InstantState.COMPLETED and LAYOUT.has_completion_times else None
+    return LAYOUT.path(Instant(time, action, state, ended))
+
+
+def completed_at(objects: Iterable[str], time: str) -> str | None:
+    """Path of the completed write of an instant, if it is there."""
+    for path in objects:
+        folder, _, name = path.rpartition("/")
+        found = parse_instant(name) if folder == LAYOUT.folder else None
+        if found is not None and found.time == time and found.is_completed and found.action in WRITE_ACTIONS:
+            return path
+    return None
 
 
 @dataclass(frozen=True)
@@ -86,9 +101,11 @@ def initial_objects(groups: Sequence[Rows], id_of: Callable[[int], str] = file_i
     objects = {
         ".hoodie/hoodie.properties": format_properties(PROPERTIES),
         f"{PARTITION}/.hoodie_partition_metadata": format_partition_metadata(PartitionMetadata(FIRST, 1)),
-        f".hoodie/{requested_name(FIRST)}": b"",
-        f".hoodie/{inflight_name(FIRST)}": b"",
-        f".hoodie/{completed_name(FIRST)}": format_commit_metadata(CommitMetadata({PARTITION: stats}, "UPSERT")),
+        timeline_path(FIRST, InstantState.REQUESTED): b"",
+        timeline_path(FIRST, InstantState.INFLIGHT): b"",
+        timeline_path(FIRST, InstantState.COMPLETED): LAYOUT.encode_commit(
+            CommitMetadata({PARTITION: stats}, "UPSERT")
+        ),
     }
     objects.update({file.path: encode_rows(rows) for file, rows in zip(files, groups, strict=True)})
     return objects
@@ -249,7 +266,7 @@ class PlainClock:
 def check_commit_is_whole(store: MemoryStorage, path: str) -> None:
     """At the moment a commit appears, every file it names is there and whole."""
     objects = store.snapshot()
-    metadata = parse_commit_metadata(objects[path], path)
+    metadata = LAYOUT.decode_commit(objects[path], path)
     for stat in metadata.stats():
         assert stat.path in objects, f"{path} was published without {stat.path}"
         size = len(objects[stat.path])
@@ -311,7 +328,7 @@ def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, Commi
 def _rollbacks_of_others(store: MemoryStorage, timeline: Timeline) -> frozenset[str]:
     """Rollbacks that Hudi did not finish: its own next run takes them up; they are in nobody's way."""
     objects = store.snapshot()
-    paths = {one.time: f".hoodie/{requested_name(one.time, ROLLBACK)}" for one in timeline.files}
+    paths = {one.time: timeline_path(one.time, InstantState.REQUESTED, ROLLBACK) for one in timeline.files}
     return frozenset(time for time, path in paths.items() if path in objects and OWN_SYNC_MARKER not in objects[path])
 
 
@@ -369,3 +386,14 @@ def _check_files(store: MemoryStorage, commits: Mapping[str, CommitMetadata]) ->
     assert not temp, f"markers left: {temp}"
     claims = [path for path in objects if "/.lakeindex/instants/" in path]
     assert not claims, f"claims left: {claims}"
+
+
+def archived_instants(store: MemoryStorage) -> list[tuple[str, str]]:
+    """Time and action of each completed instant in the archive, as often as it is there."""
+    folder = LAYOUT.archive_folder
+    if LAYOUT.has_completion_times:
+        files = [f"{folder}/{one.name}" for one in lsm_files.load_manifest(store, folder).files]
+        return [(row.time, row.action) for path in files for row in lsm_files.parse_rows(store.read(path), path)]
+    logs = [path for path in store.snapshot() if path.startswith(f"{folder}/")]
+    keys = (entry_key(one) for path in logs for one in read_avro_records(store.read(path), path))
+    return [key for key in keys if key is not None]

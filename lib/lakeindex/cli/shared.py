@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import click
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lakeindex.tasks.progress_bars import Progress
 
+_SHORT: Final = "lakeindex.short"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -50,14 +51,39 @@ def pairs_option(function: _F) -> _F:
     )(function)
 
 
+def short_option(flag: str, key: str, valid: Iterable[object], text: str) -> Callable[[_F], _F]:
+    """A flag that is short for ``-o KEY=VALUE``; :func:`parse_pairs` adds it.
+
+    Args:
+        flag: how it is written.
+        key: the option.
+        valid: its values.
+        text: help.
+    """
+
+    def keep(context: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            context.meta.setdefault(_SHORT, []).append(f"{key}={value}")
+
+    return click.option(
+        flag,
+        type=click.Choice([str(one) for one in valid]),
+        callback=keep,
+        expose_value=False,
+        help=f"{text}; short for -o {key}=VALUE.",
+    )
+
+
 def parse_pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    """``-o`` texts as option names and values.
+    """``-o`` texts, and flags that are short for them, as option names and values.
 
     Raises:
         OptionError: one without ``=``, or one name with two values.
     """
     pairs: dict[str, str] = {}
-    for text in texts:
+    context = click.get_current_context(silent=True)
+    short = () if context is None else context.meta.get(_SHORT, ())
+    for text in (*texts, *short):
         key, sign, value = text.partition("=")
         key = key.strip()
         if not sign or not key:

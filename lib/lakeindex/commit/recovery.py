@@ -21,7 +21,7 @@ from lakeindex.commit.undo.undo import RolledBack, pending_rollbacks, roll_back
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
-from lakeindex.model import Instant, InstantState
+from lakeindex.model import InstantState
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.timeline import records
 from lakeindex.timeline.markers import remove_markers
@@ -133,7 +133,8 @@ def take_back(context: WriteContext, decision: Verdict) -> RolledBack:
     """
     storage, target = context.storage, decision.target
     claim_foreign(storage, context.host, target)
-    overrule(storage, _rolled_back(context, target))
+    before = load_verdict(storage, target)
+    overrule(storage, _rolled_back(context, target, None if before is None else before.completion_time))
     if decision.batch_id:
         forget_batch(storage, decision.batch_id, target)
     done = roll_back(context, target, everywhere=True)
@@ -204,14 +205,15 @@ def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict
     """What the verdict on a commit of ours said that stands, from the commit itself;
     None for others, and archived ones.
     """
-    found = next((one for one in timeline.completed_writes if one.time == time), None)
+    found = timeline.completed_write(time)
     if found is None:
         return None
     marks = timeline.commit_metadata(context.storage, found).extra_metadata
     if BATCH_KEY not in marks:
         return None
     token, batch, digest = (marks.get(key) or "" for key in (ATTEMPT_KEY, BATCH_KEY, DIGEST_KEY))
-    verdict = Verdict(time, Outcome.COMMITTED, token, batch, digest, action=found.action)
+    completed = found.completion_time
+    verdict = Verdict(time, Outcome.COMMITTED, token, batch, digest, action=found.action, completion_time=completed)
     return decide(context.storage, verdict)
 
 
@@ -271,8 +273,8 @@ def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, 
         return False  # it stood once and was rolled back by another writer, or was so before it stood
     if not files_checked and not _all_exist(context.storage, verdict.paths):
         return False
-    path = timeline.path(Instant(time, verdict.action, InstantState.COMPLETED))
-    data = verdict.commit.encode("utf-8", "surrogatepass")
+    path = timeline.path(verdict.completed)
+    data = verdict.commit
     if records.settle_bytes(context.storage, path, data) != data:
         raise TableCorruptError(
             f"{path} is not the commit that was decided",
@@ -285,12 +287,13 @@ def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, 
 
 def _stands(context: WriteContext, timeline: Timeline, verdict: Verdict) -> bool:
     """Whether the commit is on the timeline, whole and durable; one that was torn is made whole from the verdict."""
-    if not _is_completed(timeline, verdict.instant):
+    found = timeline.completed_write(verdict.instant)
+    if found is None:
         return False
-    path = timeline.path(Instant(verdict.instant, verdict.action, InstantState.COMPLETED))
+    path = timeline.path(found)
     try:
         if verdict.commit is not None:
-            records.mend_bytes(context.storage, path, verdict.commit.encode("utf-8", "surrogatepass"))
+            records.mend_bytes(context.storage, path, verdict.commit)
         context.storage.sync([path])
     except ObjectNotFoundError:
         return False  # another writer rolled it back, or archived it
@@ -312,7 +315,7 @@ def _withdraw(context: WriteContext, verdict: Verdict) -> bool:
     gone = LedgerEntry(verdict.batch_id, verdict.input_digest, verdict.instant, None, withdrawn=True)
     if not record_batch(context.storage, gone).withdrawn:
         return True
-    overrule(context.storage, _rolled_back(context, verdict.instant))
+    overrule(context.storage, _rolled_back(context, verdict.instant, verdict.completion_time))
     roll_back(context, verdict.instant, everywhere=False)
     return False
 
@@ -349,17 +352,14 @@ def _is_named(context: WriteContext, timeline: Timeline, time: str) -> bool:
     return any(one.plan.instant_time == time for one in pending_rollbacks(context, timeline))
 
 
-def _is_completed(timeline: Timeline, time: str) -> bool:
-    return time in timeline.completed_write_times
-
-
 def _is_archived(timeline: Timeline, time: str) -> bool:
     """Whether the timeline begins after an instant that has no file on it any more."""
     return not timeline.find(time) and timeline.is_visible(time)
 
 
-def _rolled_back(context: WriteContext, time: str) -> Verdict:
-    return Verdict(time, Outcome.ROLLED_BACK, context.host.new_token())
+def _rolled_back(context: WriteContext, time: str, completion_time: str | None = None) -> Verdict:
+    """The verdict on an instant that is rolled back; ``completion_time``: under which its commit was put, if it was."""
+    return Verdict(time, Outcome.ROLLED_BACK, context.host.new_token(), completion_time=completion_time)
 
 
 def _any_exists(storage: Storage, paths: tuple[str, ...]) -> bool:

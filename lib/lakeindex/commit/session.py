@@ -34,6 +34,7 @@ from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
 from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, forget_run
 from lakeindex.commit.turns import Turn, TurnScope
+from lakeindex.commit.undo.service_instants import completion_time
 from lakeindex.commit.undo.sweep import sweep_partitions
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import (
@@ -95,9 +96,12 @@ class AlreadyDone:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What the checks before a commit found: the completed writes, or the instant that has committed the batch."""
+    """What the checks before a commit found: the completed writes, and when the commit is completed;
+    or the instant that has committed the batch.
+    """
 
     writes: tuple[str, ...] = ()
+    completion_time: str | None = None
     done_by: str | None = None
 
 
@@ -356,7 +360,7 @@ class WriteSession:
             lock.settled(plan.instant)
             return checked.done_by
         if standing is None:
-            standing = decide(context.storage, self._verdict(plan, commit, summary, checked.writes))
+            standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
         return self._follow(lock, plan, standing)
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
@@ -375,7 +379,7 @@ class WriteSession:
             lock.check()
         except FencedError as error:
             raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
-        return _Checked(writes=tuple(sorted(timeline.completed_write_times)))
+        return _Checked(tuple(sorted(timeline.completed_write_times)), completion_time(context, timeline))
 
     def _check_stands(
         self,
@@ -397,9 +401,7 @@ class WriteSession:
         check_index(storage, timeline, snapshot_time, guards.known_writes)
         guards.recheck_inserts(since)
 
-    def _verdict(
-        self, plan: RunPlan, commit: CommitMetadata, summary: str | None, base_writes: tuple[str, ...]
-    ) -> Verdict:
+    def _verdict(self, plan: RunPlan, commit: CommitMetadata, summary: str | None, checked: _Checked) -> Verdict:
         marks = {
             ATTEMPT_KEY: self._attempt.token,
             BATCH_KEY: self._run.batch_id,
@@ -414,11 +416,12 @@ class WriteSession:
             token=self._attempt.token,
             batch_id=self._run.batch_id,
             input_digest=self._run.input_digest,
-            commit=layout.encode_commit(marked).decode("utf-8", "surrogatepass"),
+            commit=layout.encode_commit(marked, plan.action),
             paths=tuple(file.path for file in plan.files),
-            base_writes=base_writes,
+            base_writes=checked.writes,
             summary=summary,
             action=plan.action,
+            completion_time=checked.completion_time,
         )
 
     def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict) -> str:

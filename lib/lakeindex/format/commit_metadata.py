@@ -1,8 +1,9 @@
-"""Commit metadata of timeline layout 1: the JSON of ``<instant>.commit``, ``.replacecommit`` and ``.inflight``.
+"""Commit metadata: the JSON of ``<instant>.commit``, ``.replacecommit`` and ``.inflight`` of timeline layout 1.
 
 ``{"partitionToWriteStats": {partition: [stat, ...]}, "compacted": false, "extraMetadata": {"schema": "<avro>"},
 "operationType": "UPSERT"}``, a replacecommit also ``"partitionToReplaceFileIds": {partition: [file id, ...]}``.
-Fields of Hudi 0.15 and 1.2 are typed here; any others survive parse and format in ``extra``.
+Fields of Hudi 0.15 and 1.2 are typed here; any others survive parse and format in ``extra``. Layout 2 holds the same
+shape in Avro (:mod:`lakeindex.timeline.avro_instants`).
 """
 
 from __future__ import annotations
@@ -198,9 +199,14 @@ def metadata_from_json(loaded: Json, source: str) -> CommitMetadata:
 
 def format_commit_metadata(metadata: CommitMetadata) -> bytes:
     """JSON text of commit metadata, with a full set of stat fields; equal values give equal bytes."""
+    return json.dumps(metadata_to_json(metadata), indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def metadata_to_json(metadata: CommitMetadata) -> dict[str, Json]:
+    """The inverse of :func:`metadata_from_json`."""
     out: dict[str, Json] = {
         "partitionToWriteStats": {
-            partition: [_stat_json(stat) for stat in stats] for partition, stats in metadata.write_stats.items()
+            partition: [stat_to_json(stat) for stat in stats] for partition, stats in metadata.write_stats.items()
         },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra_metadata),
@@ -209,7 +215,7 @@ def format_commit_metadata(metadata: CommitMetadata) -> bytes:
     if metadata.replaced_file_ids:
         out["partitionToReplaceFileIds"] = {part: list(ids) for part, ids in metadata.replaced_file_ids.items()}
     out.update(metadata.extra)
-    return json.dumps(out, indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return out
 
 
 def inflight_plan(
@@ -287,7 +293,8 @@ def _parse_stat(value: Json, source: str) -> WriteStat:
     )
 
 
-def _stat_json(stat: WriteStat) -> dict[str, Json]:
+def stat_to_json(stat: WriteStat) -> dict[str, Json]:
+    """One stat, with a full set of fields."""
     out: dict[str, Json] = {json_name: getattr(stat, name) for name, json_name in _STAT_NAMES.items()}
     if stat.prev_base_file is None:
         del out["prevBaseFile"]  # unknown to 0.15, which does not write it

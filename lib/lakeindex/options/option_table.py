@@ -32,6 +32,8 @@ from lakeindex.options.values import (
     FLAG,
     KEY_GENERATOR_CLASSES,
     MEMORY_OPTION,
+    TABLE_VERSION_OPTION,
+    TABLE_VERSIONS,
     TIME_UNITS,
     TIMESTAMP_TYPES,
     choice_of,
@@ -41,6 +43,7 @@ from lakeindex.options.values import (
     index_type_named,
     memory,
     names_of,
+    number_of,
     one_of,
     probability,
     some_text,
@@ -170,6 +173,10 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
 }
 
 _CREATE_ONLY: Final[tuple[Option, ...]] = (
+    Option(TABLE_VERSION_OPTION, "table_version", number_of(*TABLE_VERSIONS),
+           " | ".join(map(str, TABLE_VERSIONS)),
+           "Version of the new table. 6 is read and written by Hudi 0.14 and later, 8 by 1.0 and later, "
+           "9 by 1.1 and later."),
     Option("hoodie.table.keygenerator.type", "key_generator", one_of(KeyGeneratorType), names_of(KeyGeneratorType),
            "Key generator. Default: NON_PARTITION without partition fields, SIMPLE with one key field and one "
            "partition field, otherwise COMPLEX. For CUSTOM, write partition fields as `field:SIMPLE` or "

@@ -144,6 +144,7 @@ class WriteConfig(Config):
 class CreateConfig(Config):
     """Everything the making of a table may be told, typed. ``None`` means: worked out from the other choices."""
 
+    table_version: int = 6
     key_generator: KeyGeneratorType | None = None
     hive_style: bool = False
     url_encode: bool = False

@@ -30,6 +30,23 @@ def flag(text: str) -> bool:
     return lowered == "true"
 
 
+TABLE_VERSION_OPTION: Final = "hoodie.write.table.version"
+TABLE_VERSIONS: Final = (6, 8, 9)
+"""Table versions that are written."""
+
+
+def number_of(*numbers: int) -> Callable[[str], int]:
+    """One of some whole numbers."""
+
+    def parse(text: str) -> int:
+        value = int(text)
+        if value not in numbers:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
 def whole(low: int, high: int = 2**62) -> Callable[[str], int]:
     """A whole number between two bounds, both inclusive."""
 

@@ -1,8 +1,9 @@
 """Making a table: one file, ``hoodie.properties``, put create-if-absent.
 
-Both spellings of every pair are written, so that Hudi 0.15, Hudi 1.2 and hudi-rs find the same keys, ordering and
-merge behaviour. Properties of version 8 and later (``hoodie.record.merge.mode``, ...) stay out: Hudi itself drops
-them from version-6 tables.
+In version 6 both spellings of every pair are written, so that Hudi 0.15, Hudi 1.2 and hudi-rs find the same keys,
+ordering and merge behaviour. Properties of later versions (``hoodie.record.merge.mode``, ...) stay out of it: Hudi
+itself drops them. In versions 8 and 9 stands what Hudi 1.2 writes: the merge mode, which 8 repeats as payload class
+and merge strategy.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from lakeindex.table.binding import (
 from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import CREATED_COMMENT, generator_class, is_torn
-from lakeindex.table.version import CREATED_VERSION
+from lakeindex.table.version import VERSION_8, VERSIONS, TableVersion
+from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1
 
 __all__ = ["CreateSpec", "create_table", "table_entries", "table_name_of"]
 
 
 def create_table(storage: Storage, spec: CreateSpec) -> Table:
-    """Make an empty table of version 6.
+    """Make an empty table.
 
     Args:
         storage: its folder; made if it is not there.
@@ -68,17 +70,16 @@ def table_entries(spec: CreateSpec, binding: TableBinding) -> dict[str, str]:
     """Properties of a new table, in the order they are written."""
     config = spec.config
     generator = generator_of(spec)
+    version = VERSIONS[config.table_version]
     entries = {
         keys.TABLE_NAME[0]: spec.name,
         keys.TABLE_TYPE[0]: keys.COPY_ON_WRITE,
-        keys.TABLE_VERSION[0]: str(CREATED_VERSION.number),
-        keys.LAYOUT_VERSION[0]: str(CREATED_VERSION.layout),
+        keys.TABLE_VERSION[0]: str(version.number),
+        keys.LAYOUT_VERSION[0]: str(version.layout),
         keys.BASE_FILE_FORMAT[0]: "PARQUET",
-        keys.ARCHIVE_FOLDER[0]: "archived",
         keys.DATABASE_NAME[0]: config.database,
         keys.RECORD_KEY_FIELDS[0]: ",".join(spec.key_fields),
         keys.KEY_GENERATOR_TYPE[0]: generator.value,
-        keys.KEY_GENERATOR_CLASS[0]: generator_class(generator),
         keys.HIVE_STYLE[0]: _flag(config.hive_style),
         keys.URL_ENCODE[0]: _flag(config.url_encode),
         keys.POPULATE_META_FIELDS[0]: "true",
@@ -87,19 +88,41 @@ def table_entries(spec: CreateSpec, binding: TableBinding) -> dict[str, str]:
         keys.METAFILE_USES_BASE_FORMAT[0]: "false",
         keys.TIMEZONE[0]: "UTC",
     }
-    if spec.partition_fields:
-        # Version 6 keeps bare names here; the types of a custom key generator are bound beside it.
-        entries[keys.PARTITION_FIELDS[0]] = ",".join(name for name, _ in partition_fields_of(spec))
-    if spec.ordering_field is not None:
-        entries.update(dict.fromkeys(keys.ORDERING_FIELDS, spec.ordering_field))
-    event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
-    entries[keys.PAYLOAD_CLASS[0]] = keys.DEFAULT_PAYLOAD if event_time else keys.OVERWRITE_PAYLOAD
-    entries[keys.MERGE_STRATEGY[0]] = keys.EVENT_TIME_STRATEGY if event_time else keys.COMMIT_TIME_STRATEGY
+    entries.update(_versioned_entries(spec, binding, version))
     entries.update({TIMEBASED_PREFIX + name: value for name, value in config.timebased.items()})
     if spec.schema_text is not None:
         entries[keys.CREATE_SCHEMA[0]] = spec.schema_text
     entries[BINDING_PROPERTY] = format_binding(binding).decode()
     entries[keys.CHECKSUM[0]] = str(table_checksum(config.database, spec.name))
+    return entries
+
+
+def _versioned_entries(spec: CreateSpec, binding: TableBinding, version: TableVersion) -> dict[str, str]:
+    """What tables of one version say differently from those of others."""
+    old = version.layout == LAYOUT_1
+    entries: dict[str, str] = {}
+    if spec.partition_fields:
+        # Version 6 keeps bare names here; the types of a custom key generator are bound beside it.
+        fields = partition_fields_of(spec)
+        entries[keys.PARTITION_FIELDS[0]] = ",".join(
+            name if old or not kind else f"{name}:{kind}" for name, kind in fields
+        )
+    if spec.ordering_field is not None:
+        entries.update(dict.fromkeys(keys.ORDERING_FIELDS if old else keys.ORDERING_FIELDS[:1], spec.ordering_field))
+    if old:
+        entries[keys.ARCHIVE_FOLDER[0]] = "archived"
+        entries[keys.KEY_GENERATOR_CLASS[0]] = generator_class(generator_of(spec))
+    else:
+        entries[keys.INITIAL_VERSION[0]] = str(version.number)
+        entries[keys.TIMELINE_PATH[0]] = "timeline"
+        entries[keys.HISTORY_PATH[0]] = entries[keys.ARCHIVE_FOLDER[0]] = "history"
+        entries[keys.TABLE_FORMAT[0]] = "native"
+        entries[keys.MULTIPLE_BASE_FORMATS[0]] = "false"
+        entries[keys.MERGE_MODE[0]] = binding.merge_mode.value
+    if version.number <= VERSION_8.number:
+        event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
+        entries[keys.PAYLOAD_CLASS[0]] = keys.DEFAULT_PAYLOAD if event_time else keys.OVERWRITE_PAYLOAD
+        entries[keys.MERGE_STRATEGY[0]] = keys.EVENT_TIME_STRATEGY if event_time else keys.COMMIT_TIME_STRATEGY
     return entries
 
 
@@ -145,6 +168,8 @@ def _check_vacant(storage: Storage) -> None:
     for path in (keys.PROPERTIES_PATH, keys.PROPERTIES_BACKUP_PATH):
         if path.rpartition("/")[2] in names and not _is_torn(storage, path):
             raise _exists(storage)
+    timeline = storage.list_folder(f"{HOODIE_FOLDER}/timeline")
+    names |= {one.path.rpartition("/")[2] for one in timeline.objects}
     leftover = next((name for name in sorted(names) if parse_instant(name) is not None), None)
     if leftover is None:
         found = (one.path for one in storage.list("") if parse_base_path(one.path) is not None)

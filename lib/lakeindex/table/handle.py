@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError
+from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError, TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.model import IndexSpec, KeyGeneratorType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
@@ -29,10 +29,6 @@ from lakeindex.timeline.timeline import Timeline
 
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
 
-_VERSION_HINT: Final = (
-    "keep tables at version 6 with hoodie.write.table.version=6 or hoodie.write.auto.upgrade=false in every Hudi 1.x "
-    "writer, or take this one back with Hudi's command line: `downgrade table --toVersion 6`"
-)
 _METADATA_LOSS: Final[dict[str, str]] = {
     "files": "file listing",
     "column_stats": "data skipping by column statistics",
@@ -104,8 +100,31 @@ class Table:
         return entries
 
     def load_timeline(self) -> Timeline:
-        """List the timeline."""
-        return Timeline.load(self.storage, self.properties.timeline_layout)
+        """List the timeline.
+
+        Raises:
+            TimelineChangedError: it is elsewhere since the table was opened.
+        """
+        timeline = Timeline.load(self.storage, self.properties.timeline_layout)
+        if not timeline.files:
+            self.check_same_version(load_table_properties(self.storage))
+        return timeline
+
+    def check_same_version(self, now: TableProperties) -> None:
+        """Make sure that nobody has upgraded or downgraded the table since it was opened.
+
+        Args:
+            now: its properties as their file says now.
+
+        Raises:
+            TimelineChangedError: somebody has.
+        """
+        if (now.version, now.timeline_layout) != (self.properties.version, self.properties.timeline_layout):
+            raise TimelineChangedError(
+                f"table {self.name} was changed from version {self.properties.version} to {now.version} meanwhile",
+                culprit=keys.TABLE_VERSION[0],
+                hint="nothing was published; run again",
+            )
 
     def snapshot(self, as_of: str | None = None) -> Snapshot:
         """The live files now, or as of an instant (inclusive)."""
@@ -217,13 +236,25 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
     if table.table_type != keys.COPY_ON_WRITE:
         yield f"is {table.table_type}", keys.TABLE_TYPE[0], "only COPY_ON_WRITE tables are read and written"
     if table.version not in VERSIONS:
-        known = f"{listed_versions(written=False)} are read, {listed_versions(written=True)} is written"
+        known = f"{listed_versions()} are read and written; Hudi's command line upgrades and downgrades tables"
         yield f"has version {table.version}", keys.TABLE_VERSION[0], known
     if table.layout != layout_of_version(table.version):
         yield (
             f"has version {table.version} with timeline layout {table.layout}",
             keys.LAYOUT_VERSION[0],
             "finish the upgrade or downgrade with Hudi's command line",
+        )
+    if table.table_format != "native":
+        yield (
+            f"has the table format {table.table_format}",
+            keys.TABLE_FORMAT[0],
+            "only Hudi's own format (native) is read and written",
+        )
+    if table.multiple_base_formats:
+        yield (
+            "may have base files of several formats (hoodie.table.multiple.base.file.formats.enable=true)",
+            keys.MULTIPLE_BASE_FORMATS[0],
+            "only PARQUET is read and written: use Hudi, or copy its rows into a new table",
         )
     if table.base_file_format != "PARQUET":
         yield f"has {table.base_file_format} base files", keys.BASE_FILE_FORMAT[0], "only PARQUET is read and written"
@@ -248,9 +279,6 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
 
 
 def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
-    if not VERSIONS[table.version].is_written:
-        written = f"has version {table.version}, only {listed_versions(written=True)} is written"
-        yield written, keys.TABLE_VERSION[0], _VERSION_HINT
     if table.cdc_enabled:
         yield (
             "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",

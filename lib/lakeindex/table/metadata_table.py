@@ -39,10 +39,12 @@ def check_or_drop_metadata_table(table: Table, policy: MetadataTablePolicy) -> T
 
     Raises:
         TableUnsupportedError: the version or a feature is not one that we write.
+        TimelineChangedError: another writer has upgraded or downgraded the table since it was opened.
         MetadataTableError: there is a metadata table, and the policy is to refuse; it says what dropping would lose.
     """
     properties = table.current_properties()
     check_writable(properties)
+    table.check_same_version(properties)
     if has_metadata_table(properties):
         if policy is MetadataTablePolicy.REFUSE:
             check_no_metadata_table(properties)

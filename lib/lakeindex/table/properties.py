@@ -73,6 +73,8 @@ class TableProperties:
     history_path: str = "history"
     timezone: str = "LOCAL"
     base_file_format: str = "PARQUET"
+    table_format: str = "native"
+    multiple_base_formats: bool = False
     populate_meta_fields: bool = True
     drop_partition_columns: bool = False
     cdc_enabled: bool = False
@@ -174,7 +176,8 @@ def _has_instants(storage: Storage) -> bool:
     """Whether something happened to the table already: then it is not just being created,
     whatever its properties look like.
     """
-    names = (one.path.rpartition("/")[2] for one in storage.list_folder(".hoodie").objects)
+    folders = (HOODIE_FOLDER, f"{HOODIE_FOLDER}/timeline")
+    names = (one.path.rpartition("/")[2] for folder in folders for one in storage.list_folder(folder).objects)
     return any(name[:14].isdigit() for name in names)
 
 
@@ -230,6 +233,8 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         history_path=read.folder(keys.HISTORY_PATH, "history"),
         timezone=(read.text(keys.TIMEZONE) or "LOCAL").upper(),
         base_file_format=(read.text(keys.BASE_FILE_FORMAT) or "PARQUET").upper(),
+        table_format=(read.text(keys.TABLE_FORMAT) or "native").lower(),
+        multiple_base_formats=read.flag(keys.MULTIPLE_BASE_FORMATS, default=False),
         populate_meta_fields=read.flag(keys.POPULATE_META_FIELDS, default=True),
         drop_partition_columns=read.flag(keys.DROP_PARTITION_COLUMNS, default=False),
         cdc_enabled=read.flag(keys.CDC_ENABLED, default=False),

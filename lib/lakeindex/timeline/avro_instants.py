@@ -1,4 +1,4 @@
-"""Timeline files that are Avro containers: rollback, clean, savepoint, requested replace, and v8/v9 commits.
+"""Timeline files that are Avro containers: rollback, clean, savepoint, requested replace, and commits of layout 2.
 
 What we write (the files of rollbacks and cleans, the requested replace) uses the schemas of
 :mod:`lakeindex.timeline.avro_schemas`; what we read is decoded by the writer's own schema, so that newer
@@ -11,18 +11,21 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 import fastavro
 from fastavro.schema import SchemaParseException
 
 from lakeindex.errors import TableCorruptError
-from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json
+from lakeindex.format.commit_metadata import CommitMetadata, metadata_from_json, metadata_to_json, stat_to_json
+from lakeindex.format.instants import REPLACE_COMMIT
 from lakeindex.timeline.avro_bounds import check_bounded
 from lakeindex.timeline.avro_schemas import (
     CLEAN_METADATA,
     CLEANER_PLAN,
+    COMMIT_METADATA,
+    REPLACE_COMMIT_METADATA,
     REQUESTED_REPLACE,
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
@@ -50,6 +53,9 @@ DECODE_ERRORS: Final = (
 )
 
 _CLEAN_VERSION: Final = 2
+
+# Numbers of log files, which a copy-on-write table has none of; Hudi writes them as 0.
+_UNUSED_STAT_FIELDS: Final = {"totalLogReadTimeMs": 0, "numUpdates": 0}
 
 _T = TypeVar("_T")
 Record = Mapping[str, Any]
@@ -377,6 +383,25 @@ def parse_savepoint(data: bytes, source: str) -> Savepoint:
 def parse_avro_commit_metadata(data: bytes, source: str) -> CommitMetadata:
     """Read a commit or replacecommit of table version 8 or 9. Raises: TableCorruptError."""
     return metadata_from_json(avro_record(data, source), source)
+
+
+def format_avro_commit_metadata(metadata: CommitMetadata, action: str) -> bytes:
+    """Bytes of a commit, of a replacecommit, or of the inflight file of either; equal values give equal bytes.
+
+    Args:
+        metadata: what the write did, or is going to do.
+        action: ``replacecommit`` for the completed file of one, ``commit`` for every other.
+    """
+    texts = {key: text for key, text in metadata.extra_metadata.items() if text is not None}
+    stats = {
+        partition: [{**_UNUSED_STAT_FIELDS, **stat_to_json(one)} for one in written]
+        for partition, written in metadata.write_stats.items()
+    }
+    rest = metadata_to_json(replace(metadata, write_stats={}, extra_metadata=texts))
+    record = {**rest, "partitionToWriteStats": stats}
+    if action != REPLACE_COMMIT:
+        return _encode(COMMIT_METADATA, record)
+    return _encode(REPLACE_COMMIT_METADATA, {"partitionToReplaceFileIds": {}, **record})
 
 
 def _encode(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:

@@ -184,3 +184,56 @@ CLEANER_PLAN: Final = _record(
     {**_nullable("partitionsToBeDeleted", _array(_TEXT)), "doc": "partitions to be deleted"},
     _nullable("extraMetadata", {**_map(_TEXT), "default": None}),
 )
+
+_RUNTIME_STATS: Final = _record(
+    "HoodieRuntimeStats",
+    *(_nullable(name, "long") for name in ("totalScanTime", "totalCreateTime", "totalUpsertTime")),
+)
+
+_WRITE_STAT: Final = _record(
+    "HoodieWriteStat",
+    _nullable("fileId", _TEXT),
+    _nullable("path", _TEXT),
+    _nullable("prevCommit", _TEXT),
+    _nullable("numWrites", "long"),
+    _nullable("numDeletes", "long"),
+    _nullable("numUpdateWrites", "long"),
+    _nullable("totalWriteBytes", "long"),
+    _nullable("totalWriteErrors", "long"),
+    _nullable("partitionPath", _TEXT),
+    _nullable("totalLogRecords", "long"),
+    _nullable("totalLogFiles", "long"),
+    _nullable("totalUpdatedRecordsCompacted", "long"),
+    _nullable("numInserts", "long"),
+    _nullable("totalLogBlocks", "long"),
+    _nullable("totalCorruptLogBlock", "long"),
+    _nullable("totalRollbackBlocks", "long"),
+    _nullable("fileSizeInBytes", "long"),
+    _nullable("logVersion", "int"),
+    _nullable("logOffset", "long"),
+    _nullable("baseFile", _TEXT),
+    _nullable("logFiles", _array(_TEXT)),
+    _nullable("cdcStats", _map("long")),
+    _nullable("prevBaseFile", _TEXT),
+    _nullable("minEventTime", "long"),
+    _nullable("maxEventTime", "long"),
+    _nullable("runtimeStats", _RUNTIME_STATS),
+    _nullable("totalLogFilesCompacted", "long"),
+    _nullable("totalLogReadTimeMs", "long"),
+    _nullable("totalLogSizeCompacted", "long"),
+    _nullable("tempPath", _TEXT),
+    _nullable("numUpdates", "long"),
+)
+
+_COMMIT_FIELDS: Final = (
+    _nullable("partitionToWriteStats", _map(_array(_WRITE_STAT))),
+    _nullable("compacted", "boolean"),
+    _nullable("extraMetadata", _map(_TEXT)),
+    _VERSION,
+    _nullable("operationType", _TEXT),
+)
+
+COMMIT_METADATA: Final = _record("HoodieCommitMetadata", *_COMMIT_FIELDS)
+REPLACE_COMMIT_METADATA: Final = _record(
+    "HoodieReplaceCommitMetadata", *_COMMIT_FIELDS, _nullable("partitionToReplaceFileIds", _map(_array(_TEXT)))
+)

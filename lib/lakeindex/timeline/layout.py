@@ -1,7 +1,8 @@
 """Layouts of a timeline: where the files of its instants are, how they are named, and what a commit's file holds.
 
 Layout 1 (table version 6): JSON commits in ``.hoodie/``, an archive of log files. Layout 2 (versions 8 and 9):
-Avro commits in ``.hoodie/timeline/``, an archive that is an LSM tree of Parquet files, which is not read here.
+Avro commits in ``.hoodie/timeline/``, whose names say when they were completed, an archive that is an LSM tree of
+Parquet files.
 
 Source: Hudi ``TimelineLayout``, ``InstantFileNameGeneratorV1`` and ``V2``; names: :mod:`lakeindex.format.instants`.
 """
@@ -11,11 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from lakeindex.errors import TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata, parse_commit_metadata
-from lakeindex.format.instants import instant_file_name
+from lakeindex.format.instants import COMMIT, instant_file_name, next_instant_time
 from lakeindex.model import Instant
-from lakeindex.timeline.avro_instants import AVRO_MAGIC, parse_avro_commit_metadata
+from lakeindex.timeline.avro_instants import (
+    AVRO_MAGIC,
+    format_avro_commit_metadata,
+    parse_avro_commit_metadata,
+)
 
 LAYOUT_1: Final = 1
 LAYOUT_2: Final = 2
@@ -37,27 +41,33 @@ class TimelineLayout:
     archive_folder: str = f"{HOODIE_FOLDER}/archived"
 
     @property
-    def has_log_archive(self) -> bool:
-        """Whether the archived timeline is made of log files, which are read here."""
-        return self.version == LAYOUT_1
+    def has_completion_times(self) -> bool:
+        """Whether the name of a completed instant says when it was completed."""
+        return self.version != LAYOUT_1
+
+    def completion_time(self, after: str | None, now_ms: int) -> str | None:
+        """When an instant that is completed now is so: unique, and greater than all before; None in layout 1.
+
+        Args:
+            after: the greatest time on the timeline, of any instant or completion. Who asks holds the table's lock.
+            now_ms: what the table's clock shows (:func:`lakeindex.timeline.clock.timeline_ms`).
+        """
+        return next_instant_time(after, now_ms) if self.has_completion_times else None
 
     def path(self, instant: Instant) -> str:
         """Path of the file of an instant in its state, relative to the table's folder."""
         return f"{self.folder}/{instant_file_name(instant)}"
 
-    def encode_commit(self, metadata: CommitMetadata) -> bytes:
+    def encode_commit(self, metadata: CommitMetadata, action: str = COMMIT) -> bytes:
         """What the file of a completed or inflight write holds.
 
-        Raises:
-            TableUnsupportedError: commits of the layout are read only.
+        Args:
+            metadata: what the write did, or is going to do.
+            action: of a completed write, what it is; an inflight file of any action holds what a commit's does.
         """
-        if self.version != LAYOUT_1:
-            raise TableUnsupportedError(
-                f"commits of timeline layout {self.version} are not written",
-                culprit=self.folder,
-                hint="another writer upgraded the table: write to it with Hudi",
-            )
-        return format_commit_metadata(metadata)
+        if self.version == LAYOUT_1:
+            return format_commit_metadata(metadata)
+        return format_avro_commit_metadata(metadata, action)
 
     def decode_commit(self, data: bytes, path: str) -> CommitMetadata:
         """What the file of a completed or inflight write says. A table that was upgraded or downgraded may

@@ -28,7 +28,7 @@ from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.timeline import records
-from lakeindex.timeline.archived_timeline import ArchivedTimeline, load_archived_timeline
+from lakeindex.timeline.archive.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.timeline.avro_instants import parse_requested_replace, parse_restore, parse_undone
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.undone import Undone
@@ -125,10 +125,12 @@ class Timeline:
         """Time of the newest completed write; ``None`` on a table without any."""
         return self.completed_writes[-1].time if self.completed_writes else None
 
-    @property
+    @cached_property
     def max_time(self) -> str | None:
-        """Greatest time of any instant in any state; a new instant must be greater."""
-        return self.files[-1].time if self.files else None
+        """Greatest time of any instant in any state, or of its completion; a new one of either must be greater."""
+        newest = self.files[-1].time if self.files else None
+        ends = (one.completion_time for one in self.files if one.completion_time is not None)
+        return max(filter(None, (newest, *ends)), key=comparable, default=None)
 
     def is_visible(self, time: str) -> bool:
         """Whether a data file of this instant belongs to the table.
@@ -188,7 +190,7 @@ class Timeline:
     @cached_property
     def archived(self) -> ArchivedTimeline:
         """What the archived timeline proves; it is read when it is first asked for."""
-        if self.storage is None or not self.layout.has_log_archive:
+        if self.storage is None:
             return ArchivedTimeline()
         return load_archived_timeline(self.storage, self.layout.archive_folder)
 
@@ -219,6 +221,10 @@ class Timeline:
         for instant in self.instants:
             found[instant.time] = (*found.get(instant.time, ()), instant)
         return found
+
+    def completed_write(self, time: str) -> Instant | None:
+        """The completed write of one time, if there is one."""
+        return next((one for one in self.find(time) if one.is_completed and one.action in names.WRITE_ACTIONS), None)
 
     def find(self, time: str) -> tuple[Instant, ...]:
         """The instants of one time (a savepoint has the time of its commit)."""
@@ -282,7 +288,7 @@ class Timeline:
 def _decided(storage: Storage, instant: Instant) -> bytes | None:
     """The text of a completed commit as its verdict has it, as long as it does."""
     verdict = load_verdict(storage, instant.time) if instant.is_completed else None
-    return None if verdict is None or verdict.commit is None else verdict.commit.encode("utf-8", "surrogatepass")
+    return None if verdict is None else verdict.commit
 
 
 def _time_order(instant: Instant) -> tuple[str, str, str, int]:

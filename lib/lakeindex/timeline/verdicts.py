@@ -15,12 +15,14 @@ names it from its creation, so that whoever takes the lock over either stops the
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from lakeindex.format import instants as names
+from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 
@@ -52,12 +54,14 @@ class Verdict:
         token: who decided: the attempt's token, or the roller-back's.
         batch_id: the batch, of a commit.
         input_digest: its digest.
-        commit: text of ``<instant>.commit``; ``None`` once that file is known to stand.
+        commit: bytes of the commit's file; ``None`` once that file is known to stand.
         paths: data files of the commit, until then.
         base_writes: completed writes that the checks before the commit saw, until then.
         summary: what is told to who asks for the same batch again.
         action: what the instant is on the timeline: a commit or a replacecommit.
         target: the committed instant that is taken back, of a decision about a rollback.
+        completion_time: when the instant was completed, which is part of the name of the commit's file; None where it
+            is not (timeline layout 1).
     """
 
     instant: str
@@ -65,17 +69,23 @@ class Verdict:
     token: str
     batch_id: str = ""
     input_digest: str = ""
-    commit: str | None = None
+    commit: bytes | None = None
     paths: tuple[str, ...] = ()
     base_writes: tuple[str, ...] = ()
     summary: str | None = None
     action: str = names.COMMIT
     target: str = ""
+    completion_time: str | None = None
 
     @property
     def is_committed(self) -> bool:
         """Whether it is committed."""
         return self.outcome is Outcome.COMMITTED
+
+    @property
+    def completed(self) -> Instant:
+        """The instant as its commit completes it."""
+        return Instant(self.instant, self.action, InstantState.COMPLETED, self.completion_time)
 
 
 def decide(storage: Storage, verdict: Verdict) -> Verdict:
@@ -147,9 +157,23 @@ def verdict_path(instant: str) -> str:
 
 def _encode(verdict: Verdict) -> bytes:
     fields = asdict(verdict)
-    if not verdict.target:
-        del fields["target"]  # earlier releases do not know it
+    for name in ("target", "completion_time"):
+        if not fields[name]:
+            del fields[name]  # earlier releases do not know it
+    if verdict.commit is not None:
+        fields["commit"] = _text_of(verdict.commit)
     return records.encode(fields)
+
+
+def _text_of(commit: bytes) -> str:
+    """A commit that is JSON as it is, any other in base64."""
+    if commit.startswith(b"{"):
+        return commit.decode("utf-8", "surrogatepass")
+    return base64.b64encode(commit).decode()
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if text.startswith("{") else base64.b64decode(text, validate=True)
 
 
 def _decode(data: bytes, path: str) -> Verdict:
@@ -160,6 +184,8 @@ def _from_record(found: dict[str, Any], path: str) -> Verdict:
     try:
         outcome = Outcome(found.pop("outcome"))
         paths, base_writes = tuple(found.pop("paths")), tuple(found.pop("base_writes"))
-        return Verdict(outcome=outcome, paths=paths, base_writes=base_writes, **found)
+        text = found.pop("commit")
+        commit = None if text is None else _bytes_of(text)
+        return Verdict(outcome=outcome, paths=paths, base_writes=base_writes, commit=commit, **found)
     except (KeyError, TypeError, ValueError) as error:
         raise records.damaged(path, repr(error)) from None

@@ -2,9 +2,20 @@
 
 from dataclasses import dataclass, field
 
+from lakeindex.model import InstantState
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.host import Host, Process
-from tests.model.world import FIRST, PROPERTIES, Batch, PlainClock, initial_objects, make_host, upsert
+from tests.model.world import (
+    FIRST,
+    LAYOUT,
+    PROPERTIES,
+    Batch,
+    PlainClock,
+    initial_objects,
+    make_host,
+    timeline_path,
+    upsert,
+)
 
 START_MS = 1_767_225_600_000
 GROUPS = ({"a1": "0", "a2": "0"}, {"b1": "0"})
@@ -35,13 +46,13 @@ class World:
     def upsert(self, batch: Batch, name: str = "writer") -> str:
         return upsert(self.store, batch, self.host(name))
 
-    def names(self, folder: str = ".hoodie") -> list[str]:
+    def names(self, folder: str = LAYOUT.folder) -> list[str]:
         return [one.path.rpartition("/")[2] for one in self.store.list_folder(folder).objects]
 
     def put_pending(self, time: str, *, marked: str | None = None) -> None:
         """Another writer's pending commit, with a data file, and a marker for it if asked."""
-        self.store.write(f".hoodie/{time}.commit.requested", b"")
-        self.store.write(f".hoodie/{time}.inflight", b"{}")
+        self.store.write(timeline_path(time, InstantState.REQUESTED), b"")
+        self.store.write(timeline_path(time, InstantState.INFLIGHT), b"{}")
         if marked is not None:
             self.store.write(f".hoodie/.temp/{time}/p/{marked}.marker.CREATE", b"")
             self.store.write(f"p/{marked}", b"{}")

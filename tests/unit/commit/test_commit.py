@@ -30,6 +30,7 @@ from lakeindex.errors import (
     PendingInstantError,
     StorageError,
     TableUnsupportedError,
+    TimelineChangedError,
     WriteConflictError,
 )
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
@@ -39,11 +40,14 @@ from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from lakeindex.table.version import layout_of_version
 from lakeindex.timeline import records
 from tests.model.world import (
     CONFIG,
+    LAYOUT,
     PARTITION,
     Rows,
+    completed_at,
     encode_rows,
     file_id,
     initial_objects,
@@ -338,10 +342,14 @@ def test_a_rolled_back_plan_is_a_conflict_not_a_storage_error(world: World, mome
     assert Written(world, mine.session).publish()
 
 
+OTHER_VERSION = "6" if LAYOUT.has_completion_times else "9"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "error"),
     [
-        ("hoodie.table.version", "9", TableUnsupportedError),
+        ("hoodie.table.version", "5", TableUnsupportedError),
+        ("hoodie.table.version", OTHER_VERSION, TimelineChangedError),
         ("hoodie.table.metadata.partitions", "files", MetadataTableError),
         ("hoodie.table.metadata.partitions.inflight", "column_stats", MetadataTableError),
     ],
@@ -350,11 +358,13 @@ def test_a_table_that_was_changed_meanwhile_is_refused(
     world: World, key: str, value: str, error: type[LakeIndexError]
 ) -> None:
     mine = Written(world, begin(world))
-    changed = PROPERTIES | {key: value} | ({"hoodie.timeline.layout.version": "2"} if value == "9" else {})
+    changed = PROPERTIES | {key: value}
+    if value == OTHER_VERSION:
+        changed["hoodie.timeline.layout.version"] = str(layout_of_version(int(OTHER_VERSION)))
     world.store.write(".hoodie/hoodie.properties", format_properties(changed))
     with pytest.raises(error):
         mine.publish()
-    assert f"{mine.plan.instant}.commit" not in world.names()
+    assert completed_at(world.store.snapshot(), mine.plan.instant) is None
 
 
 def test_a_metadata_table_built_meanwhile_is_dropped_if_asked(world: World) -> None:

@@ -7,14 +7,14 @@ import fastavro
 import pytest
 
 from lakeindex.commit.ledger import find_batch
-from lakeindex.commit.services.archive import archive_table, in_newest_log
+from lakeindex.commit.services.archive import archive_table, archived_lately
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.undo.sweep import find_strays
 from lakeindex.errors import FencedError, TableUnsupportedError
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force, index_record, store_index_change
-from lakeindex.timeline.archived_timeline import load_archived_timeline
+from lakeindex.timeline.archive.archived_timeline import load_archived_timeline
 from lakeindex.timeline.avro_schemas import ROLLBACK_METADATA
 from tests.model.world import CONFIG, Batch, file_id, initial_objects, live_rows, sweep_strays
 from tests.unit.commit.protocol_support import FIRST, GROUPS, World
@@ -254,4 +254,4 @@ def test_an_archived_log_with_other_fields_is_damaged(world: World) -> None:
     world.store.write(log.path, whole.replace(b'"partitionMetadata"', b'"partitionMetadatb"'))
     assert load_archived_timeline(world.store, ARCHIVE).damaged == (log.path,)
     world.store.write(log.path, whole.replace(b'"actionState"', b'"actionStatf"'))
-    assert in_newest_log(Table.open(world.store)) == frozenset()
+    assert archived_lately(Table.open(world.store)) == frozenset()

@@ -6,9 +6,10 @@ import json
 
 import click
 
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, split_names, table_argument
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, short_option, split_names, table_argument
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, options_table
 from lakeindex.options.parse import parse_create_options
+from lakeindex.options.values import TABLE_VERSION_OPTION, TABLE_VERSIONS
 
 
 @click.command()
@@ -17,6 +18,7 @@ from lakeindex.options.parse import parse_create_options
 @click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
 @click.option("--partition", "partitions", metavar="F[,F]", help="Columns of the partition path.")
 @click.option("--ordering", metavar="F", help="Column that says which version of a row is newer.")
+@short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
 @pairs_option
 @json_option
 def create(

@@ -10,7 +10,7 @@ from typing import Final
 from lakeindex.commands.check.lost_columns import check_commit_columns
 from lakeindex.commands.check.report import Broken, Checked, Findings, Violation
 from lakeindex.commands.written_slices import Commits, written_slices
-from lakeindex.commit.services.archive import in_newest_log
+from lakeindex.commit.services.archive import archived_lately
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
@@ -90,7 +90,7 @@ def _incomplete(table: Table, timeline: Timeline) -> Iterator[Violation]:
     for one in timeline.completed:
         names = {(one.time, one.action), (one.time, aliases.get(one.action, one.action))}
         if one.action not in _WITHOUT_REQUESTED and not names & requested:
-            if (one.time, one.action) in in_newest_log(table):
+            if (one.time, one.action) in archived_lately(table):
                 continue
             path = timeline.path(one)
             yield Violation(

@@ -99,7 +99,7 @@ def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str)
     Those of a savepointed commit are known: it stays on the timeline, and cleaning leaves its files alone.
     """
     before = [one.time for one in timeline.completed_writes if not_after(one.time, point)]
-    if not timeline.completed_writes or (before and not _was_archived_after(table, timeline, before[-1], point)):
+    if not timeline.completed_writes or (before and not _was_archived_after(timeline, before[-1], point)):
         return
     if not before and not _is_archived(table):
         return
@@ -110,16 +110,13 @@ def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str)
     )
 
 
-def _was_archived_after(table: Table, timeline: Timeline, last: str, point: str) -> bool:
+def _was_archived_after(timeline: Timeline, last: str, point: str) -> bool:
     """Whether commits between the last one of a point in time and that point were archived:
     only savepoints let that happen.
     """
     if last == point or not timeline.savepoints:
         return False
-    if timeline.layout.has_log_archive:
-        return any(not not_after(time, last) and not_after(time, point) for time in timeline.archived.writes)
-    after = [one.time for one in timeline.completed_writes if not not_after(one.time, point)]
-    return last in timeline.savepoints and bool(after) and _is_archived(table)
+    return any(not not_after(time, last) and not_after(time, point) for time in timeline.archived.writes)
 
 
 def _is_archived(table: Table) -> bool:

@@ -1,9 +1,9 @@
 """Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
 
 A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as
-Hudi's records of it (:mod:`lakeindex.timeline.archived_entries`), into a new log file
-``<archive folder>/.commits_.archive.<N>_1-0-1``, which stands whole before the first instant file is deleted. Who is
-killed between finds its instants in the newest log file the next time, and only deletes.
+Hudi's records of it, into a new file of the archive (:mod:`lakeindex.timeline.archive.archive`), which stands whole
+before the first instant file is deleted. Who is killed between finds its instants in the newest file the next time,
+and only deletes.
 
 Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
 
@@ -20,7 +20,6 @@ Hudi and we take every base file that is older than the timeline for a committed
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -30,7 +29,6 @@ from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.sweep import Stray, find_unexplained, sweep_all
 from lakeindex.commit.write_context import WriteContext
-from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
@@ -41,11 +39,9 @@ from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.timeline import records
-from lakeindex.timeline.archived_entries import SCHEMA, archived_entry, entry_key
-from lakeindex.timeline.log_files import format_avro_block, parse_avro_records
+from lakeindex.timeline.archive.archive import archive_of
 
 _ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
-_LOG: Final = re.compile(r"\.commits_\.archive\.(?P<number>[0-9]+)_[0-9]+-[0-9]+-[0-9]+")
 _BATCH: Final = 100
 
 
@@ -106,6 +102,9 @@ def archive_table(
         for at in range(0, len(plan.instants), _BATCH):
             lock.check()
             logs += _archive(context, lock, plan.instants[at : at + _BATCH])
+        if logs:
+            lock.check()
+            archive_of(table.storage, table.properties.timeline_layout).tidy()
         return Archived(plan, tuple(logs), strays, tuple(context.notes))
 
 
@@ -152,19 +151,17 @@ def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:
 
 
 def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]) -> list[str]:
-    """Write some instants into a log file, unless they are in the newest one, and take them off the timeline."""
+    """Archive some instants, unless they are archived already, and take them off the timeline."""
     storage, timeline = context.storage, context.table.load_timeline()
+    archive = archive_of(storage, timeline.layout)
     wanted = {_key(one) for one in instants}
     files = [one for one in timeline.files if _key(one) in wanted]
-    number = _newest_log(context.table)
-    known = _in_log(context.table, number)
+    known = archive.recorded()
     written: list[str] = []
     new = [one for one in files if _key(one) not in known]
     if new:
-        modified = {one.path: one.modified_ms for one in storage.list_folder(timeline.layout.folder).objects}
-        entries = [archived_entry(storage, timeline, one, modified.get(timeline.path(one), 0)) for one in new]
-        written.append(_put_log(context, number + 1, format_avro_block(SCHEMA, entries)))
-        lock.check()  # who holds the lock later sees the log, and takes what it names for archived
+        written.append(archive.record(timeline, new))
+        lock.check()  # who holds the lock later sees the archive, and takes what it names for archived
     for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
         path = timeline.path(one)
         if one.is_completed:
@@ -174,55 +171,11 @@ def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]
     return written
 
 
-def in_newest_log(table: Table) -> frozenset[tuple[str, str]]:
-    """Time and action of the completed instants in the newest log file of the archived timeline.
-
-    One that is on the timeline, too, was left there by a kill.
-    Nothing of a log that cannot be read, so that its instants are written again.
+def archived_lately(table: Table) -> frozenset[tuple[str, str]]:
+    """Time and action of completed instants that were archived last. One that is on the timeline, too,
+    was left there by a kill.
     """
-    return _in_log(table, _newest_log(table))
-
-
-def _in_log(table: Table, number: int) -> frozenset[tuple[str, str]]:
-    if not number:
-        return frozenset()
-    path = _log_path(table, number)
-    try:
-        found = parse_avro_records(table.storage.read(path), path, entry_key)
-    except (TableCorruptError, ObjectNotFoundError):
-        return frozenset()
-    return frozenset(key for key in found if key is not None)
-
-
-def _put_log(context: WriteContext, number: int, data: bytes) -> str:
-    """Write a log file. Raises: FencedError: somebody has written one of this number,
-    who may have archived the same.
-    """
-    path = _log_path(context.table, number)
-    if records.settle(context.storage, path, data) != data:
-        raise FencedError(
-            f"{path} was written by another writer meanwhile",
-            culprit=path,
-            hint="run again: what is archived already is left alone",
-        )
-    context.storage.sync([path])
-    return path
-
-
-def _newest_log(table: Table) -> int:
-    """Number of the newest log file; 0 if there is none."""
-    listed = table.storage.list_folder(_folder(table)).objects
-    found = (_LOG.fullmatch(one.path.rpartition("/")[2]) for one in listed)
-    return max((int(match["number"]) for match in found if match), default=0)
-
-
-def _log_path(table: Table, number: int) -> str:
-    """The newest log file may carry another write token: Hudi's are of one writer, and so are always this one."""
-    return f"{_folder(table)}/.commits_.archive.{number}_1-0-1"
-
-
-def _folder(table: Table) -> str:
-    return table.properties.timeline_layout.archive_folder
+    return archive_of(table.storage, table.properties.timeline_layout).recorded()
 
 
 def _key(instant: Instant) -> tuple[str, str]:

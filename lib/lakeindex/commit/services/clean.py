@@ -30,7 +30,13 @@ from typing import Final
 
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.services.begin_maintenance import maintaining
-from lakeindex.commit.undo.service_instants import is_fresh_service, located, request_service, settle_service
+from lakeindex.commit.undo.service_instants import (
+    complete_service,
+    is_fresh_service,
+    located,
+    request_service,
+    settle_service,
+)
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import PartitionFiles, Snapshot
@@ -267,7 +273,7 @@ def _carry_out(
         millis=max(context.host.clock.now_ms() - started, 0),
     )
     completed = Instant(time, names.CLEAN, InstantState.COMPLETED)
-    settle_service(context, timeline, completed, format_clean_metadata(done))
+    complete_service(context, timeline, completed, format_clean_metadata(done))
 
 
 def _joined(partition: str, name: str) -> str:

@@ -10,7 +10,7 @@ from lakeindex.commit.foreign_writers import is_dead_foreign
 from lakeindex.commit.held_lock import holding
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.recovery import is_alive, recover, roll_back_unclaimed, take_back
-from lakeindex.commit.services.archive import in_newest_log
+from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.undo import RolledBack, roll_back
 from lakeindex.commit.write_context import WriteContext
@@ -121,7 +121,7 @@ def _check_not_last(table: Table, timeline: Timeline, target: Instant) -> None:
     An instant that the newest log of the archive names counts as archived: whoever archives it was killed, or is at it.
     """
     left = [one for one in timeline.completed_writes if one.time != target.time]
-    if left and not {(one.time, one.action) for one in left} <= in_newest_log(table):
+    if left and not {(one.time, one.action) for one in left} <= archived_lately(table):
         return
     older = left or timeline.archived.writes
     if not older and all(one.instant_time >= target.time for one in all_base_files(table.storage)):

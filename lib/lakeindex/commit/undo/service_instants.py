@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import ObjectNotFoundError
@@ -38,6 +39,35 @@ def settle_service(context: WriteContext, timeline: Timeline, instant: Instant, 
     path = timeline.path(instant)
     records.settle(context.storage, path, data)
     context.storage.sync([path])
+
+
+def complete_service(context: WriteContext, timeline: Timeline, instant: Instant, data: bytes) -> None:
+    """Create the completed file of a service's instant, unless an earlier try has;
+    durable as in :func:`settle_service`.
+
+    Where its name says when it was completed, two who finish one service at once leave two files that say the same.
+    """
+    settle_service(context, timeline, completed_now(context, instant), data)
+
+
+def completed_now(context: WriteContext, instant: Instant) -> Instant:
+    """A completed instant with its completion time, where the timeline's layout has one. The lock is held."""
+    if not context.table.properties.timeline_layout.has_completion_times:
+        return instant
+    timeline = context.table.load_timeline()
+    done = next((one for one in timeline.find(instant.time) if one.is_completed and one.action == instant.action), None)
+    return done or replace(instant, completion_time=completion_time(context, timeline))
+
+
+def completion_time(context: WriteContext, timeline: Timeline) -> str | None:
+    """When what is completed now is completed, by the table's clock; None where the timeline does not say.
+
+    Args:
+        context: the writer; the lock is held.
+        timeline: as it is now.
+    """
+    now_ms = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
+    return timeline.layout.completion_time(timeline.max_time, now_ms)
 
 
 def is_fresh_service(context: WriteContext, timeline: Timeline, action: str, time: str) -> bool:

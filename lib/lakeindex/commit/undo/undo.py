@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakeindex.commit.claims import drop_claim
-from lakeindex.commit.undo.service_instants import is_fresh_service, located, request_service, settle_service
+from lakeindex.commit.undo.service_instants import (
+    complete_service,
+    is_fresh_service,
+    located,
+    request_service,
+    settle_service,
+)
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.files.listing import all_base_files, base_files_in
@@ -33,6 +39,7 @@ from lakeindex.timeline.avro_instants import (
 )
 from lakeindex.timeline.markers import marked_files, remove_markers
 from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import load_verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     ):
         if target is not None and target.is_completed:
             # Ours, put while the other one read the table: it takes away what it saw, and this it did not see.
-            _delete_timeline_files(context, timeline, time, target.action, InstantState.COMPLETED)
+            _delete_completed(context, timeline, time, target.action)
         return RolledBack(time, pending.time, (), finished=False)
     files = _files_of(context, timeline, time, target, everywhere=everywhere)
     if target is None and pending is None:
@@ -92,10 +99,11 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     started = context.host.clock.now_ms()
     own = pending.time if pending is not None else _request(context, timeline, time, action, files)
     settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
-    _delete_timeline_files(context, timeline, time, action, InstantState.COMPLETED)
+    _delete_completed(context, timeline, time, action)
     sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
     _delete_data(context, files)
-    _delete_timeline_files(context, timeline, time, action, InstantState.INFLIGHT, InstantState.REQUESTED)
+    _delete(context, timeline, Instant(time, action, InstantState.INFLIGHT))
+    _delete(context, timeline, Instant(time, action, InstantState.REQUESTED))
     deleted = (
         located(context.storage, files)
         if pending is None
@@ -103,9 +111,8 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     )
     took = context.host.clock.now_ms() - started
     done = RollbackMetadata(own, time, action, deleted, {}, max(took, 0))
-    settle_service(
-        context, timeline, Instant(own, names.ROLLBACK, InstantState.COMPLETED), format_rollback_metadata(done)
-    )
+    completed = Instant(own, names.ROLLBACK, InstantState.COMPLETED)
+    complete_service(context, timeline, completed, format_rollback_metadata(done))
     _tidy(context, time)
     return RolledBack(time, own, tuple(sorted(files)))
 
@@ -154,13 +161,24 @@ def _request(context: WriteContext, timeline: Timeline, time: str, action: str, 
     return request_service(context, timeline, names.ROLLBACK, data)
 
 
-def _delete_timeline_files(
-    context: WriteContext, timeline: Timeline, time: str, action: str, *states: InstantState
-) -> None:
-    for state in states:
-        final = names.completed_action(action) if state is InstantState.COMPLETED else action
-        path = timeline.path(Instant(time, final, state))
-        records.remove(context.storage, [path, crc_path(path)])
+def _delete_completed(context: WriteContext, timeline: Timeline, time: str, action: str) -> None:
+    """Delete the completed file, whether it was there when the timeline was listed or came later: where its name says
+    when it was completed, the verdict tells under which one of ours was put.
+    """
+    final = Instant(time, names.completed_action(action), InstantState.COMPLETED)
+    named = {one for one in timeline.files if (one.time, one.action, one.state) == (time, final.action, final.state)}
+    if timeline.layout.has_completion_times:
+        verdict = load_verdict(context.storage, time)
+        named |= set() if verdict is None or verdict.completion_time is None else {verdict.completed}
+    else:
+        named.add(final)
+    for one in sorted(named, key=timeline.path):
+        _delete(context, timeline, one)
+
+
+def _delete(context: WriteContext, timeline: Timeline, instant: Instant) -> None:
+    path = timeline.path(instant)
+    records.remove(context.storage, [path, crc_path(path)])
 
 
 def _delete_data(context: WriteContext, files: Iterable[str]) -> None:

@@ -1,15 +1,16 @@
 """What the archived timeline proves: which writes were completed, and which files rollbacks took out of the table.
 
-The archive of a version 6 table is a folder of log files, ``.commits_.archive.<N>_<token>``, with one
-``HoodieArchivedMetaEntry`` for each file of an archived instant. Whoever archives removes nothing from it, so an
-archive that reaches back to an instant and does not name it proves that the instant was not completed.
+The archive of layout 1 is a folder of log files, ``.commits_.archive.<N>_<token>``, with one
+``HoodieArchivedMetaEntry`` for each file of an archived instant; that of layout 2 is a tree of Parquet files
+(:mod:`lakeindex.timeline.archive.lsm_files`). Whoever archives removes nothing from it, so an archive that reaches
+back to an instant and does not name it proves that the instant was not completed.
 
 Source: Hudi 0.15 ``HoodieArchivedTimeline`` and ``HoodieTimelineArchiver``; compared with logs of 0.15 and 1.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -18,6 +19,9 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.instants import comparable
 from lakeindex.storage.port import ObjectMeta, Storage
+from lakeindex.timeline.archive import lsm_files as lsm
+from lakeindex.timeline.archive.lsm_files import ArchivedInstant
+from lakeindex.timeline.avro_instants import parse_undone
 from lakeindex.timeline.log_files import parse_avro_records
 from lakeindex.timeline.undone import NOTHING_UNDONE, Undone, undone_by_rollback
 
@@ -29,7 +33,7 @@ _LOGS_KEPT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLog:
-    """What one log file says.
+    """What one file of the archive says.
 
     Attributes:
         writes: times of completed writes.
@@ -47,7 +51,7 @@ class ArchivedTimeline:
     Attributes:
         writes: times of completed writes.
         undone: what completed rollbacks have taken back.
-        damaged: log files that cannot be read: what they name is not known.
+        damaged: files that cannot be read: what they name is not known.
     """
 
     writes: frozenset[str] = frozenset()
@@ -67,7 +71,7 @@ class ArchivedTimeline:
 
 
 def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
-    """Read the whole archive; logs that were read before are remembered.
+    """Read the whole archive; files that were read before are remembered.
 
     Args:
         storage: the table's folder.
@@ -75,9 +79,12 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
     """
     logs: list[ArchivedLog] = []
     damaged: list[str] = []
-    for one in storage.list_folder(folder).objects:
-        if not one.path.rpartition("/")[2].startswith(LOG_PREFIX):
-            continue
+    listed = storage.list_folder(folder).objects
+    try:
+        counted = _counted(storage, folder, listed)
+    except TableCorruptError as error:
+        return ArchivedTimeline(damaged=(str(error.culprit),))
+    for one in counted:
         try:
             logs.append(_read_log(_Log(storage.uri, one, storage)))
         except ObjectNotFoundError:
@@ -91,9 +98,27 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
     )
 
 
+def _counted(storage: Storage, folder: str, listed: Sequence[ObjectMeta]) -> list[ObjectMeta]:
+    """The files that count: every log file, and of Parquet files those that the newest manifest names.
+
+    Raises:
+        TableCorruptError: the manifest cannot be read.
+    """
+    by_name = {one.path.rpartition("/")[2]: one for one in listed}
+    logs = [one for name, one in by_name.items() if name.startswith(LOG_PREFIX)]
+    if not lsm.listed_manifests(by_name) and lsm.VERSION_FILE not in by_name:
+        return logs
+    named = lsm.load_manifest(storage, folder).files
+    missing = next((one.name for one in named if one.name not in by_name), None)
+    if missing is not None:
+        path = f"{folder}/{missing}"
+        raise TableCorruptError(f"{path} of the archive is missing", culprit=path, hint="restore the file")
+    return [*logs, *(by_name[one.name] for one in named)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """A log file, known by all that the store says of it: stores of one URL may be different ones,
+    """A file, known by all that the store says of it: stores of one URL may be different ones,
     and a table may be made anew.
     """
 
@@ -104,7 +129,11 @@ class _Log:
 
 def _read_log_uncached(log: _Log) -> ArchivedLog:
     path = log.found.path
-    said = parse_avro_records(log.storage.read(path), path, _said_by)
+    data = log.storage.read(path)
+    if path.endswith(lsm.SUFFIX):
+        said = [_said_by_row(row, path) for row in lsm.parse_rows(data, path)]
+    else:
+        said = parse_avro_records(data, path, _said_by)
     return ArchivedLog(frozenset().union(*(one.writes for one in said)), Undone.joined(one.undone for one in said))
 
 
@@ -120,4 +149,13 @@ def _said_by(entry: Mapping[str, Any]) -> ArchivedLog:
         return ArchivedLog(frozenset({entry["commitTime"]}))
     if action == names.ROLLBACK and entry.get("hoodieRollbackMetadata"):
         return ArchivedLog(undone=undone_by_rollback(entry["hoodieRollbackMetadata"]))
+    return ArchivedLog()
+
+
+def _said_by_row(row: ArchivedInstant, source: str) -> ArchivedLog:
+    """What one row of the tree says."""
+    if row.action in names.WRITE_ACTIONS:
+        return ArchivedLog(frozenset({row.time}))
+    if row.action == names.ROLLBACK and row.metadata:
+        return ArchivedLog(undone=parse_undone(row.metadata, source))
     return ArchivedLog()

@@ -1,0 +1,217 @@
+"""The archive of layout 2: an LSM tree of Parquet files, and the manifests that say which of them count.
+
+``<first instant>_<last instant>_<level>.parquet`` holds a row for each archived instant, its completed file and its
+plan as they were. ``manifest_<N>`` is JSON, ``{"files": [{"fileName": ..., "fileLen": ...}]}``; ``_version_`` is the
+number of the newest one. Without a readable ``_version_`` the manifest with the greatest number counts.
+
+Source: Hudi 1.2 ``LSMTimeline``, ``HoodieLSMTimelineManifest`` and ``HoodieLSMTimelineInstant``; compared with archives
+that it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, first_line
+from lakeindex.format.instants import comparable
+from lakeindex.storage.port import Storage
+
+VERSION_FILE: Final = "_version_"
+
+SUFFIX: Final = ".parquet"
+
+_MANIFEST: Final = re.compile(r"manifest_(?P<number>[0-9]{1,9})", re.ASCII)
+_FILE: Final = re.compile(r"(?P<first>[0-9]+)_(?P<last>[0-9]+)_(?P<level>[0-9])\.parquet", re.ASCII)
+_ROW_VERSION: Final = 1
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("instantTime", pa.string()),
+        ("completionTime", pa.string()),
+        ("action", pa.string()),
+        ("metadata", pa.binary()),
+        ("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedInstant:
+    """A row of the archive.
+
+    Attributes:
+        time: the instant.
+        completion_time: when it was completed.
+        action: what it was completed as.
+        metadata: content of its completed file.
+        plan: content of its requested or inflight file, of actions that have a plan.
+    """
+
+    time: str
+    completion_time: str | None
+    action: str
+    metadata: bytes | None = None
+    plan: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LsmFile:
+    """A Parquet file of the tree.
+
+    Attributes:
+        name: its name.
+        size_bytes: its size.
+        first: smallest instant time in it.
+        last: greatest one.
+        level: 0 for a file of instants that came from the timeline, one more for each merge.
+    """
+
+    name: str
+    size_bytes: int
+    first: str
+    last: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The files that count, as one manifest says.
+
+    Attributes:
+        number: the manifest's; 0 if there is none yet.
+        files: the files, as the manifest has them.
+    """
+
+    number: int = 0
+    files: tuple[LsmFile, ...] = ()
+
+
+def file_name(first: str, last: str, level: int) -> str:
+    """Name of a file of the tree."""
+    return f"{first}_{last}_{level}.parquet"
+
+
+def manifest_name(number: int) -> str:
+    """Name of a manifest."""
+    return f"manifest_{number}"
+
+
+def parse_file(name: str, size_bytes: int) -> LsmFile | None:
+    """The file that a name stands for; None for any other."""
+    match = _FILE.fullmatch(name)
+    if match is None:
+        return None
+    return LsmFile(name, size_bytes, match["first"], match["last"], int(match["level"]))
+
+
+def listed_manifests(names: Iterable[str]) -> dict[int, str]:
+    """The manifests among some file names, by number."""
+    found = (_MANIFEST.fullmatch(name) for name in names)
+    return {int(match["number"]): match[0] for match in found if match is not None}
+
+
+def format_manifest(manifest: Manifest) -> bytes:
+    """Bytes of a manifest."""
+    files = [{"fileName": one.name, "fileLen": one.size_bytes} for one in manifest.files]
+    return json.dumps({"files": files}, indent=2).encode()
+
+
+def load_manifest(storage: Storage, folder: str) -> Manifest:
+    """The manifest that counts now.
+
+    Args:
+        storage: the table's folder.
+        folder: the archive, relative to it.
+
+    Raises:
+        TableCorruptError: it is damaged or missing.
+    """
+    number = _newest_number(storage, folder)
+    return Manifest() if number is None else read_manifest(storage, folder, number)
+
+
+def read_manifest(storage: Storage, folder: str, number: int) -> Manifest:
+    """One manifest.
+
+    Raises:
+        TableCorruptError: it is damaged or missing.
+    """
+    path = f"{folder}/{manifest_name(number)}"
+    try:
+        loaded = json.loads(storage.read(path))
+        entries = [(str(one["fileName"]), int(one["fileLen"])) for one in loaded["files"]]
+    except (ObjectNotFoundError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _damaged(path, first_line(error)) from None
+    files = [parse_file(*entry) for entry in entries]
+    known = tuple(one for one in files if one is not None)
+    if len(known) < len(files):
+        raise _damaged(path, f"it names {entries[files.index(None)][0]!r}, which is no file of an archive")
+    return Manifest(number, known)
+
+
+def newest_version(storage: Storage, folder: str) -> int | None:
+    """The number in ``_version_``; None if there is no readable one."""
+    try:
+        return int(storage.read(f"{folder}/{VERSION_FILE}"))
+    except (ObjectNotFoundError, ValueError):
+        return None
+
+
+def _newest_number(storage: Storage, folder: str) -> int | None:
+    said = newest_version(storage, folder)
+    if said is not None:
+        return said
+    names = (one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects)
+    return max(listed_manifests(names), default=None)
+
+
+def format_rows(rows: Sequence[ArchivedInstant]) -> bytes:
+    """A Parquet file of the tree. One row group, as Hudi reads whole files; equal rows give equal bytes."""
+    columns = {
+        "instantTime": [one.time for one in rows],
+        "completionTime": [one.completion_time for one in rows],
+        "action": [one.action for one in rows],
+        "metadata": [one.metadata for one in rows],
+        "plan": [one.plan for one in rows],
+        "version": [_ROW_VERSION] * len(rows),
+    }
+    out = pa.BufferOutputStream()
+    with pq.ParquetWriter(out, _SCHEMA, compression="gzip", use_dictionary=False, write_page_checksum=True) as writer:
+        writer.write_table(pa.table(columns, schema=_SCHEMA))
+    return bytes(out.getvalue())
+
+
+def parse_rows(data: bytes, source: str) -> tuple[ArchivedInstant, ...]:
+    """The rows of a Parquet file of the tree.
+
+    Raises:
+        TableCorruptError: it is none, or damaged.
+    """
+    try:
+        read = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read(_SCHEMA.names[:-1])
+        rows = read.to_pylist()
+        return tuple(
+            ArchivedInstant(row["instantTime"], row["completionTime"], row["action"], row["metadata"], row["plan"])
+            for row in rows
+        )
+    except (pa.ArrowException, OSError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise _damaged(source, first_line(error)) from None
+
+
+def in_order(files: Iterable[LsmFile]) -> list[LsmFile]:
+    """Files by their first instant, as Hudi merges them."""
+    return sorted(files, key=lambda one: (comparable(one.first), one.name))
+
+
+def _damaged(path: str, why: str) -> TableCorruptError:
+    return TableCorruptError(
+        f"{path} is damaged: {why}", culprit=path, hint="restore the file: it says which instants were committed"
+    )
