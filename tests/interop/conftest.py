@@ -1,7 +1,7 @@
 """One warm process per Hudi release, shared by the whole session.
 
-``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases, in turns, instead of with both: every case and every
-release of every test is still there. ``half`` leaves out every second case of these as well, in turns by commit: so does
+``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases and table versions, in turns, instead of with all: every
+case, and every release of every test that has as many, is still there. ``half`` leaves out every second case of these as well, in turns by commit: so does
 ``.ci/run``. ``make interop`` alone runs all.
 """
 
@@ -19,6 +19,8 @@ from scripts import interop_env
 from tests.interop.hudi_client import HudiServer
 
 VERSIONS = tuple(interop_env.BUNDLES)
+WRITERS = {"0.15.0": ("0.15.0", 6), "1.2.0": ("1.2.0", 6), "1.2.0_v8": ("1.2.0", 8), "1.2.0_v9": ("1.2.0", 9)}
+"""Who takes turns with us: a release, and the version of the tables that it writes."""
 
 
 def _turn() -> int:
@@ -26,6 +28,11 @@ def _turn() -> int:
     command = ["git", "rev-parse", "HEAD"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return int(done.stdout.strip() or "0", 16) % 2
+
+
+def _chosen(turn: int, of_case: dict[str, pytest.Item]) -> str:
+    """Who plays a case that several could."""
+    return sorted(of_case)[turn % len(of_case)]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -38,7 +45,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         callspec = getattr(item, "callspec", None)
         for release in callspec.params.values() if callspec else ():
-            if release not in VERSIONS:
+            if release not in WRITERS:
                 continue
             case = "-".join(part for part in callspec.id.split("-") if part != release)
             cases[item.nodeid.partition("[")[0]][case][release] = item
@@ -48,7 +55,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for turn, of_case in enumerate(of_test.values(), start=number)
         if len(of_test) > 1
         for release, item in of_case.items()
-        if release != VERSIONS[turn % len(VERSIONS)]
+        if release != _chosen(turn, of_case)
     }
     if choice == "half":
         kept = [item for item in items if item not in left_out]
@@ -75,10 +82,11 @@ def servers(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         server.close()
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=list(WRITERS))
 def hudi(request: pytest.FixtureRequest, servers: dict[str, HudiServer]) -> HudiServer:
-    """Every test that asks for it runs with both releases."""
-    return servers[request.param]
+    """Every test that asks for it runs with both releases, and with tables of every version."""
+    release, table_version = WRITERS[request.param]
+    return servers[release].writing(table_version)
 
 
 @pytest.fixture

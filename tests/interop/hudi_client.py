@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import queue
 import subprocess
@@ -17,15 +18,7 @@ from scripts import interop_env
 
 _SERVER: Final = Path(__file__).with_name("hudi_server.py")
 
-#: What keeps a table as it is: version 6, no metadata table. The rest only makes small jobs quick.
-_KEEP: Final[dict[str, dict[str, str]]] = {
-    "0.15.0": {"hoodie.metadata.enable": "false"},
-    "1.2.0": {
-        "hoodie.metadata.enable": "false",
-        "hoodie.write.table.version": "6",
-        "hoodie.write.auto.upgrade": "false",
-    },
-}
+#: Only makes small jobs quick.
 _SMALL: Final[dict[str, str]] = {
     "hoodie.embed.timeline.server": "false",
     "hoodie.upsert.shuffle.parallelism": "2",
@@ -38,9 +31,12 @@ _SMALL: Final[dict[str, str]] = {
 }
 
 
-def keep_options(version: str) -> dict[str, str]:
-    """Write options with which a Hudi release leaves a table of ours as it is."""
-    return {**_KEEP[version], **_SMALL, "hoodie.index.type": "BLOOM"}
+def keep_options(version: str, table_version: int = 6) -> dict[str, str]:
+    """Write options with which a Hudi release leaves a table as it is: of its version, without a metadata table."""
+    keep = {"hoodie.metadata.enable": "false"}
+    if version != "0.15.0":
+        keep |= {"hoodie.write.table.version": str(table_version), "hoodie.write.auto.upgrade": "false"}
+    return {**keep, **_SMALL, "hoodie.index.type": "BLOOM"}
 
 
 class HudiError(Exception):
@@ -49,6 +45,10 @@ class HudiError(Exception):
 
 class HudiServer:
     """One Hudi release in a process of its own; starts at once, is waited for at the first request.
+
+    Attributes:
+        version: the release.
+        table_version: version of the tables that it writes.
 
     Args:
         version: a key of ``interop_env.BUNDLES``.
@@ -62,6 +62,7 @@ class HudiServer:
         self, version: str, scratch: Path, memory: str = "1500m", *, quick: bool = True, zone: str = "UTC"
     ) -> None:
         self.version = version
+        self.table_version = 6
         self.log = scratch / "server.log"
         self._scratch = scratch
         self._count = 0
@@ -82,6 +83,12 @@ class HudiServer:
                 text=True,
             )
         threading.Thread(target=self._pump, daemon=True).start()
+
+    def writing(self, table_version: int) -> HudiServer:
+        """The same process, writing tables of another version."""
+        other = copy.copy(self)
+        other.table_version = table_version
+        return other
 
     def _pump(self) -> None:
         assert self._process.stdout is not None

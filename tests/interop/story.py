@@ -11,17 +11,23 @@ from urllib.parse import unquote
 import pyarrow as pa
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
+from lakeindex.options.values import TABLE_VERSION_OPTION
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer, keep_options
 from tests.interop.rows import Layout, Replay, assert_state, make_row, make_table
+
+
+def instant_files(path: Path, pattern: str) -> list[Path]:
+    """Files of the active timeline by a pattern of their names, on either timeline layout."""
+    return [file for folder in (".hoodie", ".hoodie/timeline") for file in (path / folder).glob(pattern)]
+
 
 _COMPLETED = re.compile(r"(\d{17})(?:_\d{17})?\.(commit|replacecommit)")
 
 
 def completed_writes(path: Path) -> list[str]:
     """Instants of completed writes, oldest first, on either timeline layout."""
-    files = [*(path / ".hoodie").glob("*"), *(path / ".hoodie" / "timeline").glob("*")]
-    return sorted(match[1] for file in files if (match := _COMPLETED.fullmatch(file.name)))
+    return sorted(match[1] for file in instant_files(path, "*") if (match := _COMPLETED.fullmatch(file.name)))
 
 
 def read_with_rust(path: Path, options: HudiReadOptions | None = None) -> pa.Table:
@@ -88,7 +94,7 @@ class Story:
 
     def we_create(self, options: Mapping[str, str] | None = None) -> None:
         """Make the table with ``lakeindex create``."""
-        ours.create(self.path, self.layout, options)
+        ours.create(self.path, self.layout, {TABLE_VERSION_OPTION: str(self.hudi.table_version), **(options or {})})
 
     def we_upsert(self, numbers: Iterable[int], version: int) -> str:
         """Our upsert; its summary must say what the oracle says."""
@@ -140,9 +146,9 @@ class Story:
 
 
 def keeping_story(folder: Path, layout: Layout, hudi: HudiServer) -> Story:
-    """A story in which Hudi leaves the table as it is: version 6, no metadata table."""
+    """A story in which Hudi leaves the table as it is: of its version, without a metadata table."""
     path = folder / layout.name
-    return Story(path, layout, hudi, {**keep_options(hudi.version), **layout.hudi_options()})
+    return Story(path, layout, hudi, {**keep_options(hudi.version, hudi.table_version), **layout.hudi_options()})
 
 
 def hudi_since(hudi: HudiServer, story: Story, begin: str, end: str | None) -> pa.Table:

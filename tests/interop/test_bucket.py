@@ -23,7 +23,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.interop import ours
 from tests.interop.hudi_client import HudiError, HudiServer
 from tests.interop.rows import LAYOUTS, SIMPLE, Layout, assert_state, make_row, make_table
-from tests.interop.story import Story, completed_writes, keeping_story, rust_as_of, rust_since
+from tests.interop.story import Story, completed_writes, instant_files, keeping_story, rust_as_of, rust_since
 
 pytestmark = pytest.mark.interop
 
@@ -217,10 +217,10 @@ def test_hudi_rolls_back_a_rescaling_that_died(hudi: HudiServer, folder: Path, m
         patched.setattr(rescale_tasks, "_build", dies)
         with pytest.raises(KeyboardInterrupt):
             rescale_table(str(story.path), LocalRunner(1), buckets=8)
-    assert list((story.path / ".hoodie").glob("*.replacecommit.inflight"))
+    assert instant_files(story.path, "*.replacecommit.inflight")
     story.judge("with our rescaling pending")
     story.hudi_upserts(range(40, 80), 2)
-    assert not list((story.path / ".hoodie").glob("*.replacecommit*")), "Hudi left it pending"
+    assert not instant_files(story.path, "*.replacecommit*"), "Hudi left it pending"
     assert not set(built) & {path.name for path in story.path.rglob("*.parquet")}
     assert_buckets(story, "after Hudi rolled it back: the old count is in force")
     story.judge("after Hudi rolled it back", sound=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import SIMPLE
-from tests.interop.story import Story, completed_writes, keeping_story, rows_of
+from tests.interop.story import Story, completed_writes, instant_files, keeping_story, rows_of
 
 pytestmark = pytest.mark.interop
 
@@ -29,13 +28,13 @@ def _base_files(story: Story) -> set[str]:
 
 
 def _pending(story: Story) -> set[str]:
-    names = [path.name for path in (story.path / ".hoodie").glob("*")]
+    names = [path.name for path in instant_files(story.path, "*")]
     requested = {name.split(".")[0] for name in names if name.endswith(".commit.requested")}
-    return requested - {name.split(".")[0] for name in names if re.fullmatch(r"\d+\.commit", name)}
+    return requested - set(completed_writes(story.path))
 
 
 def _rollbacks(story: Story) -> int:
-    return len(list((story.path / ".hoodie").glob("*.rollback")))
+    return len(instant_files(story.path, "*.rollback"))
 
 
 def _die_in_a_commit(story: Story, where: str) -> set[str]:
@@ -119,8 +118,9 @@ def test_hudis_dead_commit_blocks_until_forced(story: Story) -> None:
     known = story.instants[-1]
     story.hudi_upserts([*range(70, 90), *range(300, 310)], 3)
     died = story.instants[-1]
-    for name in (f"{died}.commit", f".{died}.commit.crc"):
-        (story.path / ".hoodie" / name).unlink(missing_ok=True)
+    for file in instant_files(story.path, f"*{died}*.commit*"):
+        if not file.name.startswith(f"{died}.commit.requested") and "requested" not in file.name:
+            file.unlink()
     del story.states[died]
     story.replay = story.states[known].copy()
     story.judge("with Hudi's pending commit")
