@@ -27,7 +27,7 @@ def context() -> dict[str, Any]:
         run_id="manual__1",
         dag_id="upsert_trips",
         run_type="manual",
-        conf={"day": "d1", "long": "x" * 20_000},
+        conf={"day": "d1", "long": "x" * 20_000, "most": "y" * 6_000},
         logical_date=day,
         secret=SECRET,
     )
@@ -66,6 +66,10 @@ def context() -> dict[str, Any]:
         ("{{ logical_date | ts_nodash }} {{ logical_date | ts }}", "20261120T000000 2026-11-20T00:00:00+00:00"),
         ("{{ ds.replace('-', '/') }}/{{ dag_run.conf.get('day') }}", "2026/11/20/d1"),
         ("{{ 'in/' + ds_nodash }}", "in/20261120"),
+        ("{{ data_interval_start.replace(day=1) | ds }}", "2026-11-01"),
+        ("{{ data_interval_start.isoformat(timespec='hours') }}", "2026-11-20T00+00:00"),
+        ("{{ ds.split('-', maxsplit=1)[0] }}", "2026"),
+        ("{{ 'a.b.c'.replace('.', '/', 1) }} {{ 'a.b' | replace('.', '/', 1) }}", "a/b.c a/b"),
         ("plain.csv", "plain.csv"),
     ],
 )
@@ -122,6 +126,11 @@ def test_fields_of_the_run_are_offered(template: str, text: str) -> None:
         "{{ ds.replace('', '" + "x" * 100 + "') | replace('', '" + "x" * 100 + "') }}",
         "{{ 'x' | indent(10000000000) }}",
         "{{ dag_run.conf.long }}",
+        "{{ (dag_run.conf.most ~ dag_run.conf.most) | replace('y', '" + "b" * 100 + "') }}",
+        "{{ (dag_run.conf.most ~ dag_run.conf.most).split('y') }}",
+        "{{ (dag_run.conf | string) | replace('y', '" + "b" * 100 + "') }}",
+        "{{ logical_date.strftime(format='%10000000000Y') }}",
+        "{{ logical_date.replace(day=99) }}",
     ],
 )
 def test_nothing_else_is(template: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import inspect
+import json
 import os
 import shutil
 import tempfile
@@ -286,3 +287,12 @@ def test_a_mistyped_table_leaves_no_folder_of_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("error", "said"), [(ValueError("a\nb"), "a"), (ValueError(""), "ValueError"), ("x", "x")])
 def test_an_error_is_cited_by_its_first_line(error: object, said: str) -> None:
     assert first_line(error) == said
+
+
+def test_a_table_made_through_a_link_is_called_as_the_link(tmp_path: Path) -> None:
+    like = tmp_path / "like.parquet"
+    pq.write_table(batch_of([]), like)
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "orders").symlink_to(tmp_path / "v1")
+    done = command("create", str(tmp_path / "orders"), "--like", str(like), "--key", "id", "--json")
+    assert (done.exit_code, json.loads(done.stdout)["table"]) == (0, "orders")

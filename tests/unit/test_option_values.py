@@ -142,3 +142,13 @@ def test_maintenance_reads_the_whole_table_only_if_asked():
     assert [step.step for step in in_order] == ["settle", "clean", "archive"], (
         "what cleaning leaves holds archiving back"
     )
+
+
+def test_options_are_equal_whatever_order_and_defaults_they_were_given_in() -> None:
+    given = {
+        "hoodie.bloom.index.prune.by.ranges": "false",
+        "hoodie.bucket.index.num.buckets": "3",
+        "hoodie.index.type": "BUCKET",
+    }
+    assert parse_options(given) == parse_options(dict(reversed(list(given.items()))))
+    assert parse_options({}).having(BloomOptions, "prune_by_ranges", True) == parse_options({})

@@ -46,12 +46,14 @@ _JINJAS: Final = (
 """Filters of Jinja's whose results are no longer than what they are given."""
 
 _METHODS: Final[Mapping[type, frozenset[str]]] = {
-    datetime: frozenset({"date", "isocalendar", "isoformat", "isoweekday", "strftime", "timestamp", "weekday"}),
-    date: frozenset({"isocalendar", "isoformat", "isoweekday", "strftime", "weekday"}),
+    datetime: frozenset(
+        {"date", "isocalendar", "isoformat", "isoweekday", "replace", "strftime", "timestamp", "weekday"}
+    ),
+    date: frozenset({"isocalendar", "isoformat", "isoweekday", "replace", "strftime", "weekday"}),
     dict: frozenset({"get"}),
     str: frozenset({"endswith", "lower", "lstrip", "replace", "rstrip", "split", "startswith", "strip", "upper"}),
 }
-"""Methods that may be called, likewise (results are measured, too)."""
+"""Methods that may be called, likewise (what they are given is measured, and so are results)."""
 
 _WIDTH: Final = re.compile(r"%[^A-Za-z%]*([0-9]{3}|\*)")
 """A format that asks for a hundred characters or more."""
@@ -70,10 +72,11 @@ def _formatted(text: str, *values: Any) -> str:
     return str(_short(text % values))
 
 
-def _replaced(text: str, old: str, new: str) -> str:
-    if len(str(new)) > _LONGEST // 100:
-        raise SecurityError(f"{len(str(new)):,} characters are too many to put in place of others")
-    return str(_short(str(text).replace(str(old), str(new))))
+def _replaced(text: str, old: str, new: str, count: int = -1) -> str:
+    given, gone, put = _short(str(text)), str(old), str(new)
+    if len(put) > _LONGEST // 100:
+        raise SecurityError(f"{len(put):,} characters are too many to put in place of others")
+    return str(_short(given.replace(gone, put, count)))
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -101,13 +104,16 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         """One of the methods that are offered."""
         del context
         owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
-        if name not in _METHODS.get(type(owner), frozenset()) or kwargs:
+        if name not in _METHODS.get(type(owner), frozenset()):
             raise SecurityError(f"{name or method!r} is not called")
-        if name == "replace":
-            return _replaced(str(owner), *args)
-        if name == "strftime" and any(_WIDTH.search(str(one)) for one in args):
-            raise SecurityError(f"{args[0]!r} is too wide a format")
-        return _short(method(*args))
+        for one in (owner, *args, *kwargs.values()):
+            _short(one)
+        if name == "replace" and isinstance(owner, str):
+            return _replaced(owner, *args, **kwargs)
+        wide = next((one for one in (*args, *kwargs.values()) if _WIDTH.search(str(one))), None)
+        if name == "strftime" and wide is not None:
+            raise SecurityError(f"{wide!r} is too wide a format")
+        return _short(method(*args, **kwargs))
 
 
 _SANDBOX: Final = _Sandbox(undefined=StrictUndefined, autoescape=False)

@@ -103,8 +103,8 @@ def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportForma
     from lakeindex.run.run_folders import begin_run
     from lakeindex.telemetry.observer import RunObserver
 
-    begin_run(spec)
     with RunObserver(spec) as observer:
+        begin_run(spec)
         spec = with_inputs(spec, data, runner)
         observer.begins(spec)
         summary = run_batch(spec, runner)

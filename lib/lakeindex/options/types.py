@@ -98,8 +98,9 @@ class Config:
         if area is None:
             return replace(self, **change)
         others = tuple(one for one in self.areas if type(one) is not area)
-        mine: Any = self.of(area)
-        return replace(self, areas=(*others, replace(mine, **change)))
+        mine: Any = replace(self.of(area), **change)
+        kept = others if mine == area() else (*others, mine)
+        return replace(self, areas=tuple(sorted(kept, key=lambda one: type(one).__qualname__)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,16 @@ def test_stored_index_names_the_files_and_what_it_does_not_cover_is_asked(tmp_pa
     assert "is not built: every file is asked" in lost.report.notes[0]
 
 
+def test_what_a_partition_cannot_say_is_asked_in_its_own_files(tmp_path: Path):
+    table = make_table(tmp_path / "t", hoodie__index__type="RECORD_LEVEL_INDEX")
+    table.index_build()
+    table.upsert(batch_of([Row(f"k{n}{day}", day, 1, "v") for day in ("x", "y", "z") for n in range(20)]))
+    (moved,) = (Path(table.uri) / "x").glob("*.parquet")
+    moved.rename(moved.with_name("f" * 8 + moved.name[8:]))  # a clustering that the index did not see
+    report = table.get(["k1x", "k2x"]).report
+    assert (report.rows, report.files_opened) == (2, 1)
+
+
 def test_as_of_gives_rows_of_then(tmp_path: Path):
     table = make_table(tmp_path / "t", hoodie__index__type="INMEMORY")
     first = table.upsert(batch_of([Row("a", "x", 1, "old"), Row("b", "x", 1, "gone")]))

@@ -12,7 +12,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import lakeindex
-from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import OptionError, QuarantineExceededError, TableNotFoundError, UsageError
 from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
 from lakeindex.telemetry import observer as observing
@@ -105,6 +106,16 @@ def test_a_failed_run_is_written_and_the_last_success_stays(tmp_path: Path):
     assert found.of("records_in_total") == 50
     assert found.of("last_success_timestamp_seconds") == before.of("last_success_timestamp_seconds")
     assert (found.of("last_run_timestamp_seconds") or 0) > (before.of("last_run_timestamp_seconds") or 0)
+
+
+def test_a_table_that_is_not_there_is_a_failed_run(tmp_path: Path):
+    file = tmp_path / "t.prom"
+    with pytest.raises(TableNotFoundError):
+        LakeTable(str(tmp_path / "nowhere")).upsert(rows(0, 5, 1), options=options(file))
+    found = Samples(file)
+    assert found.of("runs_total", outcome="failed") == 1
+    assert found.of("last_run_exit_code") == 4
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == []
 
 
 def test_a_batch_that_was_committed_before_is_not_counted_twice(tmp_path: Path):

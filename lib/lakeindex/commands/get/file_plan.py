@@ -101,7 +101,9 @@ def plan_files(scope: GetScope, keys: pa.Array, runner: Runner) -> Plan:
         if store is None:
             plan.rows = dict.fromkeys(range(len(scope.files)))
             return plan
-        _add(plan, files, index.ask(keys, files, scope.config, store.store))
+        alone = index.spec.is_global or files.partition is not None
+        for some in [files] if alone else files.by_partition():  # what a partition cannot say is none of another's
+            _add(plan, some, index.ask(keys, some, scope.config, store.store))
         for answer in store.deltas(keys, files):
             _add(plan, files, Candidates(rows=answer.rows))
     missing = [number for number, file in enumerate(scope.files) if not _is_covered(file, store.coverage)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -78,7 +79,7 @@ def create_like(
         OptionError: a column that is not there, or choices that do not fit together.
         TableExistsError: there is a table, or what is left of one.
     """
-    name = table_name_of(absolute(uri))
+    name = table_name_of(uri if "://" in uri else str(Path.cwd() / uri))  # a link has a name of its own
     given = _columns_of(like)
     check_names(given)
     text = schema_to_avro(given, name)

@@ -117,12 +117,16 @@ class StoredIndex(Index):
         return [delta]
 
     def ask(self, keys: StringArray, files: FilesInScope, config: WriteConfig, store: Any = None) -> Candidates:
-        """Where the store says that keys are; a place that is no more says nothing."""
-        if self.spec.is_global or files.partition is not None:
-            return candidates_of(store.look_up(keys, None if self.spec.is_global else files.partition), files)
-        found = [self.ask(keys, some, config, store) for some in files.by_partition()]
-        unknown = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.unknown for one in found)]))
-        return Candidates(rows={n: rows for one in found for n, rows in one.rows.items()}, unknown=unknown)
+        """Where the store says that keys are; a place that is no more says nothing.
+
+        Args:
+            keys: as of every index.
+            files: in scope; those of one partition, if keys are unique in a partition only.
+            config: options.
+            store: as it was opened.
+        """
+        del config
+        return candidates_of(store.look_up(keys, None if self.spec.is_global else files.partition), files)
 
 
 def candidates_of(found: Found, files: FilesInScope) -> Candidates:
