@@ -8,6 +8,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,14 @@ class HudiError(Exception):
     """Hudi (or Spark) refused or failed; the message holds the chain of causes, innermost first."""
 
 
+@dataclass
+class _Shared:
+    """What all views of one process have in common: how many files it was given, and whether it is up."""
+
+    count: int = 0
+    up: bool = False
+
+
 class HudiServer:
     """One Hudi release in a process of its own; starts at once, is waited for at the first request.
 
@@ -65,8 +74,7 @@ class HudiServer:
         self.table_version = 6
         self.log = scratch / "server.log"
         self._scratch = scratch
-        self._count = 0
-        self._up = False
+        self._shared = _Shared()
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
         java_options = f"-Duser.timezone={zone}" + (" -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else "")
@@ -117,17 +125,17 @@ class HudiServer:
             HudiError: the operation failed in Hudi.
             TimeoutError: no answer; the process is killed.
         """
-        if not self._up:
+        if not self._shared.up:
             self._answer(timeout)
-            self._up = True
+            self._shared.up = True
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"op": op, **request}) + "\n")
         self._process.stdin.flush()
         return self._answer(timeout)
 
     def _file(self, suffix: str) -> Path:
-        self._count += 1
-        return self._scratch / f"{self._count:05d}{suffix}"
+        self._shared.count += 1
+        return self._scratch / f"{self._shared.count:05d}{suffix}"
 
     def write(self, path: Path, rows: pa.Table, options: Mapping[str, str], *, mode: str = "append") -> None:
         """Write rows with Hudi; ``hoodie.datasource.write.operation`` and the rest come from the options."""

@@ -45,7 +45,7 @@ def rust_as_of(path: Path, instant: str) -> pa.Table:
 def rust_since(path: Path, instant: str) -> pa.Table:
     """Incremental read through hudi-rs."""
     incremental = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
-    return read_with_rust(path, incremental.with_start_timestamp(instant))
+    return read_with_rust(path, incremental.with_start_timestamp(ended(path, instant)))
 
 
 def rows_of(numbers: Iterable[int], version: int) -> pa.Table:
@@ -151,12 +151,19 @@ def keeping_story(folder: Path, layout: Layout, hudi: HudiServer) -> Story:
     return Story(path, layout, hudi, {**keep_options(hudi.version, hudi.table_version), **layout.hudi_options()})
 
 
-def hudi_since(hudi: HudiServer, story: Story, begin: str, end: str | None) -> pa.Table:
+def ended(path: Path, instant: str | None) -> str | None:
+    """When a write was completed, which is what incremental reads of later table versions go by; in version 6 its instant."""
+    for file in instant_files(path, f"{instant}_*commit"):
+        return file.name.partition("_")[2].partition(".")[0]
+    return instant
+
+
+def hudi_since(hudi: HudiServer, story: Story, begin: str, end: str | None = None) -> pa.Table:
     """Hudi's incremental read; 1.2 takes partition columns from the folder's name and does not decode it.
 
     It does so with its own tables, too; the rest of the row is judged as it is.
     """
-    found = hudi.since(story.path, begin, end)
+    found = hudi.since(story.path, ended(story.path, begin), ended(story.path, end))
     if hudi.version == "1.2.0" and story.layout.url_encode:
         places = pa.array([unquote(text) for text in found["place"].to_pylist()], pa.string())
         found = found.set_column(found.schema.get_field_index("place"), "place", places)

@@ -23,7 +23,15 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.interop import ours
 from tests.interop.hudi_client import HudiError, HudiServer
 from tests.interop.rows import LAYOUTS, SIMPLE, Layout, assert_state, make_row, make_table
-from tests.interop.story import Story, completed_writes, instant_files, keeping_story, rust_as_of, rust_since
+from tests.interop.story import (
+    Story,
+    completed_writes,
+    hudi_since,
+    instant_files,
+    keeping_story,
+    rust_as_of,
+    rust_since,
+)
 
 pytestmark = pytest.mark.interop
 
@@ -134,7 +142,7 @@ def test_hudi_reads_and_upserts_into_what_we_rescaled(hudi: HudiServer, count: i
     assert_buckets(story, "after our upsert")
     story.judge("after our upsert with the new count", sound=True)
     expected = story.replay.since(before)
-    assert_state(story.hudi.since(story.path, before), expected, "Hudi since before the rescaling")
+    assert_state(hudi_since(story.hudi, story, before), expected, "Hudi since before the rescaling")
     assert_state(rust_since(story.path, before), expected, "hudi-rs since before the rescaling")
 
 
@@ -144,9 +152,9 @@ def test_an_incremental_read_over_a_rescaling_gives_no_old_row(hudi: HudiServer,
     first = story.we_upsert(range(60), 1)
     story.we_upsert(range(50, 70), 2)
     rescale(story, buckets=2)
-    assert_state(story.hudi.since(story.path, first), story.replay.since(first), "Hudi since the first commit")
+    assert_state(hudi_since(story.hudi, story, first), story.replay.since(first), "Hudi since the first commit")
     last = completed_writes(story.path)[-2]
-    assert story.hudi.since(story.path, last).num_rows == 0
+    assert hudi_since(story.hudi, story, last).num_rows == 0
 
 
 def upsert_with_rules(story: Story, numbers: list[int], version: int) -> None:
@@ -257,7 +265,7 @@ def test_hudi_passes_over_a_change_of_the_index_that_rewrites_nothing(hudi: Hudi
     table = Table.open(open_storage(str(story.path)))
     switch_index(table, table.snapshot(), IndexSpec(IndexType.BLOOM))
     story.judge("switched", sound=True)
-    assert story.hudi.since(story.path, before).num_rows == 0
+    assert hudi_since(story.hudi, story, before).num_rows == 0
     story.options["hoodie.index.type"] = "BLOOM"
     for version in range(3, 7):
         story.hudi_upserts(range(version, 120, 4), version, _ARCHIVE)

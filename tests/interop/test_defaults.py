@@ -1,4 +1,4 @@
-"""Hudi at its unmodified defaults: it builds a metadata table, 1.2 upgrades to version 9, and we refuse with a way out.
+"""Hudi at its unmodified defaults: it builds a metadata table, which we refuse with a way out, and 1.2 upgrades to version 9.
 
 The refusal is part of the expected answer, and so is what its message says: the way out is taken as written, and
 afterwards nothing may be lost.
@@ -12,6 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import lakeindex
+from lakeindex.errors import TimelineChangedError
+from lakeindex.options.types import MetadataTablePolicy
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from lakeindex.table.metadata_table import check_or_drop_metadata_table
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import SIMPLE, assert_state
@@ -53,7 +59,7 @@ def _judge(story: Story, what: str) -> None:
 
 
 def _downgrade(story: Story) -> None:
-    """What the message names for a table of version 9, as a procedure instead of Hudi's command line."""
+    """Back to version 6, by a procedure instead of Hudi's command line."""
     story.hudi.sql(f"create table upgraded using hudi location '{story.path}'")
     story.hudi.sql("call downgrade_table(table => 'upgraded', to_version => 'SIX')")
     story.hudi.sql("drop table upgraded")
@@ -61,13 +67,8 @@ def _downgrade(story: Story) -> None:
 
 
 def _take_the_way_out(story: Story) -> None:
-    """Refused, with a message that says what to do; do it, as far as it is not an option of ours."""
-    if _properties(story)["hoodie.table.version"] != "6":
-        answer = _refused(story, _DROP)
-        assert "version 9" in answer.text
-        assert "hoodie.write.auto.upgrade=false" in answer.text
-        assert "downgrade table --toVersion 6" in answer.text
-        _downgrade(story)
+    """Refused, with a message that names the option that drops the metadata table."""
+    assert _properties(story)["hoodie.table.version"] == ("6" if story.hudi.version == "0.15.0" else "9")
     if _properties(story).get("hoodie.table.metadata.partitions"):
         answer = _refused(story)
         assert "files" in answer.text
@@ -101,6 +102,30 @@ def test_refusal_and_way_out(hudi: HudiServer, creator: str, folder: Path) -> No
     _take_the_way_out(story)
     story.we_upsert(range(0, 120, 5), 5)
     _judge(story, "after our second turn")
+
+
+def test_hudi_up_and_downgrades_our_table_while_it_is_open(servers: dict[str, HudiServer], folder: Path) -> None:
+    """A handle that was opened before is told, and nothing is published into the old timeline; opened again, we go on."""
+    story = _default_story(folder, servers["1.2.0"])
+    story.our_options = _DROP
+    story.we_create()
+    story.we_upsert(range(40), 1)
+    for turn, version in enumerate(("9", "6"), start=3):
+        old = lakeindex.open_table(str(story.path))
+        before = Table.open(open_storage(str(story.path)))
+        if version == "9":
+            story.hudi_upserts(range(30, 60), 2)
+        else:
+            _downgrade(story)
+        assert _properties(story)["hoodie.table.version"] == version
+        with pytest.raises(TimelineChangedError, match="was changed from version"):
+            before.load_timeline()
+        with pytest.raises(TimelineChangedError, match="was changed from version"):
+            check_or_drop_metadata_table(before, MetadataTablePolicy.DROP)
+        assert_state(old.read(), story.replay, "through a handle that was opened before")
+        story.we_upsert(range(20, 70, 2), turn)
+        _judge(story, f"after our turn on version {version}")
+        ours.assert_sound(story.path, f"version {version}")
 
 
 @pytest.mark.parametrize("option", ["hoodie.write.table.version=6", "hoodie.write.auto.upgrade=false"])

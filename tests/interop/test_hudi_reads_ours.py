@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -16,22 +17,22 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory, servers: dict[str, HudiServer]) -> dict[str, Story]:
-    """One table per layout: insert, upsert of old and new rows, delete; nobody else writes to it."""
+def written(tmp_path_factory: pytest.TempPathFactory, servers: dict[str, HudiServer]) -> dict[tuple[int, str], Story]:
+    """One table per version and layout: insert, upsert of old and new rows, delete; nobody else writes to it."""
     stories = {}
-    for layout in LAYOUTS:
-        story = keeping_story(tmp_path_factory.mktemp("ours"), layout, servers["0.15.0"])
+    for version, layout in itertools.product((6, 8, 9), LAYOUTS):
+        story = keeping_story(tmp_path_factory.mktemp("ours"), layout, servers["1.2.0"].writing(version))
         story.we_create()
         story.we_upsert(range(200), 1)
         story.we_upsert([*range(50), *range(200, 230)], 2)
         story.we_delete([*range(90, 100), 900])
-        stories[layout.name] = story
+        stories[version, layout.name] = story
     return stories
 
 
 @pytest.fixture(params=LAYOUTS, ids=lambda layout: layout.name)
-def story(request: pytest.FixtureRequest, written: dict[str, Story]) -> Story:
-    return written[request.param.name]
+def story(request: pytest.FixtureRequest, written: dict[tuple[int, str], Story], hudi: HudiServer) -> Story:
+    return written[hudi.table_version, request.param.name]
 
 
 def test_snapshot(hudi: HudiServer, story: Story) -> None:

@@ -115,17 +115,21 @@ class Turns(RuleBasedStateMachine):
         self.savepoints: list[str] = []
         self.batches: dict[str, tuple[str, pa.Table, dict[int, tuple[int, tuple[str, ...]]]]] = {}
         self.version = 0
+        self.table_version = 6
 
     @initialize(
         creator=writers,
         layout=st.sampled_from(LAYOUTS),
         columns=st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True),
         index=st.sampled_from(("BLOOM", "SIMPLE", "RECORD_INDEX")),
+        table_version=st.sampled_from((6, 8, 9)),
         first=numbers,
     )
-    def create(self, creator: str, layout: Layout, columns: list[str], index: str, first: set[int]) -> None:
+    def create(
+        self, creator: str, layout: Layout, columns: list[str], index: str, table_version: int, first: set[int]
+    ) -> None:
         """A table of ours or of Hudi's, with its first rows."""
-        self.layout, self.state = layout, State({}, tuple(columns))
+        self.layout, self.state, self.table_version = layout, State({}, tuple(columns)), table_version
         self.path = self.folder / layout.name  # Hudi asks for the table's name, and ours is that of its folder
         if creator == US:
             styles = {"hoodie__datasource__write__hive_style_partitioning": str(layout.hive_style).lower()}
@@ -135,12 +139,13 @@ class Turns(RuleBasedStateMachine):
                 keys=layout.keys,
                 partitions=layout.partitions,
                 hoodie__index__type=index,
+                hoodie__write__table__version=str(table_version),
                 **styles,
             )
             if index == "RECORD_INDEX":
                 table.index_build()
         self._write(creator, first)
-        self._judge(f"{creator} made a table ({layout.name}, {index}) of {columns}")
+        self._judge(f"{creator} made a table of version {table_version} ({layout.name}, {index}) of {columns}")
 
     @rule(writer=writers, chosen=numbers)
     def upsert(self, writer: str, chosen: set[int]) -> None:
@@ -213,7 +218,7 @@ class Turns(RuleBasedStateMachine):
     def savepoint(self, release: str) -> None:
         """Hudi keeps what is there now."""
         newest = max(self.states)
-        self.servers[release].sql(f"call create_savepoint(path => '{self.path}', commit_time => '{newest}')")
+        self._server(release).sql(f"call create_savepoint(path => '{self.path}', commit_time => '{newest}')")
         self.savepoints.append(newest)
         self._judge(f"{release} made a savepoint of {newest}")
 
@@ -222,7 +227,7 @@ class Turns(RuleBasedStateMachine):
     def rollback_to_savepoint(self, release: str) -> None:
         """Hudi restores the table as it was at the newest savepoint."""
         kept = self.savepoints[-1]
-        self.servers[release].sql(f"call rollback_to_savepoint(path => '{self.path}', instant_time => '{kept}')")
+        self._server(release).sql(f"call rollback_to_savepoint(path => '{self.path}', instant_time => '{kept}')")
         self._back_to(kept)
         self._judge(f"{release} restored {kept}")
 
@@ -264,9 +269,16 @@ class Turns(RuleBasedStateMachine):
 
     def _send(self, release: str, batch: pa.Table, extra: Mapping[str, str]) -> str:
         mode = "append" if (self.path / ".hoodie").exists() else "overwrite"
-        options = {**keep_options(release), **self.layout.hudi_options(), **extra}
-        self.servers[release].write(self.path, batch, options, mode=mode)
+        options = {**keep_options(self._able(release), self.table_version), **self.layout.hudi_options(), **extra}
+        self._server(release).write(self.path, batch, options, mode=mode)
         return completed_writes(self.path)[-1]
+
+    def _able(self, release: str) -> str:
+        """The release whose turn it is, if it knows tables of this version, else the other one."""
+        return release if self.table_version == 6 else "1.2.0"
+
+    def _server(self, release: str) -> HudiServer:
+        return self.servers[self._able(release)]
 
     def _became(self, instant: str | None, state: State) -> None:
         self.state = state
@@ -288,7 +300,7 @@ class Turns(RuleBasedStateMachine):
         release = WRITERS[1 + self.version % 2]
         self._compare(f"{what}: we read", self._table().read())
         self._compare(f"{what}: hudi-rs reads", read_with_rust(self.path))
-        self._compare(f"{what}: Hudi {release} reads", self.servers[release].read(self.path))
+        self._compare(f"{what}: Hudi {self._able(release)} reads", self._server(release).read(self.path))
         report = self._table().check()
         assert report.ok, f"{what}: {[str(one) for one in report.violations[:5]]}"
 

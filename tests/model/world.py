@@ -29,7 +29,7 @@ from lakeindex.table.host import Host, Process
 from lakeindex.table.properties import parse_table_properties
 from lakeindex.table.version import layout_of_version
 from lakeindex.timeline.archive import lsm_files
-from lakeindex.timeline.archive.log_entries import entry_key
+from lakeindex.commit.archive.log_entries import entry_key
 from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
 from lakeindex.timeline.log_files import read_avro_records
 from lakeindex.timeline.timeline import Timeline

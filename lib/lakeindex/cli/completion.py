@@ -10,6 +10,7 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
+from lakeindex.format.instants import parse_instant
 from lakeindex.options.option import Option
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
 from lakeindex.pipeline import SUMMARY_FILE
@@ -60,8 +61,9 @@ def complete_run(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 def complete_instant(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
     """Completed writes of a local table, the newest first."""
     folder = Path(str(ctx.params.get("table") or "")).expanduser() / ".hoodie"
-    names = [path.name for path in folder.glob("*") if path.suffix in _WRITES] if folder.is_dir() else []
-    times = sorted({name.partition(".")[0] for name in names}, reverse=True)
+    found = (path for timeline in (folder, folder / "timeline") for path in timeline.glob("*"))
+    instants = (parse_instant(path.name) for path in found if path.suffix in _WRITES)
+    times = sorted({one.time for one in instants if one is not None}, reverse=True)
     return [CompletionItem(time) for time in times if time.startswith(incomplete)][:_MOST]
 
 

@@ -13,7 +13,6 @@ import pytest
 from tests.cli_support import Answer, lakeindex
 from tests.unit.cli.tables import batch, commits_of, contents, new_table, row, rows_of, table_with, upserted
 from tests.unit.commands.tables import flip, footer_entries, live_files, relative, rewrite
-from tests.vectors_support import unpack_table
 
 
 @pytest.fixture
@@ -219,14 +218,6 @@ def test_tables_that_are_not_written_to(table: Path, tmp_path: Path, name: str, 
     _set_property(table, name, value)
     answer = _upsert_refused(table, 4, name, batch(tmp_path / "b.parquet", [row(100)]))
     assert answer.error["class"] in ("TableUnsupportedError", "MetadataTableError")
-
-
-@pytest.mark.parametrize("name", ["h120_v8_main", "h120_v9_main"])
-def test_newer_versions_are_read_and_not_written(tmp_path: Path, name: str):
-    table = unpack_table(name, tmp_path)
-    answer = _upsert_refused(table, 4, "hoodie.table.version", batch(tmp_path / "b.parquet", [row(100)]))
-    assert "downgrade" in answer.error["hint"]
-    _refused(table, 4, "hoodie.table.version", "rollback", table, "20261121014500000")
 
 
 # --- damage

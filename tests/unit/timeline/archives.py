@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from lakeindex.storage.port import Storage
-from lakeindex.timeline.archive.log_entries import SCHEMA
+from lakeindex.commit.archive.log_entries import SCHEMA
 from lakeindex.timeline.log_files import format_avro_block
 
 ARCHIVE = ".hoodie/archived"

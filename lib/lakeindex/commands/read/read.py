@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.commands.read.time_travel import PastTable, past_table
+from lakeindex.commands.read.time_travel import LaterWrites, PastTable, past_table
 from lakeindex.commands.rescale.aligned_rows import aligned_row_groups, open_base_file, row_schema
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.written_slices import not_after, open_at
+from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import StorageError, UsageError
 from lakeindex.files.file_system_view import snapshot
 from lakeindex.model import BaseFile
@@ -79,7 +79,7 @@ class RowSource:
         """The rows of one file, a row group at a time. Raises: TableCorruptError."""
         source = open_base_file(self.past.table.storage, file)
         for rows in aligned_row_groups(source, file, self.schema):
-            yield rows if self.past.since is None else _newer(rows, self.past.since)
+            yield rows if self.past.since is None else _newer(rows, self.past.later)
 
 
 def row_source(uri: str, *, as_of: str | None = None, since: str | None = None) -> RowSource:
@@ -97,8 +97,7 @@ def row_source(uri: str, *, as_of: str | None = None, since: str | None = None) 
     files = past.snapshot.base_files_all()
     if past.since is not None:
         # a slice holds no row newer than itself
-        limit = past.since
-        files = tuple(file for file in files if not not_after(file.instant_time, limit))
+        files = tuple(file for file in files if past.later.has(file.instant_time))
     return RowSource(past, schema, files)
 
 
@@ -217,8 +216,13 @@ def _spool(folder: str, out: str) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def _newer(rows: pa.Table, since: str) -> pa.Table:
+def _newer(rows: pa.Table, later: LaterWrites) -> pa.Table:
     times = rows.column(COMMIT_TIME)
     old = pc.equal(pc.binary_length(times), _OLD_TIME_DIGITS)
     comparable = pc.if_else(old, pc.binary_join_element_wise(times, "999", ""), times)
-    return rows.filter(pc.greater(comparable, since))
+    chosen = pc.greater(comparable, later.point)
+    for is_after in (True, False):
+        odd = [time for time, after in later.known.items() if after is is_after]
+        if odd:
+            chosen = pc.if_else(pc.is_in(times, pa.array(odd, pa.string())), is_after, chosen)
+    return rows.filter(chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,6 +27,7 @@ class PastTable:
         timeline: the instants up to then.
         as_of: the point in time, as an instant; None for now.
         since: rows must be newer than this instant; None for all.
+        later: which writes are newer than it.
     """
 
     table: Table
@@ -34,6 +36,39 @@ class PastTable:
     timeline: Timeline
     as_of: str | None
     since: str | None
+    later: LaterWrites
+
+
+@dataclass(frozen=True, slots=True)
+class LaterWrites:
+    """The writes after a point in time, exclusive: those that were completed after it, where the timeline says when
+    writes were completed (Hudi 1.x counts so on tables of version 8 and later), else those with a greater instant.
+
+    A point that is the instant of a write stands for the completion of that write. Writes that are not on the timeline
+    any more count by their instant.
+
+    Attributes:
+        point: the point in time, as an instant.
+        known: completed writes of the timeline that are on another side of it than their instant says:
+            whether each is after it.
+    """
+
+    point: str
+    known: Mapping[str, bool]
+
+    @staticmethod
+    def than(timeline: Timeline, point: str) -> LaterWrites:
+        """The writes after a point in time."""
+        ends = {one.time: one.completion_time or one.time for one in timeline.completed_writes}
+        limit = ends.get(point, point)
+        after = {time: not not_after(end, limit) for time, end in ends.items()}
+        return LaterWrites(
+            point, {time: is_after for time, is_after in after.items() if is_after is not_after(time, point)}
+        )
+
+    def has(self, time: str) -> bool:
+        """Whether a write is among them."""
+        return self.known.get(time, not not_after(time, self.point))
 
 
 def past_table(table: Table, as_of: str | None = None, since: str | None = None) -> PastTable:
@@ -52,7 +87,7 @@ def past_table(table: Table, as_of: str | None = None, since: str | None = None)
     found = snapshot(table.storage, timeline, until)
     commits = read_commits(table, then)
     _check_complete(found, commits, timeline, until)
-    return PastTable(table, found, commits, then, until, after)
+    return PastTable(table, found, commits, then, until, after, LaterWrites.than(timeline, after or ""))
 
 
 def history_range(timeline: Timeline) -> str:
@@ -74,7 +109,8 @@ def _point(table: Table, timeline: Timeline, text: str, option: str) -> str:
     is_instant = text.strip().isdigit()
     if not is_instant and table.properties.timezone != "UTC":
         point = _local(point)
-    newest = timeline.completed[-1].time if timeline.completed else None
+    ends = (one.completion_time or one.time for one in timeline.completed)
+    newest = max(ends, key=instants.comparable, default=None)
     if newest is not None and not_after(point, newest):
         return point
     now = instants.instant_time_of(timeline_ms(table.properties.timezone, time.time_ns() // 1_000_000))

@@ -1,7 +1,7 @@
 """Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
 
 A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as
-Hudi's records of it, into a new file of the archive (:mod:`lakeindex.timeline.archive.archive`), which stands whole
+Hudi's records of it, into a new file of the archive (:mod:`lakeindex.commit.archive.archive`), which stands whole
 before the first instant file is deleted. Who is killed between finds its instants in the newest file the next time,
 and only deletes.
 
@@ -39,7 +39,7 @@ from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.timeline import records
-from lakeindex.timeline.archive.archive import archive_of
+from lakeindex.commit.archive.archive import archive_of
 
 _ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
 _BATCH: Final = 100

@@ -1,1 +1,1 @@
-"""The archived timeline: what is read of it, and how it is written, in either layout."""
+"""What is read of the archived timeline."""

@@ -106,14 +106,10 @@ def _counted(storage: Storage, folder: str, listed: Sequence[ObjectMeta]) -> lis
     """
     by_name = {one.path.rpartition("/")[2]: one for one in listed}
     logs = [one for name, one in by_name.items() if name.startswith(LOG_PREFIX)]
-    if not lsm.listed_manifests(by_name) and lsm.VERSION_FILE not in by_name:
+    if lsm.VERSION_FILE not in by_name and not lsm.listed_manifests(by_name):
         return logs
-    named = lsm.load_manifest(storage, folder).files
-    missing = next((one.name for one in named if one.name not in by_name), None)
-    if missing is not None:
-        path = f"{folder}/{missing}"
-        raise TableCorruptError(f"{path} of the archive is missing", culprit=path, hint="restore the file")
-    return [*logs, *(by_name[one.name] for one in named)]
+    named = [one.name for one in lsm.load_manifest(storage, folder).files]
+    return [*logs, *(by_name[name] for name in named if name in by_name)]
 
 
 @dataclass(frozen=True, slots=True)

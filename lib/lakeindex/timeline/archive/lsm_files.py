@@ -2,7 +2,10 @@
 
 ``<first instant>_<last instant>_<level>.parquet`` holds a row for each archived instant, its completed file and its
 plan as they were. ``manifest_<N>`` is JSON, ``{"files": [{"fileName": ..., "fileLen": ...}]}``; ``_version_`` is the
-number of the newest one. Without a readable ``_version_`` the manifest with the greatest number counts.
+number of the newest one.
+
+Hudi goes by ``_version_``. Here a manifest behind it counts, too, if it is whole: its writer was killed, or a stalled
+one has put an older number there since. One that is not whole was never in force.
 
 Source: Hudi 1.2 ``LSMTimeline``, ``HoodieLSMTimelineManifest`` and ``HoodieLSMTimelineInstant``; compared with archives
 that it wrote.
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,6 +107,14 @@ def manifest_name(number: int) -> str:
     return f"manifest_{number}"
 
 
+def named_file(name: str, size_bytes: int) -> LsmFile:
+    """As :func:`parse_file`, of a name that is one. Raises: TableCorruptError."""
+    found = parse_file(name, size_bytes)
+    if found is None:
+        raise _damaged(name, "that is no name of a file of an archive")
+    return found
+
+
 def parse_file(name: str, size_bytes: int) -> LsmFile | None:
     """The file that a name stands for; None for any other."""
     match = _FILE.fullmatch(name)
@@ -132,10 +143,30 @@ def load_manifest(storage: Storage, folder: str) -> Manifest:
         folder: the archive, relative to it.
 
     Raises:
-        TableCorruptError: it is damaged or missing.
+        TableCorruptError: it is damaged or missing, or names a file that is gone.
     """
-    number = _newest_number(storage, folder)
-    return Manifest() if number is None else read_manifest(storage, folder, number)
+    there = {one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects}
+    numbers = listed_manifests(there)
+    if not numbers and VERSION_FILE not in there:
+        return Manifest()
+    said = _said_version(storage, folder)
+    for number in sorted(numbers, reverse=True):
+        if said is not None and number < said:
+            break
+        try:
+            return _whole(read_manifest(storage, folder, number), folder, there)
+        except TableCorruptError:
+            if said is None or number <= said:
+                raise
+    missing = manifest_name(said or 0)
+    raise _damaged(f"{folder}/{missing}", "it is missing")
+
+
+def _whole(manifest: Manifest, folder: str, there: Container[str]) -> Manifest:
+    gone = next((one.name for one in manifest.files if one.name not in there), None)
+    if gone is not None:
+        raise _damaged(f"{folder}/{gone}", f"it is missing, and {manifest_name(manifest.number)} names it")
+    return manifest
 
 
 def read_manifest(storage: Storage, folder: str, number: int) -> Manifest:
@@ -150,27 +181,15 @@ def read_manifest(storage: Storage, folder: str, number: int) -> Manifest:
         entries = [(str(one["fileName"]), int(one["fileLen"])) for one in loaded["files"]]
     except (ObjectNotFoundError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(path, first_line(error)) from None
-    files = [parse_file(*entry) for entry in entries]
-    known = tuple(one for one in files if one is not None)
-    if len(known) < len(files):
-        raise _damaged(path, f"it names {entries[files.index(None)][0]!r}, which is no file of an archive")
-    return Manifest(number, known)
+    return Manifest(number, tuple(named_file(*entry) for entry in entries))
 
 
-def newest_version(storage: Storage, folder: str) -> int | None:
+def _said_version(storage: Storage, folder: str) -> int | None:
     """The number in ``_version_``; None if there is no readable one."""
     try:
         return int(storage.read(f"{folder}/{VERSION_FILE}"))
     except (ObjectNotFoundError, ValueError):
         return None
-
-
-def _newest_number(storage: Storage, folder: str) -> int | None:
-    said = newest_version(storage, folder)
-    if said is not None:
-        return said
-    names = (one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects)
-    return max(listed_manifests(names), default=None)
 
 
 def format_rows(rows: Sequence[ArchivedInstant]) -> bytes:

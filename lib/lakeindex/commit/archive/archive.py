@@ -7,8 +7,8 @@ from typing import Protocol
 
 from lakeindex.model import Instant
 from lakeindex.storage.port import Storage
-from lakeindex.timeline.archive.log_archive import LogArchive
-from lakeindex.timeline.archive.lsm_archive import LsmArchive
+from lakeindex.commit.archive.log_archive import LogArchive
+from lakeindex.commit.archive.lsm_archive import LsmArchive
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 

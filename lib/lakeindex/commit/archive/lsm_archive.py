@@ -1,8 +1,9 @@
 """Writing the archive of layout 2: a Parquet file for each batch of instants, then the manifest that names it.
 
-In Hudi's order: the Parquet file, ``manifest_<N+1>``, ``_version_``. A Parquet file that no manifest names is what a
-killed writer left, and gives way. So does a manifest behind the version that counts. When a level has ten files, they
-are merged into one of the next; the files of the three newest manifests stay for their readers.
+In Hudi's order: the Parquet file, ``manifest_<N+1>``, ``_version_``. The manifest is created where none is: of two who
+write one of the same number, one is told. A Parquet file that no manifest names is what a killed writer left, and gives
+way; so does a manifest that is not whole. When a level has ten files, they are merged into one of the next; the files
+of the newest manifests stay for their readers.
 
 Source: Hudi 1.2 ``LSMTimelineWriter``.
 """
@@ -113,27 +114,30 @@ class LsmArchive:
 
     def _add(self, manifest: Manifest, gone: Sequence[LsmFile], name: str, rows: Sequence[ArchivedInstant]) -> None:
         data = lsm.format_rows(rows)
-        self._put(self._path(name), data)
-        added = lsm.parse_file(name, len(data))
+        self._settle(self._path(name), data, manifest.number)
         kept = tuple(one for one in manifest.files if one not in gone)
-        following = Manifest(manifest.number + 1, kept if added is None else (*kept, added))
-        path = self._path(lsm.manifest_name(following.number))
-        text = lsm.format_manifest(following)
-        if records.settle(self.storage, path, text) != text:
-            if (lsm.newest_version(self.storage, self.folder) or 0) >= following.number:
+        following = Manifest(manifest.number + 1, (*kept, lsm.named_file(name, len(data))))
+        self._settle(self._path(lsm.manifest_name(following.number)), lsm.format_manifest(following), manifest.number)
+        path = self._path(lsm.VERSION_FILE)
+        records.remove(self.storage, [crc_path(path)])
+        records.put(self.storage, path, str(following.number).encode())
+        self.storage.sync([path])
+
+    def _settle(self, path: str, data: bytes, counted: int) -> None:
+        """Create a file, durably; what a killed writer left of one in its place gives way.
+
+        Raises:
+            FencedError: another writer has gone on since the manifest ``counted``.
+        """
+        if records.settle(self.storage, path, data) != data:
+            if lsm.load_manifest(self.storage, self.folder).number != counted:
                 raise FencedError(
                     f"{path} was written by another writer meanwhile",
                     culprit=path,
                     hint="run again: what is archived already is left alone",
                 )
-            self._put(path, text)
-        self.storage.sync([path])
-        self._put(self._path(lsm.VERSION_FILE), str(following.number).encode())
-
-    def _put(self, path: str, data: bytes) -> None:
-        """Write a file, durably; a checksum that Hadoop keeps beside the one before would not fit."""
-        records.remove(self.storage, [crc_path(path)])
-        records.put(self.storage, path, data)
+            records.remove(self.storage, [crc_path(path)])  # Hadoop's checksum of what was there would not fit
+            records.put(self.storage, path, data)
         self.storage.sync([path])
 
     def _merge(self, level: int) -> bool:

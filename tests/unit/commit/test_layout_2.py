@@ -1,0 +1,163 @@
+"""The protocol on a timeline whose completed files say when they were completed."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.commit.services.archive import archive_table, archived_lately
+from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.errors import TimelineChangedError
+from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.model import Instant
+from lakeindex.options.types import WriteConfig
+from lakeindex.storage.memory import Call, Fault, MemoryStorage
+from lakeindex.table.handle import Table
+from lakeindex.table.property_keys import PROPERTIES_PATH
+from lakeindex.timeline.verdicts import load_verdict
+from tests.builders import Oracle, Row, batch_of, make_table, rows_of
+
+CONFIG = WriteConfig(cleaner_commits=1)
+
+
+class Versioned:
+    """A table of a later version in memory, and what it must hold."""
+
+    def __init__(self, name: str, version: int) -> None:
+        self.uri = f"memory://layout2-{name}-{version}"
+        self.store = MemoryStorage.named(self.uri.removeprefix("memory://"))
+        self.table = make_table(self.uri, hoodie__write__table__version=str(version))
+        self.oracle = Oracle()
+        self.ts = 0
+
+    def upsert(self, *keys: str) -> str:
+        self.ts += 1
+        rows = [Row(key, "x", self.ts, f"v{self.ts}") for key in keys]
+        summary = self.table.upsert(batch_of(rows), batch_id=f"b{self.ts}", checkpoints=f"{self.uri}-runs")
+        self.oracle.apply(rows)
+        assert summary.instant is not None
+        return summary.instant
+
+    def opened(self) -> Table:
+        return Table.open(self.store)
+
+    def completed(self) -> list[Instant]:
+        return list(self.opened().load_timeline().completed)
+
+    def holds(self) -> set[tuple[object, ...]]:
+        return {
+            (row["_hoodie_partition_path"], row["id"], row["day"], row["ts"], row["v"]) for row in rows_of(self.table)
+        }
+
+
+@pytest.fixture(params=[8, 9])
+def versioned(request: pytest.FixtureRequest) -> Versioned:
+    return Versioned(request.node.name.partition("[")[0], request.param)
+
+
+def test_instants_and_completions_are_unique_and_grow(versioned: Versioned) -> None:
+    for _ in range(3):
+        versioned.upsert("a", "b")
+    clean_table(versioned.opened(), 1, CONFIG)
+    versioned.upsert("c")
+    done = versioned.completed()
+    times = [time for one in done for time in (one.time, one.completion_time)]
+    assert None not in times
+    assert times == sorted(times, key=str)
+    assert len(times) == len(set(times)) == 10
+    assert versioned.holds() == versioned.oracle.content()
+
+
+def test_a_clock_that_stands_still_stands_in_nobodys_way(versioned: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakeindex.timeline.clock.time.time_ns", lambda: 1_767_225_600_000_000_000)
+    options = {"lakeindex.clock.max.skew": "0"}
+    for number in range(3):
+        versioned.table.upsert(
+            batch_of([Row("k", "x", number, "v")]),
+            batch_id=f"s{number}",
+            checkpoints=f"{versioned.uri}-r",
+            options=options,
+        )
+    times = [time for one in versioned.completed() for time in (one.time, one.completion_time)]
+    assert len(set(times)) == 6
+
+
+def test_a_commit_says_what_each_file_was_before(versioned: Versioned) -> None:
+    versioned.upsert("a")
+    first = {file.name for file in versioned.opened().snapshot().base_files_all()}
+    versioned.upsert("a", "n")
+    timeline = versioned.opened().load_timeline()
+    stats = list(timeline.commit_metadata(versioned.store, timeline.completed_writes[-1]).stats())
+    assert {one.prev_base_file for one in stats} == first
+    before = list(timeline.commit_metadata(versioned.store, timeline.completed_writes[0]).stats())
+    assert {one.prev_base_file for one in before} == {None}
+
+
+def test_a_completed_commit_is_taken_back_under_the_name_it_has(versioned: Versioned) -> None:
+    versioned.upsert("a")
+    kept = versioned.oracle.content()
+    taken = versioned.upsert("a", "b")
+    rollback_instant(versioned.opened(), taken)
+    assert versioned.opened().load_timeline().find(taken) == ()
+    assert versioned.holds() == kept
+    verdict = load_verdict(versioned.store, taken)
+    assert verdict is not None
+    assert not verdict.is_committed
+    assert verdict.completion_time is not None, "who finds its file put again later knows its name"
+
+
+def test_a_commit_put_again_while_it_is_taken_back_goes(versioned: Versioned) -> None:
+    """A stalled publisher wakes between the listing of the timeline and the deletions."""
+    versioned.upsert("a")
+    taken = versioned.upsert("a", "b")
+    path = next(one.path for one in versioned.store.list(".hoodie/timeline") if f"{taken}_" in one.path)
+    data = versioned.store.read(path)
+    versioned.store.delete(path)
+
+    def wakes(call: Call) -> Fault | None:
+        if call.name == "delete" and call.path.endswith(".commit"):
+            versioned.store.hook = None
+            versioned.store.write(path, data)
+        return None
+
+    versioned.store.write(path, data)
+    versioned.store.hook = wakes
+    rollback_instant(versioned.opened(), taken)
+    assert versioned.opened().load_timeline().find(taken) == ()
+
+
+def test_what_is_archived_goes_into_the_tree_and_batches_are_still_known(versioned: Versioned) -> None:
+    gone = [versioned.upsert("a", "b") for _ in range(3)]
+    kept = versioned.upsert("c")
+    clean_table(versioned.opened(), 1, CONFIG)
+    done = archive_table(versioned.opened(), 1, CONFIG)
+    assert [one.time for one in done.plan.instants if one.action == "commit"] == gone
+    table = versioned.opened()
+    assert [one.time for one in table.load_timeline().completed_writes] == [kept]
+    assert table.load_timeline().archived.writes == set(gone)
+    assert archived_lately(table) >= {(time, "commit") for time in gone}
+    again = versioned.table.upsert(batch_of([Row("a", "x", 1, "v1"), Row("b", "x", 1, "v1")]), batch_id="b1")
+    assert again.noop
+    assert versioned.holds() == versioned.oracle.content()
+    assert versioned.table.check().ok
+
+
+@pytest.mark.parametrize(("before", "after"), [("6", "9"), ("9", "6")])
+def test_another_version_under_an_open_handle_is_noticed(before: str, after: str) -> None:
+    uri = f"memory://changed-{before}-{after}"
+    table = make_table(uri, hoodie__write__table__version=before)
+    table.upsert(batch_of([Row("a", "x", 1, "v")]), batch_id="b", checkpoints=f"{uri}-runs")
+    store = MemoryStorage.named(uri.removeprefix("memory://"))
+    opened = Table.open(store)
+    entries = parse_properties(store.read(PROPERTIES_PATH), PROPERTIES_PATH)
+    changed = {"hoodie.table.version": after, "hoodie.timeline.layout.version": "2" if after == "9" else "1"}
+    store.write(PROPERTIES_PATH, format_properties({**entries, **changed}))
+    for one in store.list_folder(opened.properties.timeline_layout.folder).objects:
+        if "properties" not in one.path:
+            store.delete(one.path)  # moved to where the other version has them
+    with pytest.raises(TimelineChangedError, match=f"from version {before} to {after}"):
+        opened.load_timeline()
+    with pytest.raises(TimelineChangedError, match=f"from version {before} to {after}"):
+        archive_table(opened, 1, CONFIG)
+    assert isinstance(LakeTable(uri).read().num_rows, int)
