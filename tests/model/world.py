@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.commit.archive.log_entries import entry_key
 from lakeindex.commit.attempts import RunIdentity
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.commit.undo.sweep import Stray, find_strays, sweep_all
@@ -29,7 +30,6 @@ from lakeindex.table.host import Host, Process
 from lakeindex.table.properties import parse_table_properties
 from lakeindex.table.version import layout_of_version
 from lakeindex.timeline.archive import lsm_files
-from lakeindex.commit.archive.log_entries import entry_key
 from lakeindex.timeline.avro_instants import OWN_SYNC_MARKER, parse_clean_metadata
 from lakeindex.timeline.log_files import read_avro_records
 from lakeindex.timeline.timeline import Timeline

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from lakeindex.storage.port import Storage
 from lakeindex.commit.archive.log_entries import SCHEMA
+from lakeindex.storage.port import Storage
 from lakeindex.timeline.log_files import format_avro_block
 
 ARCHIVE = ".hoodie/archived"

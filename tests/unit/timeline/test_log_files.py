@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.errors import TableCorruptError
 from lakeindex.commit.archive.log_entries import SCHEMA
+from lakeindex.errors import TableCorruptError
 from lakeindex.timeline.log_files import MAGIC, format_avro_block, read_avro_records
 from tests.vectors_support import unpack_table
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.errors import FencedError, TableCorruptError
+from lakeindex.commit.archive.lsm_archive import LsmArchive
+from lakeindex.errors import FencedError, TableCorruptError, TimelineChangedError
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.archive import lsm_files as lsm
 from lakeindex.timeline.archive.archived_timeline import load_archived_timeline
-from lakeindex.commit.archive.lsm_archive import LsmArchive
 from lakeindex.timeline.archive.lsm_files import ArchivedInstant
 from lakeindex.timeline.layout import LAYOUT_2, TimelineLayout
 from lakeindex.timeline.timeline import Timeline
@@ -87,6 +87,37 @@ def test_a_commit_is_kept_as_its_file_was() -> None:
         for number in (1, 2)
     ]
     assert LsmArchive(store, FOLDER).recorded() == {(time_of(1), "commit"), (time_of(2), "commit")}
+
+
+PENDING = (InstantState.REQUESTED, InstantState.INFLIGHT)
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "plan"),
+    [
+        ("clean", (b"asked", b"begun"), b"asked"),
+        ("replacecommit", (b"asked", b"begun"), b"begun"),
+        ("replacecommit", (b"asked", b""), b"asked"),
+        ("commit", (b"asked", b"begun"), None),
+        ("rollback", (b"asked", b"begun"), None),
+    ],
+)
+def test_what_hudi_keeps_of_the_files_before(action: str, before: tuple[bytes, bytes], plan: bytes | None) -> None:
+    store = MemoryStorage()
+    files = [Instant(time_of(1), action, state) for state in PENDING]
+    files.append(Instant(time_of(1), action, InstantState.COMPLETED, time_of(2)))
+    for one, data in zip(files, (*before, b"done"), strict=True):
+        store.write(LAYOUT.path(one), data)
+    LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files)
+    assert rows_of(store) == [ArchivedInstant(time_of(1), time_of(2), action, b"done", plan)]
+
+
+def test_a_timeline_that_another_archives_at_once_is_noticed() -> None:
+    store = MemoryStorage()
+    files = instants(store, 1)
+    store.delete(LAYOUT.path(files[-1]))
+    with pytest.raises(TimelineChangedError, match="another writer archives"):
+        LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files)
 
 
 def test_ten_files_become_one_of_the_next_level_and_old_ones_go() -> None:

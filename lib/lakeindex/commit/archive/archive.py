@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lakeindex.model import Instant
-from lakeindex.storage.port import Storage
 from lakeindex.commit.archive.log_archive import LogArchive
 from lakeindex.commit.archive.lsm_archive import LsmArchive
+from lakeindex.model import Instant
+from lakeindex.storage.port import Storage
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.commit.archive.log_entries import SCHEMA, archived_entry, entry_key
 from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
 from lakeindex.model import Instant
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
-from lakeindex.commit.archive.log_entries import SCHEMA, archived_entry, entry_key
 from lakeindex.timeline.log_files import format_avro_block, parse_avro_records
 from lakeindex.timeline.timeline import Timeline
 

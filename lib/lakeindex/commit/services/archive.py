@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.commit.archive.archive import archive_of
 from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
@@ -39,7 +40,6 @@ from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.timeline import records
-from lakeindex.commit.archive.archive import archive_of
 
 _ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
 _BATCH: Final = 100
