@@ -1,8 +1,8 @@
 """One warm process per Hudi release, shared by the whole session.
 
-``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases and table versions, in turns, instead of with all: every
-case, and every release of every test that has as many, is still there. ``half`` leaves out every second case of these as well, in turns by commit: so does
-``.ci/run``. ``make interop`` alone runs all.
+``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases and table versions, in turns, instead of with all; a test
+of one case keeps all of them. ``half``, which ``.ci/run`` takes, plays such a test with one of them, too, and leaves out every second
+case of the others, in turns by commit. ``make interop`` alone runs all.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ WRITERS = {"0.15.0": ("0.15.0", 6), "1.2.0": ("1.2.0", 6), "1.2.0_v8": ("1.2.0",
 
 
 def _turn() -> int:
-    """0 or 1: which half of the cases this commit's turn is."""
+    """A number of this commit, by which cases take turns."""
     command = ["git", "rev-parse", "HEAD"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return int(done.stdout.strip() or "0", 16) % 2
+    return int(done.stdout.strip() or "0", 16)
 
 
 def _chosen(turn: int, of_case: dict[str, pytest.Item]) -> str:
@@ -41,25 +41,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"LAKEINDEX_INTEROP cannot be {choice!r}: all | narrow | half")
     if choice == "all":
         return
-    cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))  # test, case, release
+    cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))  # test, case, writer
     for item in items:
         callspec = getattr(item, "callspec", None)
-        for release in callspec.params.values() if callspec else ():
-            if release not in WRITERS:
+        for writer in callspec.params.values() if callspec else ():
+            if writer not in tuple(WRITERS):
                 continue
-            case = "-".join(part for part in callspec.id.split("-") if part != release)
-            cases[item.nodeid.partition("[")[0]][case][release] = item
+            case = "-".join(part for part in callspec.id.split("-") if part != writer)
+            cases[item.nodeid.partition("[")[0]][case][writer] = item
+    first = _turn() if choice == "half" else 0
     left_out = {
         item
-        for number, of_test in enumerate(cases.values())
+        for number, of_test in enumerate(cases.values(), start=first)
         for turn, of_case in enumerate(of_test.values(), start=number)
-        if len(of_test) > 1
-        for release, item in of_case.items()
-        if release != _chosen(turn, of_case)
+        if len(of_test) > 1 or choice == "half"
+        for writer, item in of_case.items()
+        if writer != _chosen(turn, of_case)
     }
     if choice == "half":
-        kept = [item for item in items if item not in left_out]
-        left_out |= set(kept[1 - _turn() :: 2])
+        halved = [item for item in items if item not in left_out and len(cases[item.nodeid.partition("[")[0]]) != 1]
+        left_out |= set(halved[first % 2 :: 2])
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
