@@ -98,7 +98,7 @@ def show_created(console: Console, created: CreatedTable) -> None:
     """A new table."""
     rows = [
         ("where", created.uri),
-        ("version", str(created.version)),
+        ("version", f"{created.version}{f', not read by {created.unread_by}' if created.unread_by else ''}"),
         ("record key", ", ".join(created.key_fields)),
         ("partitions", ", ".join(created.partition_fields) or "none"),
         ("ordering", created.ordering_field or "none"),

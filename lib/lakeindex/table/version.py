@@ -18,15 +18,17 @@ class TableVersion:
     Attributes:
         number: ``hoodie.table.version``.
         layout: timeline layout that such a table has.
+        unread_by: readers of other versions that cannot read it, in words; None if all can.
     """
 
     number: int
     layout: int
+    unread_by: str | None = None
 
 
 VERSION_6: Final = TableVersion(6, LAYOUT_1)
-VERSION_8: Final = TableVersion(8, LAYOUT_2)
-VERSION_9: Final = TableVersion(9, LAYOUT_2)
+VERSION_8: Final = TableVersion(8, LAYOUT_2, "Hudi 0.x, and what is built on it")
+VERSION_9: Final = TableVersion(9, LAYOUT_2, "Hudi 0.x and 1.0, and what is built on them")
 
 VERSIONS: Final[dict[int, TableVersion]] = {one.number: one for one in (VERSION_6, VERSION_8, VERSION_9)}
 

@@ -11,10 +11,13 @@ from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option_table import CREATE_OPTIONS, options_table
 from lakeindex.options.parse import parse_create_options, parse_options
 from lakeindex.options.types import CreateConfig, WriteConfig
+from lakeindex.options.values import TABLE_VERSION_OPTION, TABLE_VERSIONS
+from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.binding import BINDING_PATH, BINDING_PROPERTY, parse_binding
 from lakeindex.table.create import CreateSpec, create_table, table_name_of
 from lakeindex.table.handle import Table
+from lakeindex.table.version import VERSIONS
 from tests.folder_storage import FolderStorage
 from tests.vectors_support import unpack_table
 
@@ -409,3 +412,36 @@ def test_the_table_of_options_names_each_once() -> None:
     for option in CREATE_OPTIONS:
         assert text.count(f"| `{option.key}` |") == 1
     assert "hoodie.parquet.max.file.size" in options_table()
+
+
+@pytest.mark.parametrize(("version", "layout"), [(6, "1"), (8, "2"), (9, "2")])
+def test_a_table_of_each_version_says_what_hudis_says(tmp_path: Path, version: int, layout: str) -> None:
+    entries = entries_of(create_table(FolderStorage(tmp_path), spec_with(options={TABLE_VERSION_OPTION: str(version)})))
+    assert (entries["hoodie.table.version"], entries["hoodie.timeline.layout.version"]) == (str(version), layout)
+    assert ("hoodie.record.merge.mode" in entries) is (version > 6)
+    assert ("hoodie.compaction.payload.class" in entries) is (version < 9)
+    assert ("hoodie.table.precombine.field" in entries) is (version == 6)
+    if version > 6:
+        theirs = entries_of(Table.open(open_storage(str(unpack_table(f"h120_v{version}_main", tmp_path)))))
+        ours_alone = {"hoodie.database.name", "hoodie.table.create.schema", "lakeindex.table.binding"}
+        assert entries.keys() - theirs.keys() <= ours_alone
+        assert theirs.keys() - entries.keys() == {"hoodie.table.partition_extractor_class"}
+        said = {"hoodie.record.merge.mode", "hoodie.record.merge.strategy.id", "hoodie.compaction.payload.class"}
+        said |= {
+            "hoodie.timeline.path",
+            "hoodie.timeline.history.path",
+            "hoodie.archivelog.folder",
+            "hoodie.table.format",
+        }
+        assert {key: entries.get(key) for key in said} == {key: theirs.get(key) for key in said}
+
+
+def test_versions_that_can_be_chosen_are_those_that_are_known() -> None:
+    assert tuple(VERSIONS) == TABLE_VERSIONS
+
+
+def test_a_custom_generators_types_are_kept_in_later_versions(tmp_path: Path) -> None:
+    said = {"hoodie.table.keygenerator.type": "CUSTOM", TABLE_VERSION_OPTION: "9"}
+    table = create_table(FolderStorage(tmp_path), spec_with(options=said, partition_fields=("region:SIMPLE",)))
+    assert entries_of(table)["hoodie.table.partition.fields"] == "region:SIMPLE"
+    assert table.properties.partition_types == ("SIMPLE",)

@@ -19,6 +19,7 @@ from lakeindex.storage.paths import absolute
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec, check_spec, key_entries, table_name_of
+from lakeindex.table.version import VERSIONS
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator, column_at
 from lakeindex.write.ordering import check_orderable
@@ -34,6 +35,7 @@ class CreatedTable(JsonResult):
         table: its name.
         uri: where it is.
         version: table version.
+        unread_by: who cannot read such a table, in words; None of a version that all readers know.
         key_fields: columns of the record key.
         partition_fields: columns of the partition path.
         ordering_field: column that says which version of a row is newer.
@@ -46,6 +48,7 @@ class CreatedTable(JsonResult):
     table: str
     uri: str
     version: int
+    unread_by: str | None
     key_fields: tuple[str, ...]
     partition_fields: tuple[str, ...]
     ordering_field: str | None
@@ -101,6 +104,7 @@ def create_like(
         table=table.name,
         uri=table.uri,
         version=table.properties.version,
+        unread_by=VERSIONS[table.properties.version].unread_by,
         key_fields=table.properties.key_fields,
         partition_fields=table.properties.partition_fields,
         ordering_field=table.properties.ordering_field,
