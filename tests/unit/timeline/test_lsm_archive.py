@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.commit.archive.log_archive import LogArchive
 from lakeindex.commit.archive.lsm_archive import LsmArchive
+from lakeindex.commit.archive.recorded import Recorded
 from lakeindex.errors import FencedError, TableCorruptError, TimelineChangedError
+from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
@@ -44,7 +49,8 @@ def instants(store: MemoryStorage, *numbers: int) -> list[Instant]:
 
 def record(store: MemoryStorage, *numbers: int) -> str:
     files = instants(store, *numbers)
-    return LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files)
+    archive = LsmArchive(store, FOLDER)
+    return archive.record(Timeline.of(LAYOUT, files, store), files, archive.recorded())
 
 
 def rows_of(store: MemoryStorage) -> list[ArchivedInstant]:
@@ -86,7 +92,7 @@ def test_a_commit_is_kept_as_its_file_was() -> None:
         ArchivedInstant(time_of(number), time_of(number + 500), "commit", f"content {number}".encode())
         for number in (1, 2)
     ]
-    assert LsmArchive(store, FOLDER).recorded() == {(time_of(1), "commit"), (time_of(2), "commit")}
+    assert LsmArchive(store, FOLDER).recorded().instants == {(time_of(1), "commit"), (time_of(2), "commit")}
 
 
 PENDING = (InstantState.REQUESTED, InstantState.INFLIGHT)
@@ -108,7 +114,7 @@ def test_what_hudi_keeps_of_the_files_before(action: str, before: tuple[bytes, b
     files.append(Instant(time_of(1), action, InstantState.COMPLETED, time_of(2)))
     for one, data in zip(files, (*before, b"done"), strict=True):
         store.write(LAYOUT.path(one), data)
-    LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files)
+    LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files, Recorded(frozenset(), 0))
     assert rows_of(store) == [ArchivedInstant(time_of(1), time_of(2), action, b"done", plan)]
 
 
@@ -117,7 +123,7 @@ def test_a_timeline_that_another_archives_at_once_is_noticed() -> None:
     files = instants(store, 1)
     store.delete(LAYOUT.path(files[-1]))
     with pytest.raises(TimelineChangedError, match="another writer archives"):
-        LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files)
+        LsmArchive(store, FOLDER).record(Timeline.of(LAYOUT, files, store), files, Recorded(frozenset(), 0))
 
 
 def test_ten_files_become_one_of_the_next_level_and_old_ones_go() -> None:
@@ -132,7 +138,7 @@ def test_ten_files_become_one_of_the_next_level_and_old_ones_go() -> None:
     names = {one.path.rpartition("/")[2] for one in store.list_folder(FOLDER).objects}
     assert len(lsm.listed_manifests(names)) <= 10
     assert len(names) < 40
-    assert archive.recorded() >= {(time_of(number), "commit") for number in range(122, 126)}
+    assert archive.recorded().instants >= {(time_of(number), "commit") for number in range(122, 126)}
 
 
 def test_large_files_are_merged_in_fewer() -> None:
@@ -177,6 +183,22 @@ def test_an_older_version_put_by_who_stalled_hides_nothing() -> None:
     assert len(rows_of(store)) == 4
 
 
+@pytest.mark.parametrize(("layout", "kind"), [(LAYOUT, LsmArchive), (TimelineLayout(), LogArchive)])
+def test_who_chose_instants_before_another_archived_them_is_told(layout: TimelineLayout, kind: Any) -> None:
+    """Else they would be archived twice."""
+    store = MemoryStorage()
+    first, second = (Instant(time_of(at), "commit", InstantState.COMPLETED, time_of(at + 500)) for at in (1, 2))
+    if layout is not LAYOUT:
+        first, second = replace(first, completion_time=None), replace(second, completion_time=None)
+    for one in (first, second):
+        store.write(layout.path(one), layout.encode_commit(CommitMetadata()))
+    timeline, archive = Timeline.of(layout, [first, second], store), kind(store, layout.archive_folder)
+    seen = archive.recorded()
+    archive.record(timeline, [first], archive.recorded())
+    with pytest.raises(FencedError, match="by another writer meanwhile"):
+        archive.record(timeline, [first, second], seen)
+
+
 @pytest.mark.parametrize("at", ["manifest_", ".parquet"])
 def test_two_who_archive_at_once_are_told(at: str) -> None:
     store = MemoryStorage()
@@ -210,7 +232,7 @@ def test_damage_is_told_and_nothing_follows_from_it(damage: str) -> None:
     found = load_archived_timeline(store, FOLDER)
     assert len(found.damaged) == 1
     assert found.knows(time_of(1)) is None
-    assert LsmArchive(store, FOLDER).recorded() == frozenset()
+    assert LsmArchive(store, FOLDER).recorded().instants == frozenset()
     with pytest.raises(TableCorruptError):
         record(store, 2)
 

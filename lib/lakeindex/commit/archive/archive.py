@@ -7,6 +7,7 @@ from typing import Protocol
 
 from lakeindex.commit.archive.log_archive import LogArchive
 from lakeindex.commit.archive.lsm_archive import LsmArchive
+from lakeindex.commit.archive.recorded import Recorded
 from lakeindex.model import Instant
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.layout import TimelineLayout
@@ -16,20 +17,19 @@ from lakeindex.timeline.timeline import Timeline
 class TimelineArchive(Protocol):
     """The archive of one table. Whoever writes to it holds the table's lock."""
 
-    def recorded(self) -> frozenset[tuple[str, str]]:
-        """Time and action of completed instants that are archived and may still be on the timeline: whoever archived
-        them may have been killed before he deleted their files. Nothing of a file that cannot be read.
-        """
+    def recorded(self) -> Recorded:
+        """What was archived last. Nothing of a file that cannot be read."""
 
-    def record(self, timeline: Timeline, files: Sequence[Instant]) -> str:
+    def record(self, timeline: Timeline, files: Sequence[Instant], seen: Recorded) -> str:
         """Put instants into the archive, durably; the path of what was written.
 
         Args:
             timeline: the timeline, with their files.
             files: the instants in every state that has a file.
+            seen: what was archived when they were chosen.
 
         Raises:
-            FencedError: another writer archived meanwhile.
+            FencedError: another writer has archived since then, and may have archived the same.
         """
 
     def tidy(self) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.commit.archive.log_entries import SCHEMA, archived_entry, entry_key
-from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
+from lakeindex.commit.archive.recorded import Recorded, overtaken
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.model import Instant
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
@@ -30,33 +31,25 @@ class LogArchive:
     storage: Storage
     folder: str
 
-    def recorded(self) -> frozenset[tuple[str, str]]:
-        """Time and action of the completed instants in the newest log file."""
+    def recorded(self) -> Recorded:
+        """The completed instants in the newest log file."""
         number = self._newest_number()
-        if not number:
-            return frozenset()
         path = self._path(number)
         try:
-            found = parse_avro_records(self.storage.read(path), path, entry_key)
+            found = parse_avro_records(self.storage.read(path), path, entry_key) if number else []
         except (TableCorruptError, ObjectNotFoundError):
-            return frozenset()
-        return frozenset(key for key in found if key is not None)
+            found = []
+        return Recorded(frozenset(key for key in found if key is not None), number)
 
-    def record(self, timeline: Timeline, files: Sequence[Instant]) -> str:
-        """Write a log file. Raises: FencedError: somebody has written one of its number, who may have archived
-        the same.
-        """
+    def record(self, timeline: Timeline, files: Sequence[Instant], seen: Recorded) -> str:
+        """Write the log file behind the one that was seen. Raises: FencedError: somebody has written one there."""
         listed = self.storage.list_folder(timeline.layout.folder).objects
         modified = {one.path: one.modified_ms for one in listed}
         entries = [archived_entry(self.storage, timeline, one, modified.get(timeline.path(one), 0)) for one in files]
-        path = self._path(self._newest_number() + 1)
+        path = self._path(seen.number + 1)
         data = format_avro_block(SCHEMA, entries)
         if records.settle(self.storage, path, data) != data:
-            raise FencedError(
-                f"{path} was written by another writer meanwhile",
-                culprit=path,
-                hint="run again: what is archived already is left alone",
-            )
+            raise overtaken(path)
         self.storage.sync([path])
         return path
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.commit.archive.recorded import Recorded, overtaken
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
@@ -29,6 +30,7 @@ from lakeindex.timeline.timeline import Timeline
 _MERGED: Final = 10
 _MOST_BYTES: Final = 1_000_000_000
 _KEPT_MANIFESTS: Final = 3
+_UNREADABLE: Final = -1
 _NEWEST: Final = 4
 """Files of the lowest level that are looked into for instants that are on the timeline, too."""
 
@@ -45,24 +47,27 @@ class LsmArchive:
     storage: Storage
     folder: str
 
-    def recorded(self) -> frozenset[tuple[str, str]]:
-        """Time and action of the completed instants in the newest files."""
+    def recorded(self) -> Recorded:
+        """The completed instants in the newest files; none of an archive whose manifest cannot be read."""
         try:
-            files = lsm.load_manifest(self.storage, self.folder).files
+            manifest = lsm.load_manifest(self.storage, self.folder)
         except TableCorruptError:
-            return frozenset()
-        newest = sorted(files, key=lambda one: (comparable(one.last), -one.level))[-_NEWEST:]
-        return frozenset((row.time, row.action) for one in newest for row in self._rows_or_none(one))
+            return Recorded(frozenset(), _UNREADABLE)
+        newest = sorted(manifest.files, key=lambda one: (comparable(one.last), -one.level))[-_NEWEST:]
+        rows = (row for one in newest for row in self._rows_or_none(one))
+        return Recorded(frozenset((row.time, row.action) for row in rows), manifest.number)
 
-    def record(self, timeline: Timeline, files: Sequence[Instant]) -> str:
-        """Write a Parquet file, and the manifest with it.
+    def record(self, timeline: Timeline, files: Sequence[Instant], seen: Recorded) -> str:
+        """Write a Parquet file, and the manifest behind the one that was seen.
 
         Raises:
-            FencedError: another writer has written that manifest meanwhile.
+            FencedError: another writer has written one there.
             TableCorruptError: the manifest that counts cannot be read.
         """
         rows = list(self._rows_of(timeline, files))
         manifest = lsm.load_manifest(self.storage, self.folder)
+        if manifest.number != seen.number:
+            raise overtaken(self._path(lsm.manifest_name(seen.number + 1)))
         name = lsm.file_name(rows[0].time, rows[-1].time, 0)
         if all(one.name != name for one in manifest.files):
             self._add(manifest, (), name, rows)
@@ -131,11 +136,7 @@ class LsmArchive:
         """
         if records.settle(self.storage, path, data) != data:
             if lsm.load_manifest(self.storage, self.folder).number != counted:
-                raise FencedError(
-                    f"{path} was written by another writer meanwhile",
-                    culprit=path,
-                    hint="run again: what is archived already is left alone",
-                )
+                raise overtaken(path)
             records.remove(self.storage, [crc_path(path)])  # Hadoop's checksum of what was there would not fit
             records.put(self.storage, path, data)
         self.storage.sync([path])

@@ -156,11 +156,11 @@ def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]
     archive = archive_of(storage, timeline.layout)
     wanted = {_key(one) for one in instants}
     files = [one for one in timeline.files if _key(one) in wanted]
-    known = archive.recorded()
+    seen = archive.recorded()
     written: list[str] = []
-    new = [one for one in files if _key(one) not in known]
+    new = [one for one in files if _key(one) not in seen.instants]
     if new:
-        written.append(archive.record(timeline, new))
+        written.append(archive.record(timeline, new, seen))
         lock.check()  # who holds the lock later sees the archive, and takes what it names for archived
     for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
         path = timeline.path(one)
@@ -175,7 +175,7 @@ def archived_lately(table: Table) -> frozenset[tuple[str, str]]:
     """Time and action of completed instants that were archived last. One that is on the timeline, too,
     was left there by a kill.
     """
-    return archive_of(table.storage, table.properties.timeline_layout).recorded()
+    return archive_of(table.storage, table.properties.timeline_layout).recorded().instants
 
 
 def _key(instant: Instant) -> tuple[str, str]:
