@@ -1,15 +1,8 @@
-"""Hudi's log files: blocks of Avro records, one after the other. The archived timeline of version 6 is made of them.
+"""Avro data blocks of Hudi's log files, of which the archived timeline of version 6 is made.
 
-A block is, with big-endian numbers::
+The content of a block is int32 version 3, int32 number of records, and for each int32 size and the record.
 
-    "#HUDI#", int64 size of all that follows, int32 format version 1, int32 block type (3: Avro data),
-    header, int64 size of the content, content, footer, int64 size of the block up to here
-
-Header and footer are maps: int32 count, then for each entry int32 key, int32 size, UTF-8 text; key 2 is the
-Avro schema. The content of an Avro data block is int32 version 3, int32 number of records, and for each
-int32 size and the record.
-
-Source: ``HoodieLogFormatWriter`` and ``HoodieAvroDataBlock`` of Hudi 0.15; compared with files that it wrote.
+Source: ``HoodieAvroDataBlock`` of Hudi 0.15; compared with files that it wrote.
 """
 
 from __future__ import annotations
@@ -17,25 +10,29 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import fastavro
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.format.log_blocks import (
+    BlockKind,
+    HeaderKey,
+    LogBlock,
+    behind,
+    check_count,
+    damaged_log,
+    format_block,
+    read_blocks,
+)
 from lakeindex.timeline.avro_bounds import check_bounded
 from lakeindex.timeline.avro_instants import DECODE_ERRORS
 
 _T = TypeVar("_T")
 
-MAGIC: Final = b"#HUDI#"
-
-_FORMAT: Final = 1
-_AVRO_BLOCK: Final = 3
 _BLOCK_VERSION: Final = 3
-_SCHEMA: Final = 2
 _INT: Final = struct.Struct(">i")
-_LONG: Final = struct.Struct(">q")
+_TWO: Final = struct.Struct(">ii")
 
 
 def format_avro_block(schema: str, records: Sequence[Mapping[str, Any]]) -> bytes:
@@ -46,21 +43,16 @@ def format_avro_block(schema: str, records: Sequence[Mapping[str, Any]]) -> byte
         records: what to write.
     """
     parsed = fastavro.parse_schema(json.loads(schema))
-    content = [_INT.pack(_BLOCK_VERSION), _INT.pack(len(records))]
+    content = [_TWO.pack(_BLOCK_VERSION, len(records))]
     for record in records:
         out = io.BytesIO()
         fastavro.schemaless_writer(out, parsed, record)
         content += [_INT.pack(out.tell()), out.getvalue()]
-    body = b"".join(content)
-    text = schema.encode()
-    header = _INT.pack(1) + _INT.pack(_SCHEMA) + _INT.pack(len(text)) + text
-    rest = _INT.pack(_FORMAT) + _INT.pack(_AVRO_BLOCK) + header + _LONG.pack(len(body)) + body + _INT.pack(0)
-    size = len(rest) + _LONG.size
-    return MAGIC + _LONG.pack(size) + rest + _LONG.pack(len(MAGIC) + _LONG.size + len(rest))
+    return format_block(LogBlock(BlockKind.AVRO_DATA, {HeaderKey.SCHEMA: schema}, b"".join(content)))
 
 
 def read_avro_records(data: bytes, source: str) -> Iterator[dict[str, Any]]:
-    """The records of all Avro data blocks; blocks of other types are passed over.
+    """The records of all Avro data blocks; blocks of other kinds are passed over.
 
     Args:
         data: a whole log file.
@@ -69,12 +61,12 @@ def read_avro_records(data: bytes, source: str) -> Iterator[dict[str, Any]]:
     Raises:
         TableCorruptError: a block is torn or no block.
     """
-    at = 0
-    while at < len(data):
-        try:
-            at = yield from _block(data, at)
-        except DECODE_ERRORS as error:
-            raise _damaged(f"{source} is damaged at byte {at}", source, error) from None
+    for number, block in enumerate(read_blocks(data, source)):
+        if block.kind == BlockKind.AVRO_DATA:
+            try:
+                yield from _records(block)
+            except DECODE_ERRORS as error:
+                raise damaged_log(f"{source} is damaged in block {number}", source, error) from None
 
 
 def parse_avro_records(data: bytes, source: str, build: Callable[[dict[str, Any]], _T]) -> list[_T]:
@@ -86,38 +78,19 @@ def parse_avro_records(data: bytes, source: str, build: Callable[[dict[str, Any]
     try:
         return [build(record) for record in read_avro_records(data, source)]
     except DECODE_ERRORS as error:
-        raise _damaged(f"{source} has a damaged record", source, error) from None
+        raise damaged_log(f"{source} has a damaged record", source, error) from None
 
 
-def _damaged(what: str, source: str, error: Exception) -> TableCorruptError:
-    return TableCorruptError(
-        f"{what}: {type(error).__name__}: {error}",
-        culprit=source,
-        hint="restore the file: where a savepoint lets commits be archived from between, rows depend on it",
-    )
-
-
-def _block(data: bytes, start: int) -> Generator[dict[str, Any], None, int]:
-    at = start + len(MAGIC)
-    if data[start:at] != MAGIC:
-        raise ValueError("no block begins here")
-    (size,) = _LONG.unpack_from(data, at)
-    at += _LONG.size
-    end = at + size
-    if size <= 0 or end > len(data):
-        raise ValueError("the block is cut off")
-    _, kind = struct.unpack_from(">ii", data, at)
-    header, at = _map(data, at + 2 * _INT.size, end)
-    if kind == _AVRO_BLOCK:
-        schema = _schema(header[_SCHEMA])
-        _, count = struct.unpack_from(">ii", data, at + _LONG.size)
-        at += _LONG.size + 2 * _INT.size
-        _check_count(count, _INT.size, at, end)
-        for _ in range(count):
-            (length,) = _INT.unpack_from(data, at)
-            at = _behind(at + _INT.size, length, end)
-            yield _record(data[at - length : at], schema)
-    return end
+def _records(block: LogBlock) -> Iterator[dict[str, Any]]:
+    schema = _schema(block.header[HeaderKey.SCHEMA])
+    data, end = block.content, len(block.content)
+    _, count = _TWO.unpack_from(data)
+    at = _TWO.size
+    check_count(count, _INT.size, at, end)
+    for _ in range(count):
+        (length,) = _INT.unpack_from(data, at)
+        at = behind(at + _INT.size, length, end)
+        yield _record(data[at - length : at], schema)
 
 
 def _schema(text: str) -> Any:
@@ -126,33 +99,8 @@ def _schema(text: str) -> Any:
     return fastavro.parse_schema(found)
 
 
-def _check_count(count: int, least_bytes: int, at: int, end: int) -> None:
-    """Refuse more entries than the bytes up to ``end`` can hold."""
-    if count < 0 or count * least_bytes > end - at:
-        raise ValueError(f"{count} entries in {end - at} bytes")
-
-
-def _behind(at: int, length: int, end: int) -> int:
-    """The place behind so many bytes, which must be there."""
-    if length < 0 or at + length > end:
-        raise ValueError(f"{length} bytes at byte {at}, of {end}")
-    return at + length
-
-
 def _record(data: bytes, schema: Any) -> dict[str, Any]:
     record = fastavro.schemaless_reader(io.BytesIO(data), schema, None)
     if not isinstance(record, dict):
         raise TypeError("not a record")
     return record
-
-
-def _map(data: bytes, at: int, end: int) -> tuple[dict[int, str], int]:
-    (count,) = _INT.unpack_from(data, at)
-    at += _INT.size
-    _check_count(count, 2 * _INT.size, at, end)
-    found: dict[int, str] = {}
-    for _ in range(count):
-        key, length = struct.unpack_from(">ii", data, at)
-        at = _behind(at + 2 * _INT.size, length, end)
-        found[key] = data[at - length : at].decode()
-    return found, at
