@@ -1,0 +1,327 @@
+"""Reading an HFile: all of it in key order, or the blocks that can hold some keys."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from lakeindex.errors import TableCorruptError, TableUnsupportedError
+from lakeindex.format.hfile import blocks
+from lakeindex.format.hfile.blocks import Block, check_codec, parse_block
+from lakeindex.format.hfile.varints import Message, parse_message, read_varint, read_vint
+
+ReadRange: TypeAlias = Callable[[int, int], bytes]
+"""Gives the bytes of a file from an offset on, so many."""
+
+Entry: TypeAlias = tuple[bytes, bytes]
+"""A key and its value."""
+
+TRAILER_BYTES: Final = 4_096
+VERSION: Final = 3
+SCHEMA: Final = b"schema"
+
+_T = TypeVar("_T")
+_DAMAGE: Final = (ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
+
+_ENTRY: Final = struct.Struct(">iih")
+_KEY: Final = struct.Struct(">h")
+_PLACE: Final = struct.Struct(">qi")
+_INT: Final = struct.Struct(">i")
+_KEY_TAIL: Final = 10
+_DEEPEST: Final = 16
+_PBUF: Final = b"PBUF"
+_WITH_MVCC: Final = b"KEY_VALUE_VERSION"
+_MVCC: Final = b"MAX_MEMSTORE_TS_KEY"
+_TAGS: Final = b"MAX_TAGS_LEN"
+
+# Field numbers of the trailer.
+_FILE_INFO_AT: Final = 1
+_INDEX_AT: Final = 2
+_DATA_BLOCKS: Final = 5
+_META_BLOCKS: Final = 6
+_ENTRIES: Final = 7
+_LEVELS: Final = 8
+_CODEC: Final = 12
+
+
+class _Place(NamedTuple):
+    """Where a block is, and its first key (the name, of a meta block)."""
+
+    key: bytes
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class HFile:
+    """An HFile that can be read. Get one by :meth:`open` or :meth:`of`.
+
+    Attributes:
+        source: its path, for messages.
+        entry_count: keys and values in it.
+        codec: its compression: 1 gzip, 2 none.
+        levels: of the data index, 1 or more.
+        info: facts about the file by their names.
+    """
+
+    source: str
+    entry_count: int
+    codec: int
+    levels: int
+    info: Mapping[bytes, bytes]
+    _read: ReadRange = field(repr=False)
+    _end: int = field(repr=False)
+    _roots: tuple[_Place, ...] = field(repr=False)
+    _metas: tuple[_Place, ...] = field(repr=False)
+
+    @staticmethod
+    def of(data: bytes, source: str) -> HFile:
+        """The HFile in some bytes. Raises: TableCorruptError, TableUnsupportedError."""
+        return HFile.open(len(data), lambda at, size: data[at : at + size], source)
+
+    @staticmethod
+    def open(size_bytes: int, read: ReadRange, source: str) -> HFile:
+        """An HFile whose bytes are fetched when they are asked for: two ranges now, a block at a time later.
+
+        Args:
+            size_bytes: of the file.
+            read: fetches a range.
+            source: its path, for messages.
+
+        Raises:
+            TableCorruptError: it is damaged, or no HFile.
+            TableUnsupportedError: its codec, or what it keeps beside each value, is not read.
+        """
+        if size_bytes < TRAILER_BYTES:
+            raise _damaged(source, f"it has {size_bytes} bytes, fewer than its trailer")
+        trailer = _guarded(source, lambda: _trailer(read(size_bytes - TRAILER_BYTES, TRAILER_BYTES)))
+        codec = _guarded(source, lambda: _number(trailer, _CODEC, blocks.NONE))
+        check_codec(codec, source)
+
+        def parse() -> HFile:
+            start, end = _number(trailer, _INDEX_AT), size_bytes - TRAILER_BYTES
+            if not 0 <= start <= end:
+                raise ValueError(f"an index at byte {start} of {size_bytes}")
+            loaded = read(start, end - start)
+            root = _expect(parse_block(loaded, 0, codec), blocks.ROOT_INDEX)
+            roots, _ = _root_places(root.content, _number(trailer, _DATA_BLOCKS))
+            metas = _metas(loaded, root.end, codec, _number(trailer, _META_BLOCKS, 0))
+            info = _file_info(parse_block(loaded, _number(trailer, _FILE_INFO_AT) - start, codec))
+            levels = max(_number(trailer, _LEVELS, 1), 1)
+            count = _number(trailer, _ENTRIES)
+            return HFile(source, count, codec, levels, info, read, end, roots, metas)
+
+        found = _guarded(source, parse)
+        _check_plain(found)
+        return found
+
+    @property
+    def schema(self) -> str | None:
+        """The Avro schema of the values, JSON, if the file says it."""
+        text = self.info.get(SCHEMA)
+        return None if text is None else text.decode("utf-8", "replace")
+
+    def entries(self) -> Iterator[Entry]:
+        """All keys and values, in the order of the keys' bytes. Raises: TableCorruptError."""
+        for place in _guarded(self.source, lambda: self._leaves(self._roots, self.levels)):
+            yield from self._entries_at(place)
+
+    def lookup(self, keys: Sequence[bytes]) -> Iterator[Entry]:
+        """The entries of some keys; only blocks that can hold one are fetched.
+
+        Args:
+            keys: in the order of their bytes, each once.
+
+        Raises:
+            TableCorruptError: a block is damaged.
+        """
+        for place, wanted in self._descend(self._roots, self.levels, keys):
+            chosen = frozenset(wanted)
+            yield from (entry for entry in self._entries_at(place) if entry[0] in chosen)
+
+    def meta_block(self, name: bytes) -> bytes | None:
+        """Content of a meta block; None if there is none of that name. Raises: TableCorruptError."""
+        place = next((one for one in self._metas if one.key == name), None)
+        return None if place is None else self._block(place, blocks.META)
+
+    def _entries_at(self, place: _Place) -> list[Entry]:
+        content = self._block(place, blocks.DATA)
+        return _guarded(self.source, lambda: _entries(content, with_mvcc=self._has_mvcc))
+
+    @property
+    def _has_mvcc(self) -> bool:
+        return int.from_bytes(self.info.get(_WITH_MVCC, b""), "big") == 1
+
+    def _block(self, place: _Place, magic: bytes) -> bytes:
+        def parse() -> bytes:
+            if place.offset < 0 or place.size < 0 or place.offset + place.size > self._end:
+                raise ValueError(f"a block at byte {place.offset} of {self._end}")
+            return _expect(parse_block(self._read(place.offset, place.size), 0, self.codec), magic).content
+
+        return _guarded(self.source, parse)
+
+    def _descend(
+        self, places: Sequence[_Place], level: int, keys: Sequence[bytes]
+    ) -> Iterator[tuple[_Place, Sequence[bytes]]]:
+        """Data blocks that can hold some of the keys, with those."""
+        firsts = [place.key for place in places]
+        at = bisect_left(keys, firsts[0]) if firsts else len(keys)
+        while at < len(keys):
+            number = bisect_right(firsts, keys[at]) - 1
+            end = len(keys) if number + 1 == len(firsts) else bisect_left(keys, firsts[number + 1])
+            if level <= 1:
+                yield places[number], keys[at:end]
+            else:
+                yield from self._descend(self._below(places[number], level), level - 1, keys[at:end])
+            at = end
+
+    def _leaves(self, places: Sequence[_Place], level: int) -> list[_Place]:
+        if level <= 1:
+            return list(places)
+        return [leaf for place in places for leaf in self._leaves(self._below(place, level), level - 1)]
+
+    def _below(self, place: _Place, level: int) -> list[_Place]:
+        magic = blocks.LEAF_INDEX if level == _LEAF_LEVEL else blocks.INNER_INDEX
+        content = self._block(place, magic)
+        return _guarded(self.source, lambda: _inner_places(content))
+
+
+_LEAF_LEVEL: Final = 2
+
+
+def _trailer(data: bytes) -> Message:
+    if data[:8] != blocks.TRAILER or data[-1] != VERSION:
+        raise ValueError("no trailer of version 3")
+    length, at = read_varint(data, 8)
+    if at + length > len(data):
+        raise ValueError("the trailer is cut off")
+    found = parse_message(data[at : at + length])
+    if _number(found, _LEVELS, 1) > _DEEPEST:
+        raise ValueError("an index of too many levels")
+    return found
+
+
+def _number(message: Message, number: int, default: int | None = None) -> int:
+    found = message.get(number, [default])[0]
+    if not isinstance(found, int):
+        raise TypeError(f"the trailer says nothing in field {number}")
+    return found
+
+
+def _expect(block: Block, magic: bytes) -> Block:
+    if block.magic != magic:
+        raise ValueError(f"a block {block.magic!r} where {magic!r} is to be")
+    return block
+
+
+def _root_places(content: bytes, count: int) -> tuple[tuple[_Place, ...], int]:
+    """The entries of a root index; behind them HBase says where its middle is."""
+    at, found = 0, []
+    for _ in range(count):
+        offset, size = _PLACE.unpack_from(content, at)
+        length, at = read_vint(content, at + _PLACE.size)
+        found.append(_Place(_row(content[at : at + length]), offset, size))
+        at += length
+    return tuple(found), at
+
+
+def _inner_places(content: bytes) -> list[_Place]:
+    """The entries of a leaf or inner index block: their number, where each begins, then the entries."""
+    (count,) = _INT.unpack_from(content, 0)
+    start = _INT.size * (count + 2)
+    if count < 0 or start > len(content):
+        raise ValueError(f"an index block of {count} entries")
+    begins = struct.unpack_from(f">{count + 1}i", content, _INT.size)
+    found = []
+    for begin, end in pairwise(begins):
+        if not 0 <= begin < end <= len(content) - start:
+            raise ValueError("an index block whose entries leave it")
+        offset, size = _PLACE.unpack_from(content, start + begin)
+        found.append(_Place(_row(content[start + begin + _PLACE.size : start + end]), offset, size))
+    return found
+
+
+def _metas(loaded: bytes, at: int, codec: int, count: int) -> tuple[_Place, ...]:
+    content = _expect(parse_block(loaded, at, codec), blocks.ROOT_INDEX).content
+    position, found = 0, []
+    for _ in range(count):
+        offset, size = _PLACE.unpack_from(content, position)
+        length, position = read_vint(content, position + _PLACE.size)
+        found.append(_Place(content[position : position + length], offset, size))
+        position += length
+    return tuple(found)
+
+
+def _row(key: bytes) -> bytes:
+    """The record key in a key of HBase's: int16 size, the key, then family, time and type, which say nothing."""
+    (length,) = _KEY.unpack_from(key)
+    if length < 0 or _KEY.size + length > len(key):
+        raise ValueError("a key is cut off")
+    return key[_KEY.size : _KEY.size + length]
+
+
+def _file_info(block: Block) -> dict[bytes, bytes]:
+    content = _expect(block, blocks.FILE_INFO).content
+    if content[:4] != _PBUF:
+        raise ValueError("file information that is no protobuf")
+    length, at = read_varint(content, 4)
+    found = {}
+    for one in parse_message(content[at : at + length]).get(1, ()):
+        if not isinstance(one, bytes):
+            raise TypeError("file information without a name")
+        pair = parse_message(one)
+        key, value = pair[1][0], pair.get(2, [b""])[0]
+        if not isinstance(key, bytes) or not isinstance(value, bytes):
+            raise TypeError("file information that is no bytes")
+        found[key] = value
+    return found
+
+
+def _entries(content: bytes, *, with_mvcc: bool) -> list[Entry]:
+    """What is in a data block; behind each value one byte, 0, where the file says so."""
+    found: list[Entry] = []
+    unpack, size, end = _ENTRY.unpack_from, _ENTRY.size, len(content)
+    at = 0
+    while at < end:
+        keys, values, length = unpack(content, at)
+        start = at + size
+        value = at + 8 + keys
+        stop = value + values
+        if length < 0 or values < 0 or start + length > value or stop > end:
+            raise ValueError(f"an entry at byte {at} of {end}")
+        found.append((content[start : start + length], content[value:stop]))
+        at = stop
+        if with_mvcc:
+            if content[at] != 0:
+                raise ValueError(f"an entry at byte {at} with a version of its own")
+            at += 1
+    return found
+
+
+def _check_plain(file: HFile) -> None:
+    """Refuse what HBase may keep beside each value, and Hudi never does. Raises: TableUnsupportedError."""
+    beside = "tags" if _TAGS in file.info else "versions" if any(file.info.get(_MVCC, b"")) else None
+    if beside is not None:
+        raise TableUnsupportedError(
+            f"{file.source} keeps {beside} beside its values", culprit=file.source, hint="it is no file of Hudi's"
+        )
+
+
+def _guarded(source: str, parse: Callable[[], _T]) -> _T:
+    try:
+        return parse()
+    except _DAMAGE as error:
+        raise _damaged(source, f"{type(error).__name__}: {error}") from None
+
+
+def _damaged(source: str, why: str) -> TableCorruptError:
+    return TableCorruptError(
+        f"{source} is damaged: {why}",
+        culprit=source,
+        hint="the metadata table can be built anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+    )

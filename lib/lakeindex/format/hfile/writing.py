@@ -1,0 +1,131 @@
+"""Writing an HFile as Hudi 1.x does: one level of index, no checksums."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from lakeindex.errors import InvariantError
+from lakeindex.format.hfile import blocks
+from lakeindex.format.hfile.blocks import format_block
+from lakeindex.format.hfile.reading import SCHEMA, TRAILER_BYTES, VERSION, Entry
+from lakeindex.format.hfile.varints import format_message, format_varint, format_vint
+
+COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
+BLOCK_BYTES: Final = 1 << 20
+
+_ENTRY: Final = struct.Struct(">iih")
+_PLACE: Final = struct.Struct(">qi")
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+# Behind a key: no column family, the latest time, "put"; behind a value: version 0.
+_KEY_TAIL: Final = b"\0" + _LONG.pack(2**63 - 1) + b"\x04"
+_VALUE_TAIL: Final = b"\0"
+
+
+def format_hfile(
+    entries: Iterable[Entry],
+    schema: str,
+    *,
+    info: Mapping[bytes, bytes] | None = None,
+    codec: int = blocks.GZIP,
+    block_bytes: int = BLOCK_BYTES,
+    created_ms: int = 0,
+) -> bytes:
+    """The bytes of an HFile.
+
+    Args:
+        entries: keys and values, in the order of the keys' bytes, each key once.
+        schema: the Avro schema of the values, JSON.
+        info: further facts about the file, by their names.
+        codec: ``blocks.GZIP`` or ``blocks.NONE``.
+        block_bytes: decoded size at which a data block ends.
+        created_ms: when, milliseconds since the epoch.
+
+    Raises:
+        InvariantError: the keys are not in order, or one comes twice.
+    """
+    out = _DataBlocks(codec, block_bytes)
+    for key, value in entries:
+        out.add(key, value)
+    out.flush()
+    load_at = out.size
+    root = b"".join(_PLACE.pack(at, size) + format_vint(len(key) + 2) + _named(key) for key, at, size in out.places)
+    indexes = format_block(blocks.ROOT_INDEX, root, codec) + format_block(blocks.ROOT_INDEX, b"", codec)
+    facts = out.facts(schema, created_ms) | dict(info or {})
+    fields = [(1, format_message({1: key, 2: value})) for key, value in sorted(facts.items())]
+    body = format_message(fields)
+    file_info = format_block(blocks.FILE_INFO, b"PBUF" + format_varint(len(body)) + body, codec)
+    trailer = out.trailer(load_at, load_at + len(indexes), codec)
+    head = blocks.TRAILER + format_varint(len(trailer)) + trailer
+    return b"".join((*out.pieces, indexes, file_info, head, bytes(TRAILER_BYTES - len(head) - 1), bytes([VERSION])))
+
+
+class _DataBlocks:
+    """The data blocks of a file that is being written."""
+
+    def __init__(self, codec: int, block_bytes: int) -> None:
+        self._codec = codec
+        self._block_bytes = block_bytes
+        self._content = bytearray()
+        self._first = b""
+        self._last: bytes | None = None
+        self._count = self._decoded = self._keys = self._values = 0
+        self.pieces: list[bytes] = []
+        self.places: list[tuple[bytes, int, int]] = []
+        self.size = 0
+
+    def add(self, key: bytes, value: bytes) -> None:
+        if self._last is not None and key <= self._last:
+            raise InvariantError(
+                f"the key {key!r} follows {self._last!r}", culprit=repr(key), hint="this is a bug: please report it"
+            )
+        entry = _ENTRY.pack(len(key) + _SHORT.size + len(_KEY_TAIL), len(value), len(key))
+        size = len(entry) + len(key) + len(_KEY_TAIL) + len(value) + len(_VALUE_TAIL)
+        if self._content and len(self._content) + size > self._block_bytes:
+            self.flush()
+        if not self._content:
+            self._first = key
+        self._content += entry + key + _KEY_TAIL + value + _VALUE_TAIL
+        self._last = key
+        self._count += 1
+        self._decoded += size
+        self._keys += len(key)
+        self._values += len(value)
+
+    def flush(self) -> None:
+        """End the block that is being filled, if there is one."""
+        if not self._content:
+            return
+        previous = self.places[-1][1] if self.places else -1
+        block = format_block(blocks.DATA, bytes(self._content), self._codec, previous)
+        self.places.append((self._first, self.size, len(block)))
+        self.pieces.append(block)
+        self.size += len(block)
+        self._content = bytearray()
+
+    def facts(self, schema: str, created_ms: int) -> dict[bytes, bytes]:
+        """What the file's information says of them."""
+        count = max(self._count, 1)
+        return {
+            SCHEMA: schema.encode(),
+            b"hfile.LASTKEY": _named(self._last or b""),
+            b"hfile.AVG_KEY_LEN": _INT.pack(self._keys // count),
+            b"hfile.AVG_VALUE_LEN": _INT.pack(self._values // count),
+            b"hfile.CREATE_TIME_TS": _LONG.pack(created_ms),
+            b"KEY_VALUE_VERSION": _INT.pack(1),
+            b"MAX_MEMSTORE_TS_KEY": _LONG.pack(0),
+        }
+
+    def trailer(self, index_at: int, info_at: int, codec: int) -> bytes:
+        """The trailer's message: where the indexes and the file information are, and what was counted."""
+        first, last = (self.places[0][1], self.places[-1][1]) if self.places else (0, 0)
+        count = len(self.places)
+        numbers = (info_at, index_at, self._decoded, self._decoded, count, 0, self._count, 1, first, last)
+        return format_message([*enumerate(numbers, 1), (11, COMPARATOR), (12, codec)])
+
+
+def _named(key: bytes) -> bytes:
+    return _SHORT.pack(len(key)) + key

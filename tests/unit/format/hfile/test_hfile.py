@@ -1,0 +1,238 @@
+"""HFiles: those of HBase are read, what is written is read back, damage is told and never more than that."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeindex.errors import InvariantError, TableCorruptError, TableUnsupportedError
+from lakeindex.format.hfile import HFile, blocks, format_hfile
+from lakeindex.format.hfile.varints import (
+    format_message,
+    format_varint,
+    format_vint,
+    parse_message,
+    read_varint,
+    read_vint,
+)
+
+VECTORS = Path(__file__).parents[3] / "vectors/hfile"
+FOUND = {
+    "hudi_1_0_hbase_2_4_9_16KB_GZ_20000": (20_000, 1, "hudi-key-{:09d}"),
+    "hudi_1_0_hbase_2_4_13_16KB_GZ_20000_fake_first_key": (20_000, 1, "hudi-key-{:09d}-abcdefghij"),
+    "hudi_1_0_hbase_2_4_13_1KB_GZ_10000_large_keys_deep_index": (10_000, 3, None),
+    "hudi_1_0_hbase_2_4_9_no_entry": (0, 1, None),
+}
+SCHEMA = '{"type":"string"}'
+
+
+def vector(name: str) -> bytes:
+    return (VECTORS / f"{name}.hfile").read_bytes()
+
+
+class Ranges:
+    """A file that counts what is fetched of it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.fetched: list[tuple[int, int]] = []
+
+    def read(self, at: int, size: int) -> bytes:
+        self.fetched.append((at, size))
+        return self.data[at : at + size]
+
+    def open(self) -> HFile:
+        return HFile.open(len(self.data), self.read, "x.hfile")
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_hbase_wrote_is_read(name: str) -> None:
+    count, levels, key = FOUND[name]
+    file = HFile.of(vector(name), name)
+    entries = list(file.entries())
+    assert (file.entry_count, len(entries), file.levels) == (count, count, levels)
+    assert [value for _, value in entries] == [f"hudi-value-{number:09d}".encode() for number in range(count)]
+    assert [one for one, _ in entries] == sorted(one for one, _ in entries)
+    if key is not None:
+        assert [one.decode() for one, _ in entries] == [key.format(number) for number in range(count)]
+    assert file.meta_block(b"no such block") is None
+    meta = file.meta_block(b"bloomFilter")
+    assert meta is not None
+    assert len(meta) > 50
+
+
+@pytest.mark.parametrize("name", [name for name, (count, _, _) in FOUND.items() if count])
+def test_keys_are_found_with_few_blocks(name: str) -> None:
+    source = Ranges(vector(name))
+    file = source.open()
+    everything = list(file.entries())
+    chance = random.Random(7)
+    for count in (1, 10, 500, len(everything)):
+        chosen = sorted(chance.sample(everything, count))
+        absent = [key + b"!" for key, _ in chosen[::3]]
+        found = list(file.lookup(sorted([*(key for key, _ in chosen), *absent, b"", b"zzzz"])))
+        assert found == chosen
+    source.fetched.clear()
+    assert list(file.lookup([everything[0][0]])) == everything[:1]
+    assert len(source.fetched) <= file.levels
+
+
+def test_keys_that_stand_there_more_than_once_are_all_given() -> None:
+    file = HFile.of(vector("hudi_1_0_hbase_2_4_9_16KB_GZ_200_20_non_unique"), "x")
+    found = list(file.lookup([b"hudi-key-000000007"]))
+    assert [value for _, value in found] == [
+        b"hudi-value-000000007",
+        *(f"hudi-value-000000007_{number}".encode() for number in range(20)),
+    ]
+
+
+entries_of = st.dictionaries(st.binary(min_size=1, max_size=40), st.binary(max_size=60), max_size=120)
+
+
+@settings(max_examples=60, deadline=None)
+@given(entries_of, st.sampled_from([blocks.GZIP, blocks.NONE]), st.sampled_from([64, 300, 1 << 20]), st.data())
+def test_what_is_written_is_read(
+    content: dict[bytes, bytes], codec: int, block_bytes: int, data: st.DataObject
+) -> None:
+    entries = sorted(content.items())
+    written = format_hfile(
+        entries, SCHEMA, info={b"minRecordKey": b"a"}, codec=codec, block_bytes=block_bytes, created_ms=5
+    )
+    file = HFile.of(written, "x")
+    assert list(file.entries()) == entries
+    assert (file.entry_count, file.codec, file.schema) == (len(entries), codec, SCHEMA)
+    assert file.info[b"minRecordKey"] == b"a"
+    assert file.info[b"hfile.CREATE_TIME_TS"] == struct.pack(">q", 5)
+    asked = sorted(data.draw(st.sets(st.one_of(st.binary(max_size=5), st.sampled_from([*content, b"x"])))))
+    assert list(file.lookup(asked)) == [(key, content[key]) for key in asked if key in content]
+    assert (
+        format_hfile(entries, SCHEMA, info={b"minRecordKey": b"a"}, codec=codec, block_bytes=block_bytes, created_ms=5)
+        == written
+    )
+
+
+@pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"]])
+def test_keys_out_of_order_are_refused(keys: list[bytes]) -> None:
+    with pytest.raises(InvariantError, match="follows"):
+        format_hfile([(key, b"") for key in keys], SCHEMA)
+
+
+def small(checksums: bool = False) -> bytes:
+    entries = [(f"key-{number:02d}".encode(), f"value {number}".encode() * 3) for number in range(20)]
+    data = format_hfile(entries, SCHEMA, codec=blocks.NONE, block_bytes=200)
+    return with_checksums(data) if checksums else data
+
+
+def with_checksums(data: bytes) -> bytes:
+    """The same file with the CRC32C of each block, as HBase writes them."""
+    out = bytearray(data)
+    at = 0
+    while out[at : at + 8] != blocks.TRAILER:
+        behind, encoded = struct.unpack_from(">i", out, at + 8)[0], struct.unpack_from(">i", out, at + 29)[0]
+        out[at + 24] = 2
+        struct.pack_into(">I", out, at + encoded, google_crc32c.value(bytes(out[at : at + encoded])))
+        at += 33 + behind
+    return bytes(out)
+
+
+@pytest.mark.parametrize("checksums", [True, False])
+def test_any_flipped_bit_is_told_or_changes_nothing(checksums: bool) -> None:
+    """Never another error; and with checksums never other entries."""
+    data = small(checksums)
+    whole = list(HFile.of(data, "x").entries())
+    assert len(whole) == 20
+    end = len(data) - 4_096 + 130
+    told = 0
+    for place in range(0, end * 8, 3):
+        bad = bytearray(data)
+        bad[place // 8] ^= 1 << place % 8
+        try:
+            found = list(HFile.of(bytes(bad), "x").entries())
+        except (TableCorruptError, TableUnsupportedError):
+            told += 1
+        else:
+            assert not checksums or found == whole or place // 8 >= len(data) - 4_096
+    assert told > end // 4
+
+
+def test_a_file_that_is_cut_off_is_told() -> None:
+    data = small()
+    for size in [*range(0, 200, 7), *range(4_000, len(data) - 1, 97)]:
+        with pytest.raises(TableCorruptError, match=r"x\.hfile is damaged"):
+            list(HFile.of(data[:size], "x.hfile").entries())
+    with pytest.raises(TableCorruptError, match=r"x\.hfile is damaged"):
+        list(HFile.of(data[100:], "x.hfile").entries())
+
+
+@pytest.mark.parametrize(("field", "value"), [(5, 2**40), (6, 2**40), (8, 2**20), (2, 2**62), (1, 2**62)])
+def test_what_a_trailer_claims_is_bounded_by_the_bytes(field: int, value: int) -> None:
+    data = small()
+    length, at = read_varint(data, len(data) - 4_096 + 8)
+    facts = {key: found[0] for key, found in parse_message(data[at : at + length]).items()} | {field: value}
+    message = format_message(facts)
+    head = blocks.TRAILER + format_varint(len(message)) + message
+    crafted = data[: len(data) - 4_096] + head + bytes(4_095 - len(head)) + b"\x03"
+    with pytest.raises(TableCorruptError):
+        list(HFile.of(crafted, "x").entries())
+
+
+def test_a_block_that_grows_is_not_unpacked() -> None:
+    bomb = format_hfile([(b"k", bytes(1 << 22))], SCHEMA)
+    assert len(bomb) < 20_000
+    at = bomb.index(blocks.DATA)
+    crafted = bomb[: at + 12] + struct.pack(">i", 100) + bomb[at + 16 :]
+    with pytest.raises(TableCorruptError, match="that says 100"):
+        list(HFile.of(crafted, "x").entries())
+
+
+@pytest.mark.parametrize(("codec", "name"), [(0, "lzo"), (3, "snappy"), (4, "lz4"), (5, "bz2"), (6, "zstd"), (9, "9")])
+def test_other_codecs_are_refused_by_name(codec: int, name: str) -> None:
+    data = small()
+    length, at = read_varint(data, len(data) - 4_096 + 8)
+    facts = {key: found[0] for key, found in parse_message(data[at : at + length]).items()} | {12: codec}
+    message = format_message(facts)
+    head = blocks.TRAILER + format_varint(len(message)) + message
+    crafted = data[: len(data) - 4_096] + head + bytes(4_095 - len(head)) + b"\x03"
+    with pytest.raises(TableUnsupportedError, match=name):
+        HFile.of(crafted, "x")
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"), [(b"MAX_TAGS_LEN", b"\0\0\0\5"), (b"MAX_MEMSTORE_TS_KEY", b"\0" * 7 + b"\1")]
+)
+def test_what_hbase_may_keep_beside_values_is_refused(fact: bytes, value: bytes) -> None:
+    data = format_hfile([(b"k", b"v")], SCHEMA, info={fact: value})
+    with pytest.raises(TableUnsupportedError, match="beside its values"):
+        HFile.of(data, "x")
+
+
+@given(st.integers(0, 2**62))
+def test_integers_are_read_as_written(number: int) -> None:
+    assert read_varint(format_varint(number) + b"x", 0) == (number, len(format_varint(number)))
+    assert read_vint(format_vint(number) + b"x", 0) == (number, len(format_vint(number)))
+
+
+def test_hadoops_integers_are_hadoops() -> None:
+    """``WritableUtils.writeVLong``."""
+    assert [format_vint(one) for one in (0, 127, 128, 300, 70_000)] == [
+        b"\x00",
+        b"\x7f",
+        b"\x8f\x80",
+        b"\x8e\x01\x2c",
+        b"\x8d\x01\x11\x70",
+    ]
+
+
+def test_damaged_integers_are_told() -> None:
+    for data in (b"", b"\x80", b"\xff" * 12):
+        with pytest.raises((ValueError, IndexError)):
+            read_varint(data, 0)
+    for data in (b"", b"\x80", b"\x8e\x01"):
+        with pytest.raises(ValueError, match="cut-off"):
+            read_vint(data, 0)
