@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -32,9 +33,21 @@ _SMALL: Final[dict[str, str]] = {
 }
 
 
+#: A metadata table with what our commits keep up.
+ONLY_FILES: Final[dict[str, str]] = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+METADATA: Final = "LAKEINDEX_INTEROP_METADATA"
+"""``files``: Hudi keeps a metadata table wherever a test does not say otherwise, and so do we."""
+
+
 def keep_options(version: str, table_version: int = 6) -> dict[str, str]:
-    """Write options with which a Hudi release leaves a table as it is: of its version, without a metadata table."""
-    keep = {"hoodie.metadata.enable": "false"}
+    """Write options with which a Hudi release leaves a table as it is: of its version, and without a metadata table,
+    unless the suite is played with one.
+    """
+    keep = ONLY_FILES if os.environ.get(METADATA) == "files" else {"hoodie.metadata.enable": "false"}
     if version != "0.15.0":
         keep |= {"hoodie.write.table.version": str(table_version), "hoodie.write.auto.upgrade": "false"}
     return {**keep, **_SMALL, "hoodie.index.type": "BLOOM"}

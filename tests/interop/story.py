@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
+from lakeindex.commands.metadata.verify import metadata_verify
 from lakeindex.options.values import TABLE_VERSION_OPTION
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer, keep_options
@@ -141,12 +142,22 @@ class Story:
         assert_state(self.hudi.read(self.path), self.replay, f"{what}: Hudi {self.hudi.version} reads")
         assert_state(read_with_rust(self.path), self.replay, f"{what}: hudi-rs reads")
         assert_state(ours.read(self.path), self.replay, f"{what}: we read")
+        if metadata_partitions(self.path):
+            said = metadata_verify(str(self.path))
+            assert said.ok, f"{what}: the metadata table says {said}"
         if sound:
             ours.assert_sound(self.path, what)
 
 
+def metadata_partitions(path: Path) -> str:
+    """What the table's properties say of its metadata table."""
+    lines = (path / ".hoodie" / "hoodie.properties").read_text().splitlines()
+    pairs = (line.partition("=") for line in lines if not line.startswith("#"))
+    return {key: value for key, _, value in pairs}.get("hoodie.table.metadata.partitions", "")
+
+
 def keeping_story(folder: Path, layout: Layout, hudi: HudiServer) -> Story:
-    """A story in which Hudi leaves the table as it is: of its version, without a metadata table."""
+    """A story in which Hudi leaves the table as it is."""
     path = folder / layout.name
     return Story(path, layout, hudi, {**keep_options(hudi.version, hudi.table_version), **layout.hudi_options()})
 

@@ -17,7 +17,7 @@ from lakeindex.errors import TimelineChangedError
 from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.table.metadata_switch import check_metadata_table
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import SIMPLE, assert_state
@@ -121,7 +121,7 @@ def test_hudi_up_and_downgrades_our_table_while_it_is_open(servers: dict[str, Hu
         with pytest.raises(TimelineChangedError, match="was changed from version"):
             before.load_timeline()
         with pytest.raises(TimelineChangedError, match="was changed from version"):
-            check_or_drop_metadata_table(before, MetadataTablePolicy.DROP)
+            check_metadata_table(before, MetadataTablePolicy.DROP)
         assert_state(old.read(), story.replay, "through a handle that was opened before")
         story.we_upsert(range(20, 70, 2), turn)
         _judge(story, f"after our turn on version {version}")

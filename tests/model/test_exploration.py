@@ -69,7 +69,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     ),
     "taken back twice": lambda: TakenBackStory({"operator": rolling_one_back, "other": rolling_one_back}),
     "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "5"),
-    "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "files"),
+    "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "expr_index_a,files"),
 }
 QUICK = {
     "overlapping groups": ONE,

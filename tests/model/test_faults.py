@@ -1,19 +1,22 @@
 """Every storage call of every operation of the protocol fails once, in every way; running again makes it right."""
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.metadata_table import (
+    build_metadata_table,
+    compact_metadata_table,
+    drop_metadata_table,
+)
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.errors import UsageError
+from lakeindex.errors import MetadataTableError, UsageError
 from lakeindex.format.properties import format_properties, parse_properties
-from lakeindex.options.types import MetadataTablePolicy
 from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_table import METADATA_FOLDERS
+from lakeindex.table.metadata_switch import METADATA_FOLDERS
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
@@ -26,6 +29,7 @@ from tests.model.world import (
     Batch,
     PlainClock,
     archived_instants,
+    check_metadata,
     check_table,
     file_id,
     initial_objects,
@@ -119,13 +123,74 @@ def check_dropped(store: MemoryStorage) -> None:
     check_upserted(store)
 
 
-DROP_CONFIG = replace(CONFIG, metadata_table=MetadataTablePolicy.DROP)
-DROP = Operation(
-    "drop the metadata table",
-    table_with_metadata,
-    lambda store: upsert(store, BATCH, host(), config=DROP_CONFIG),
-    check_dropped,
-)
+def drop_and_upsert(store: MemoryStorage) -> None:
+    drop_metadata_table(Table.open(store), (), CONFIG, host=host())
+    upsert(store, BATCH, host())
+
+
+DROP = Operation("drop the metadata table", table_with_metadata, drop_and_upsert, check_dropped)
+
+
+def build(store: MemoryStorage) -> None:
+    """As often as somebody asks."""
+    try:
+        build_metadata_table(Table.open(store), CONFIG, host=host())
+    except MetadataTableError:
+        assert Table.open(store).properties.metadata_partitions == ("files",)
+
+
+def kept(operation: Operation) -> Operation:
+    """An operation on a table that has a metadata table: that is true before and after, whatever happens between."""
+
+    def prepare() -> dict[str, bytes]:
+        store = MemoryStorage()
+        store.restore(operation.prepare())
+        build(store)
+        check_metadata(store)
+        return store.snapshot()
+
+    def check(store: MemoryStorage) -> None:
+        operation.check(store)
+        check_metadata(store)
+
+    return Operation(f"{operation.name}, metadata table kept", prepare, operation.run, check)
+
+
+def check_built(store: MemoryStorage) -> None:
+    check_metadata(store)
+    check_rolled_back(store)
+    check_metadata(store)
+
+
+BUILD = Operation("build the metadata table", committed_table, build, check_built)
+
+
+def table_to_compact() -> dict[str, bytes]:
+    store = MemoryStorage()
+    store.restore(prepare())
+    build(store)
+    for number in range(3):
+        upsert(store, Batch(f"h{number}", {"a1": str(number)}), host())
+        compact(store)
+    upsert(store, FIRST_BATCH, host())
+    return store.snapshot()
+
+
+def compact(store: MemoryStorage) -> None:
+    compact_metadata_table(Table.open(store), CONFIG, host=host())
+
+
+def check_compacted(store: MemoryStorage) -> None:
+    """Also the last commit is in base files: taking it back needs entries that say so."""
+    check_metadata(store)
+    newest = Table.open(store).load_timeline().completed_writes[-1].time
+    rollback_instant(Table.open(store), newest, CONFIG, host=host())
+    check_metadata(store)
+    upsert(store, BATCH, host("after"))
+    check_metadata(store)
+
+
+COMPACT = Operation("compact the metadata table", table_to_compact, compact, check_compacted)
 
 
 def table_with_stray() -> dict[str, bytes]:
@@ -230,8 +295,13 @@ ARCHIVE = Operation(
 )
 
 
+KEPT = tuple(kept(one) for one in (UPSERT, ROLLBACK, RESCALE, UNDO, CLEAN))
+
+
 @pytest.mark.parametrize(
-    "operation", [UPSERT, ROLLBACK, DROP, SWEEP, RESCALE, UNDO, CLEAN, ARCHIVE], ids=lambda one: one.name
+    "operation",
+    [UPSERT, ROLLBACK, DROP, SWEEP, RESCALE, UNDO, CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT],
+    ids=lambda one: one.name,
 )
 def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
     report = fail_every_call(operation)

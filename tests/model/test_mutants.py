@@ -170,12 +170,12 @@ def test_without_looking_for_other_writers_hudi_overwrites(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("hoodie.table.version", "9"), ("hoodie.table.metadata.partitions", "files")]
+    ("key", "value"), [("hoodie.table.version", "9"), ("hoodie.table.metadata.partitions", "expr_index_a,files")]
 )
 def test_without_rereading_the_properties_we_commit_to_a_changed_table(
     monkeypatch: pytest.MonkeyPatch, key: str, value: str
 ) -> None:
-    monkeypatch.setattr(commit, "check_or_drop_metadata_table", lambda table, _: table.properties)
+    monkeypatch.setattr(commit, "check_metadata_table", lambda table, _: table.properties)
     assert "must not be written" in violation(lambda: ChangedTableStory(key, value), {"switch": 1})
 
 

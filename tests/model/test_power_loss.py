@@ -10,7 +10,7 @@ from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.timeline.verdicts import load_verdict
 from tests.model.harness import Operation, count_calls
 from tests.model.power import DiskStorage, Machine, cut_power_everywhere
-from tests.model.test_faults import ARCHIVE, CLEAN, DROP, RESCALE, ROLLBACK, SWEEP, UNDO, UPSERT
+from tests.model.test_faults import ARCHIVE, BUILD, CLEAN, COMPACT, DROP, KEPT, RESCALE, ROLLBACK, SWEEP, UNDO, UPSERT
 from tests.model.world import LAYOUT
 
 SEEDS = int(os.environ.get("LAKEINDEX_POWER_SEEDS", "4"))
@@ -23,7 +23,10 @@ def swept_again(store: MemoryStorage) -> None:
     SWEEP.check(store)
 
 
-OPERATIONS = (UPSERT, ROLLBACK, DROP, replace(SWEEP, check=swept_again), RESCALE, UNDO, CLEAN, ARCHIVE)
+OPERATIONS = (
+    *(UPSERT, ROLLBACK, DROP, replace(SWEEP, check=swept_again), RESCALE, UNDO, CLEAN, ARCHIVE),
+    *(BUILD, COMPACT, *KEPT),
+)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)

@@ -10,23 +10,36 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commit.archive.log_entries import entry_key
 from lakeindex.commit.attempts import RunIdentity
+from lakeindex.commit.services.metadata_table import committed_files
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.commit.undo.sweep import Stray, find_strays, sweep_all
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
-from lakeindex.format.instants import CLEAN, COMMIT, REPLACE_COMMIT, ROLLBACK, WRITE_ACTIONS, parse_instant
+from lakeindex.format.instants import (
+    CLEAN,
+    COMMIT,
+    DELTA_COMMIT,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    TIME_DIGITS,
+    WRITE_ACTIONS,
+    parse_instant,
+)
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, Process
+from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.table.properties import parse_table_properties
 from lakeindex.table.version import layout_of_version
 from lakeindex.timeline.archive import lsm_files
@@ -308,6 +321,21 @@ def check_table(
     assert ordered.keys() == commits.keys(), f"completed {order}, on the timeline {sorted(commits)}"
     check_rows(store, _last_committed(ordered, batches, base, foreign))
     _check_files(store, commits)
+
+
+def check_metadata(store: MemoryStorage) -> None:
+    """The metadata table, if there is one, says what is there, and of no instant that the table does not have."""
+    table = Table.open(store)
+    metadata = metadata_table_of(store, table.properties)
+    if metadata is None:
+        return
+    view = MetadataView.load(metadata, table.load_timeline())
+    assert list(find_faults(view, committed_files(table.snapshot()))) == []
+    times = {one.time for one in view.timeline.files if one.action == DELTA_COMMIT and len(one.time) == TIME_DIGITS}
+    unknown = {time for time in times if not view.data.find(time) and time >= (view.data.first_write_time or "")}
+    assert not unknown, "a delta commit outlived its instant"
+    pending = {one.time for one in view.timeline.pending} - view.data.pending_times
+    assert not pending, "what keeps up with a completed action is completed"
 
 
 def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, CommitMetadata]:

@@ -76,10 +76,10 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
             """One table."""
             taken = {
                 name: step.override(task_id=name)(table=table, name=name)
-                for name in ("settle", "clean", "archive", "compact", "cache", "runs")
+                for name in ("settle", "clean", "metadata", "archive", "compact", "cache", "runs")
             }
             check = step.override(task_id="check", trigger_rule=TriggerRule.ALL_DONE)(table=table, name="check")
-            taken["settle"] >> taken["clean"] >> taken["archive"] >> check
+            taken["settle"] >> taken["clean"] >> taken["metadata"] >> taken["archive"] >> check
             taken["settle"] >> [taken["compact"], taken["cache"], taken["runs"]] >> check
 
         maintain_one.expand(table=find_tables())

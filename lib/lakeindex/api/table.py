@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.look.history import History
+    from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
+    from lakeindex.commands.metadata.verify import MetadataVerified
     from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
     from lakeindex.commands.upkeep.maintain import MaintenanceSummary
     from lakeindex.commands.upkeep.migrate import IndexMigrated
@@ -250,6 +252,54 @@ class LakeTable:
             raise OptionError("name the new index type of the table", culprit="to", hint="for example RECORD_INDEX")
         return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **self._index_arguments(**arguments))
 
+    @in_its_stores
+    def metadata_build(self, *, force: bool = False, options: Options | None = None) -> MetadataBuilt:
+        """Build the metadata table, from which Hudi's readers list the table's files; every write keeps it up.
+
+        Args:
+            force: take other writers' pending instants for dead.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+
+        Raises:
+            MetadataTableError: there is one.
+        """
+        from lakeindex.commands.metadata.metadata import metadata_build
+
+        return metadata_build(self.uri, parse_options(options or {}), force=force)
+
+    @in_its_stores
+    def metadata_drop(self, partitions: Sequence[str] = (), *, options: Options | None = None) -> MetadataDropped:
+        """Take the metadata table away; readers list folders from then on.
+
+        Args:
+            partitions: only these of its partitions, ``column_stats`` for example; all, if none are named.
+            options: ``hoodie.*`` and ``lakeindex.*`` options.
+
+        Raises:
+            MetadataTableError: it has no such partition.
+        """
+        from lakeindex.commands.metadata.metadata import metadata_drop
+
+        return metadata_drop(self.uri, partitions, parse_options(options or {}))
+
+    @in_its_stores
+    def metadata_status(self) -> MetadataStatus:
+        """Which partitions the metadata table has, their size, and its newest compaction."""
+        from lakeindex.commands.metadata.metadata import metadata_status
+
+        return metadata_status(self.uri)
+
+    @in_its_stores
+    def metadata_verify(self) -> MetadataVerified:
+        """Compare the metadata table with the files of the table; what is wrong is reported, and does not raise.
+
+        Raises:
+            MetadataTableError: there is none.
+        """
+        from lakeindex.commands.metadata.verify import metadata_verify
+
+        return metadata_verify(self.uri)
+
     def _index_arguments(
         self,
         *,
@@ -350,7 +400,7 @@ class LakeTable:
         check on request.
 
         >>> [step.step for step in orders.maintain().steps]
-        ['settle', 'clean', 'archive', 'compact', 'cache', 'runs']
+        ['settle', 'clean', 'metadata', 'archive', 'compact', 'cache', 'runs']
 
         Args:
             steps: only these; default: all but ``check``, which reads the whole table.

@@ -14,6 +14,7 @@ from lakeindex.cli.commands.get import get
 from lakeindex.cli.commands.index import index
 from lakeindex.cli.commands.look import check, history, inspect, read
 from lakeindex.cli.commands.maintain import archive, clean, maintain
+from lakeindex.cli.commands.metadata import metadata as metadata_commands
 from lakeindex.cli.commands.report import compare, report
 from lakeindex.cli.commands.rescale import rescale
 from lakeindex.cli.commands.rollback import rollback
@@ -35,6 +36,6 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
-    *(rollback, clean, archive, maintain, rescale, index, options, doctor, dags),
+    *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags),
 ):
     main.add_command(_command)

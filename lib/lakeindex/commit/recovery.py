@@ -16,6 +16,7 @@ from lakeindex.commit.clock_checks import check_zone
 from lakeindex.commit.foreign_writers import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
 from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_told, record_batch
 from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.metadata_upkeep import keep_commit
 from lakeindex.commit.run_plan import forget_run, newest_plan
 from lakeindex.commit.undo.undo import RolledBack, pending_rollbacks, roll_back
 from lakeindex.commit.write_context import WriteContext
@@ -23,6 +24,7 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.model import InstantState
 from lakeindex.storage import Storage, in_parallel
+from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records
 from lakeindex.timeline.markers import remove_markers
 from lakeindex.timeline.timeline import Timeline
@@ -73,7 +75,14 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
     lock.recovered()
 
 
-def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, note: Note | None = None) -> bool:
+def roll_forward(
+    context: WriteContext,
+    verdict: Verdict,
+    run_key: str = "",
+    *,
+    note: Note | None = None,
+    properties: TableProperties | None = None,
+) -> bool:
     """Make a committed instant visible and note its batch; whoever finds the verdict may do it, again and again.
 
     Args:
@@ -82,6 +91,7 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
         run_key: folder of the run, which is over then.
         note: what its own publisher is told instead of an error of what is done once the commit stands;
             the checks before the verdict were made just now, then.
+        properties: the table's, if they were just read.
 
     Returns:
         Whether the commit stands. False if another writer rolled the instant back, or committed,
@@ -99,7 +109,9 @@ def roll_forward(context: WriteContext, verdict: Verdict, run_key: str = "", *, 
         other = None if publishing else racing(context, timeline, time)
         if other is not None:
             raise pending_error(other)
-        put = _stands(context, timeline, verdict) or _put_commit(context, timeline, verdict, files_checked=publishing)
+        put = _stands(context, timeline, verdict) or _put_commit(
+            context, timeline, verdict, properties, publishing=publishing
+        )
         if not (put and _is_undisturbed(context, verdict) and _tell(context, verdict)):
             return _withdraw(context, verdict)
 
@@ -266,15 +278,18 @@ def roll_back_unclaimed(context: WriteContext, time: str) -> RolledBack:
     return roll_back(context, time, everywhere=True)
 
 
-def _put_commit(context: WriteContext, timeline: Timeline, verdict: Verdict, *, files_checked: bool) -> bool:
+def _put_commit(
+    context: WriteContext, timeline: Timeline, verdict: Verdict, properties: TableProperties | None, *, publishing: bool
+) -> bool:
     """Write ``<instant>.commit`` as the verdict has it, if the instant is still whole; returns whether it is there."""
     time = verdict.instant
     if verdict.commit is None or not _is_intact(context, timeline, time):
         return False  # it stood once and was rolled back by another writer, or was so before it stood
-    if not files_checked and not _all_exist(context.storage, verdict.paths):
+    if not publishing and not _all_exist(context.storage, verdict.paths):
         return False
     path = timeline.path(verdict.completed)
     data = verdict.commit
+    keep_commit(context, verdict, properties)
     if records.settle_bytes(context.storage, path, data) != data:
         raise TableCorruptError(
             f"{path} is not the commit that was decided",

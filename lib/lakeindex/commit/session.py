@@ -31,10 +31,10 @@ from lakeindex.commit.guards import (
 from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.metadata_upkeep import check_upkeep, compact_if_due, sweep_deltas
 from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
 from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, forget_run
 from lakeindex.commit.turns import Turn, TurnScope
-from lakeindex.commit.undo.service_instants import completion_time
 from lakeindex.commit.undo.sweep import sweep_partitions
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import (
@@ -53,7 +53,8 @@ from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.index_changes import forget_dead_changes
-from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.table.metadata_switch import check_metadata_table
+from lakeindex.table.properties import TableProperties
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -96,13 +97,14 @@ class AlreadyDone:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What the checks before a commit found: the completed writes, and when the commit is completed;
-    or the instant that has committed the batch.
+    """What the checks before a commit found: the completed writes, when the commit is completed, and the table's
+    properties; or the instant that has committed the batch.
     """
 
     writes: tuple[str, ...] = ()
     completion_time: str | None = None
     done_by: str | None = None
+    properties: TableProperties | None = None
 
 
 def begin_write(
@@ -117,7 +119,7 @@ def begin_write(
 ) -> WriteSession | AlreadyDone:
     """Start an attempt of a run.
 
-    Finishes what dead writers left half-done, refuses or drops a metadata table,
+    Finishes what dead writers left half-done, refuses a metadata table that is not kept up,
     and supersedes earlier attempts of the run.
 
     Args:
@@ -196,8 +198,9 @@ class WriteSession:
         context = self._context
         with context.locked(f"start of run {self._run.run_id}") as lock:
             check_clock(context, lock)
-            check_or_drop_metadata_table(context.table, context.config.metadata_table)
+            properties = check_metadata_table(context.table, context.config.metadata_table)
             recover(context, lock)
+            sweep_deltas(context, properties)
             forget_dead_changes(context.storage, context.table.load_timeline)
             return _find_done(context, self._run)
 
@@ -288,6 +291,7 @@ class WriteSession:
             instant = self._publish_locked(lock, plan, commit, guards or PublishGuards(), summary)
         self.note("the turn was not ended", self._turn.end)
         self.note("strays were not swept", lambda: sweep_partitions(context, plan.partitions))
+        self.note("the metadata table was not compacted", lambda: compact_if_due(context))
         return instant
 
     @property
@@ -361,25 +365,30 @@ class WriteSession:
             return checked.done_by
         if standing is None:
             standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
-        return self._follow(lock, plan, standing)
+        return self._follow(lock, plan, standing, checked.properties)
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
         """Everything that must still hold, unless another run has committed the batch."""
         context = self._context
         recover(context, lock, own=plan.instant)
         self._attempt.check()
-        check_or_drop_metadata_table(context.table, context.config.metadata_table)
+        properties = check_metadata_table(context.table, context.config.metadata_table)
         self._check_not_rolled_back(plan)
         done = _find_done(context, self._run)
         if done is not None:
             return _Checked(done_by=done.instant)
         timeline = context.table.load_timeline()
         self._check_stands(timeline, plan, self._snapshot_time, guards, commit)
+        after = check_upkeep(context, properties, plan.instant, commit)
         try:
             lock.check()
         except FencedError as error:
             raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
-        return _Checked(tuple(sorted(timeline.completed_write_times)), completion_time(context, timeline))
+        return _Checked(
+            tuple(sorted(timeline.completed_write_times)),
+            context.completion_time(timeline, after),
+            properties=properties,
+        )
 
     def _check_stands(
         self,
@@ -424,7 +433,7 @@ class WriteSession:
             completion_time=checked.completion_time,
         )
 
-    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict) -> str:
+    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict, properties: TableProperties | None) -> str:
         """Do what the verdict says; it may be another's."""
         if not standing.is_committed:
             lock.settled(plan.instant)
@@ -433,7 +442,7 @@ class WriteSession:
                 culprit=plan.instant,
                 hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
             )
-        stands = roll_forward(self._context, standing, self._run.key, note=self.note)
+        stands = roll_forward(self._context, standing, self._run.key, note=self.note, properties=properties)
         lock.settled(plan.instant)
         if not stands:
             raise rolled_back_error(plan.instant, "while it was committed")

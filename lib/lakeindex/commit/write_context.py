@@ -10,11 +10,14 @@ from typing import Final
 from lakeindex.aftermath import noted
 from lakeindex.commit.lock import lock
 from lakeindex.commit.lock.heartbeat import Heartbeat
+from lakeindex.format.instants import comparable
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.writer_record import note_writer
+from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.timeline import Timeline
 
 _RELEASE_TRIES: Final = 3
 
@@ -48,6 +51,17 @@ class WriteContext:
     def lease_ms(self) -> int:
         """Lease of lock and attempts, milliseconds."""
         return self.config.lock_lease_seconds * 1000
+
+    def completion_time(self, timeline: Timeline, after: str | None = None) -> str | None:
+        """When what is completed now is completed, by the table's clock; None where the timeline does not say.
+
+        Args:
+            timeline: as it is now; the lock is held.
+            after: another time that it must be later than.
+        """
+        now_ms = timeline_ms(self.table.properties.timezone, self.host.clock.now_ms())
+        times = (one for one in (timeline.max_time, after) if one is not None)
+        return timeline.layout.completion_time(max(times, key=comparable, default=None), now_ms)
 
     @contextmanager
     def locked(self, purpose: str, instant: str | None = None) -> Iterator[lock.TableLock]:

@@ -146,6 +146,14 @@ def next_instant_time(after: str | None, now_ms: int) -> str:
     return following
 
 
+def previous_instant_time(time: str) -> str:
+    """The time one millisecond before an instant time of 17 digits."""
+    try:
+        return instant_time_of(instant_time_to_ms(time) - 1)
+    except (ValueError, OverflowError):
+        return f"{int(time) - 1:0{TIME_DIGITS}d}"  # not a date (a foreign writer's counter)
+
+
 def parse_point_in_time(text: str, option: str = "--as-of") -> str:
     """An instant time from what a user writes: an instant (14 or 17 digits) or an ISO time.
 

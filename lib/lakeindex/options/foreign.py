@@ -79,11 +79,13 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
         "lakeindex uses the row layout of SparkHoodieHBaseIndex"
     ),
     "hoodie.metadata.enable": (
-        "no metadata table is written; lakeindex.metadata.table says what to do with an existing one"
+        "a metadata table that is there is kept up (lakeindex.metadata.table); `lakeindex metadata build` makes one"
     ),
-    "hoodie.metadata.index.bloom.filter.enable": "no metadata table is written; lakeindex.footer.cache keeps filters",
+    "hoodie.metadata.index.bloom.filter.enable": (
+        "filters are not written to the metadata table; lakeindex.footer.cache keeps filters"
+    ),
     "hoodie.metadata.index.column.stats.enable": (
-        "no metadata table is written; lakeindex.footer.cache keeps key ranges"
+        "statistics are not written to the metadata table; lakeindex.footer.cache keeps key ranges"
     ),
     "hoodie.metadata.record.index.enable": "use hoodie.index.type=RECORD_INDEX and run `lakeindex index build`",
     "hoodie.metadata.global.record.level.index.enable": (

@@ -42,6 +42,7 @@ from lakeindex.options.values import (
     generator_class,
     index_type_named,
     memory,
+    metadata_policy,
     names_of,
     number_of,
     one_of,
@@ -140,9 +141,9 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
                "the same file groups."),
         Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", whole(0), "seconds, 0 or more",
                "Age at which an unfinished instant of another writer is considered dead and rolled back."),
-        Option("lakeindex.metadata.table", "metadata_table", one_of(MetadataTablePolicy), names_of(MetadataTablePolicy),
-               "What happens if the table has a metadata table. `refuse`: the write is refused. `drop`: "
-               "the metadata table is deleted before the first data file is written."),
+        Option("lakeindex.metadata.table", "metadata_table", metadata_policy, names_of(MetadataTablePolicy),
+               "What happens if the table has a metadata table. `keep`: every commit keeps it up. "
+               "`refuse`: the write is refused."),
         Option("lakeindex.clock.max.skew", "clock_max_skew_seconds", whole(0, 86_400),
                "seconds, 0 .. 86400 (0: no check)",
                "Maximum difference between the clock of this machine and that of the storage. "

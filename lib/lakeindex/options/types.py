@@ -27,10 +27,10 @@ class FilterType(StrEnum):
 
 
 class MetadataTablePolicy(StrEnum):
-    """What to do with a table that has a metadata table, which our commits would leave stale."""
+    """What to do with a table that has a metadata table."""
 
+    KEEP = "keep"
     REFUSE = "refuse"
-    DROP = "drop"
 
 
 class InputFormat(StrEnum):
@@ -121,7 +121,7 @@ class WriteConfig(Config):
     chunk_rows: int = 250_000
     staged_codec: StagedCodec = StagedCodec.AUTO
     input_format: InputFormat = InputFormat.AUTO
-    metadata_table: MetadataTablePolicy = MetadataTablePolicy.REFUSE
+    metadata_table: MetadataTablePolicy = MetadataTablePolicy.KEEP
     pending_foreign_max_age_seconds: int = 7_200
     lock_lease_seconds: int = 60
     lock_wait_seconds: int = 300

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from lakeindex.errors import OptionError
 from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType
+from lakeindex.options.types import MetadataTablePolicy
 
 KEY_GENERATOR_CLASSES: Final[dict[str, KeyGeneratorType]] = {
     "org.apache.hudi.keygen.SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
@@ -118,6 +120,17 @@ def one_of(kind: type[_E]) -> Callable[[str], _E]:
             raise ValueError(text) from None
 
     return parse
+
+
+def metadata_policy(text: str) -> MetadataTablePolicy:
+    """What to do with a metadata table. Raises: OptionError: it is to be dropped: that is no option."""
+    if text.strip().lower() == "drop":
+        raise OptionError(
+            "lakeindex.metadata.table=drop would take the metadata table, and every index in it, away in each run",
+            culprit="lakeindex.metadata.table",
+            hint="leave the option out: it is kept up; `lakeindex metadata drop TABLE` takes it away once",
+        )
+    return one_of(MetadataTablePolicy)(text)
 
 
 def index_type_named(text: str) -> IndexType:

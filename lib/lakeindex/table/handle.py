@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeindex.errors import MetadataTableError, TableCorruptError, TableUnsupportedError, TimelineChangedError
+from lakeindex.errors import TableCorruptError, TableUnsupportedError, TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.model import IndexSpec, KeyGeneratorType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
@@ -23,19 +23,12 @@ from lakeindex.table.binding import (
     store_binding,
 )
 from lakeindex.table.index_changes import changed_index, index_in_force
+from lakeindex.table.metadata_kept import check_kept
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.version import VERSIONS, layout_of_version, listed_versions
 from lakeindex.timeline.timeline import Timeline
 
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
-
-_METADATA_LOSS: Final[dict[str, str]] = {
-    "files": "file listing",
-    "column_stats": "data skipping by column statistics",
-    "partition_stats": "partition pruning by statistics",
-    "bloom_filters": "bloom filters in the metadata table",
-    "record_index": "the record index",
-}
 
 
 @dataclass(frozen=True)
@@ -130,16 +123,15 @@ class Table:
         """The live files now, or as of an instant (inclusive)."""
         return snapshot(self.storage, self.load_timeline(), as_of)
 
-    def check_writable(self, policy: MetadataTablePolicy = MetadataTablePolicy.REFUSE) -> None:
+    def check_writable(self, policy: MetadataTablePolicy = MetadataTablePolicy.KEEP) -> None:
         """Refuse a table that we must not write to.
 
         Raises:
             TableUnsupportedError: version or feature that is not written, by name.
-            MetadataTableError: it has a metadata table, and the policy is to refuse.
+            MetadataTableError: it has a metadata table that is not kept up, or may not be.
         """
         check_writable(self.properties)
-        if policy is MetadataTablePolicy.REFUSE:
-            check_no_metadata_table(self.properties)
+        check_kept(self.properties, policy)
 
     def bound_for(self, config: WriteConfig) -> TableBinding:
         """The binding that a write with these options uses; nothing is stored. Raises: OptionError."""
@@ -203,24 +195,6 @@ def check_writable(properties: TableProperties) -> None:
     """Refuse tables that we must not write to, the metadata table apart. Raises: TableUnsupportedError."""
     check_readable(properties)
     _refuse_first(properties, _write_refusals(properties))
-
-
-def check_no_metadata_table(properties: TableProperties) -> None:
-    """Refuse a table with a metadata table: readers that list from it would not see our commits.
-
-    Raises:
-        MetadataTableError: naming what dropping it would lose.
-    """
-    partitions = dict.fromkeys((*properties.metadata_partitions, *properties.metadata_partitions_inflight))
-    if not partitions:
-        return
-    lost = ", ".join(f"{name} ({_METADATA_LOSS.get(name, 'an index')})" for name in partitions)
-    raise MetadataTableError(
-        f"table {properties.name} has a metadata table, which our commits would leave stale: {lost}",
-        culprit=keys.METADATA_PARTITIONS[0],
-        hint="-o lakeindex.metadata.table=drop deletes it before writing (readers then list folders, and a Hudi writer "
-        "with hoodie.metadata.enable=true builds it anew)",
-    )
 
 
 Refusal = tuple[str, str, str]

@@ -179,7 +179,7 @@ def format_rollback_plan(plan: RollbackPlan) -> bytes:
         for location in locations
     ]
     instant = {"commitTime": plan.instant_time, "action": plan.action}
-    return _encode(ROLLBACK_PLAN, {"instantToRollback": instant, "RollbackRequests": requests, "version": 1})
+    return format_avro(ROLLBACK_PLAN, {"instantToRollback": instant, "RollbackRequests": requests, "version": 1})
 
 
 def parse_rollback_plan(data: bytes, source: str) -> RollbackPlan:
@@ -208,7 +208,7 @@ def format_rollback_metadata(metadata: RollbackMetadata) -> bytes:
         }
         for partition in sorted({*metadata.deleted, *metadata.failed})
     }
-    return _encode(
+    return format_avro(
         ROLLBACK_METADATA,
         {
             "startRollbackTime": metadata.start_time,
@@ -257,7 +257,7 @@ def format_requested_replace(requested: RequestedReplace) -> bytes:
         for partition, file_id in requested.input_groups
     ]
     plan = {"inputGroups": groups, "version": 1} if groups else None
-    return _encode(REQUESTED_REPLACE, {"operationType": requested.operation, "clusteringPlan": plan, "version": 1})
+    return format_avro(REQUESTED_REPLACE, {"operationType": requested.operation, "clusteringPlan": plan, "version": 1})
 
 
 def parse_requested_replace(data: bytes, source: str) -> RequestedReplace:
@@ -290,7 +290,7 @@ def format_clean_plan(plan: CleanPlan) -> bytes:
         partition: [{"filePath": location, "isBootstrapBaseFile": False} for location in locations]
         for partition, locations in plan.files.items()
     }
-    return _encode(
+    return format_avro(
         CLEANER_PLAN,
         {
             "earliestInstantToRetain": earliest,
@@ -318,7 +318,7 @@ def format_clean_metadata(metadata: CleanMetadata) -> bytes:
         }
         for partition, names in metadata.deleted.items()
     }
-    return _encode(
+    return format_avro(
         CLEAN_METADATA,
         {
             "startCleanTime": metadata.start_time,
@@ -400,11 +400,17 @@ def format_avro_commit_metadata(metadata: CommitMetadata, action: str) -> bytes:
     rest = metadata_to_json(replace(metadata, write_stats={}, extra_metadata=texts))
     record = {**rest, "partitionToWriteStats": stats}
     if action != REPLACE_COMMIT:
-        return _encode(COMMIT_METADATA, record)
-    return _encode(REPLACE_COMMIT_METADATA, {"partitionToReplaceFileIds": {}, **record})
+        return format_avro(COMMIT_METADATA, record)
+    return format_avro(REPLACE_COMMIT_METADATA, {"partitionToReplaceFileIds": {}, **record})
 
 
-def _encode(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:
+def format_avro(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:
+    """A container of one record.
+
+    Args:
+        schema: its Avro schema.
+        record: its fields.
+    """
     out = io.BytesIO()
     # A fixed sync marker makes equal values equal bytes, so that two attempts of one plan write the same file.
     fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=OWN_SYNC_MARKER)

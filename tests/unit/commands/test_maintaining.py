@@ -138,7 +138,15 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     pairs = [word for key, text in KEEP.items() for word in ("-o", f"{key}={text}")]
     done = lakeindex("maintain", uri, *pairs, "--json")
     validate("maintain", done.json)
-    assert [step["step"] for step in done.json["steps"]] == ["settle", "clean", "archive", "compact", "cache", "runs"]
+    assert [step["step"] for step in done.json["steps"]] == [
+        "settle",
+        "clean",
+        "metadata",
+        "archive",
+        "compact",
+        "cache",
+        "runs",
+    ]
     shown = lakeindex("maintain", uri, "--steps", "check").stdout
     assert "rows in 3 files are sound" in shown
 

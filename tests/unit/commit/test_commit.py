@@ -10,6 +10,7 @@ from lakeindex.commit.claims import Claim, claim_path
 from lakeindex.commit.lock import lock
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.run_plan import RunPlan
+from lakeindex.commit.services.metadata_table import build_metadata_table
 from lakeindex.commit.session import (
     AlreadyDone,
     ExpectedFile,
@@ -29,6 +30,7 @@ from lakeindex.errors import (
     MetadataTableError,
     PendingInstantError,
     StorageError,
+    TableCorruptError,
     TableUnsupportedError,
     TimelineChangedError,
     WriteConflictError,
@@ -36,7 +38,7 @@ from lakeindex.errors import (
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from lakeindex.format.partition_metadata import parse_partition_metadata
 from lakeindex.format.properties import format_properties
-from lakeindex.options.types import MetadataTablePolicy, WriteConfig
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
@@ -47,6 +49,7 @@ from tests.model.world import (
     LAYOUT,
     PARTITION,
     Rows,
+    check_metadata,
     completed_at,
     encode_rows,
     file_id,
@@ -350,7 +353,8 @@ OTHER_VERSION = "6" if LAYOUT.has_completion_times else "9"
     [
         ("hoodie.table.version", "5", TableUnsupportedError),
         ("hoodie.table.version", OTHER_VERSION, TimelineChangedError),
-        ("hoodie.table.metadata.partitions", "files", MetadataTableError),
+        ("hoodie.table.metadata.partitions", "expr_index_a", MetadataTableError),
+        ("hoodie.table.metadata.partitions", "files", TableCorruptError),
         ("hoodie.table.metadata.partitions.inflight", "column_stats", MetadataTableError),
     ],
 )
@@ -367,15 +371,12 @@ def test_a_table_that_was_changed_meanwhile_is_refused(
     assert completed_at(world.store.snapshot(), mine.plan.instant) is None
 
 
-def test_a_metadata_table_built_meanwhile_is_dropped_if_asked(world: World) -> None:
-    config = WriteConfig(lock_lease_seconds=2, lock_wait_seconds=0, metadata_table=MetadataTablePolicy.DROP)
-    mine = Written(world, begin(world, config=config))
-    world.store.write(
-        ".hoodie/hoodie.properties", format_properties(PROPERTIES | {"hoodie.table.metadata.partitions": "files"})
-    )
-    world.store.write(".hoodie/metadata/.hoodie/hoodie.properties", b"x")
+def test_a_metadata_table_built_meanwhile_is_kept_up(world: World) -> None:
+    mine = Written(world, begin(world))
+    build_metadata_table(Table.open(world.store), WriteConfig(lock_lease_seconds=2), host=world.host("builder"))
     mine.publish()
-    assert world.store.list(".hoodie/metadata") == []
+    check_metadata(world.store)
+    assert Table.open(world.store).properties.metadata_partitions == ("files",)
 
 
 def test_a_killed_run_makes_the_next_one_wait_no_time(world: World) -> None:

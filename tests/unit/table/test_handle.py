@@ -67,16 +67,18 @@ def test_later_versions_are_read_and_written(name: str, tmp_path: Path) -> None:
     table.check_writable()
 
 
-@pytest.mark.parametrize("name", ["h0150_v6_mdt", "h120_v6_mdt"])
-def test_a_metadata_table_is_refused_unless_it_may_be_dropped(name: str, tmp_path: Path) -> None:
-    table = open_table(name, tmp_path)
-    assert len(table.snapshot().base_files_all()) == 3
-    with pytest.raises(MetadataTableError) as caught:
+def test_a_metadata_table_of_files_is_kept_or_refused(tmp_path: Path) -> None:
+    table = open_table("h0150_v6_mdt", tmp_path)
+    table.check_writable()
+    with pytest.raises(MetadataTableError, match=r"files \(file listing\)"):
+        table.check_writable(MetadataTablePolicy.REFUSE)
+
+
+def test_what_of_a_metadata_table_is_not_kept_up_is_named_with_the_way_out(tmp_path: Path) -> None:
+    table = open_table("h120_v6_mdt", tmp_path)
+    with pytest.raises(MetadataTableError, match=r"column_stats \(data skipping by column statistics\)") as caught:
         table.check_writable()
-    for partition in table.properties.metadata_partitions:
-        assert partition in str(caught.value)
-    assert "lakeindex.metadata.table=drop" in str(caught.value)
-    table.check_writable(MetadataTablePolicy.DROP)
+    assert "lakeindex metadata drop TABLE --partition column_stats`" in str(caught.value)
 
 
 def test_a_metadata_table_in_the_making_counts() -> None:
@@ -104,7 +106,7 @@ def test_what_is_not_written_is_refused_by_name(key: str, value: str, tmp_path: 
     storage.write(".hoodie/hoodie.properties", "".join(f"{k}={v}\n" for k, v in entries.items()).encode())
     table = Table.open(storage)
     with pytest.raises(TableUnsupportedError) as caught:
-        table.check_writable(MetadataTablePolicy.DROP)
+        table.check_writable()
     assert caught.value.culprit == key
     assert caught.value.hint
 

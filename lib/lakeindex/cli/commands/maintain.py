@@ -57,7 +57,7 @@ def archive(
 @click.option(
     "--steps",
     metavar="STEP[,STEP]",
-    help="Only these: settle, clean, archive, compact, cache, runs, check.  [default: all but check]",
+    help="Only these: settle, clean, metadata, archive, compact, cache, runs, check.  [default: all but check]",
 )
 @click.option(
     "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
@@ -65,8 +65,8 @@ def archive(
 @pairs_option
 @json_option
 def maintain(table: str, steps: str | None, checkpoints: str | None, options: tuple[str, ...], as_json: bool) -> None:
-    """Do all maintenance: settle what dead writers left, clean, archive, compact a stored index, fill the footer cache,
-    drop dead runs.
+    """Do all maintenance: settle what dead writers left, clean, compact the metadata table, archive, compact a stored
+    index, fill the footer cache, drop dead runs.
 
     A failed step ends the command; the steps before it remain done.
     """

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakeindex.commands.check.report import Broken, Checked, Findings, Violation
+from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commands.written_slices import Commits, WrittenSlice, live_slices, missing_slices, written_slices
+from lakeindex.commit.services.metadata_table import committed_files
 from lakeindex.commit.undo.sweep import find_unexplained
-from lakeindex.errors import ObjectNotFoundError, TableError
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file
 from lakeindex.format.partition_metadata import (
@@ -20,8 +22,11 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.metadata.metadata_table import GROUP_PREFIXES
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.table.handle import Table
+from lakeindex.table.metadata_kept import metadata_table_of
 
 _SWEEP = "delete it: once its instant is older than the timeline, every reader would see it"
 _SWEPT = "the next upsert into its partition, or `lakeindex maintain`, deletes it"
@@ -52,7 +57,7 @@ class Committed:
 
 def check_listing(table: Table, snapshot: Snapshot, committed: Committed) -> Findings:
     """Check the folders of all partitions."""
-    violations: list[Violation] = [*_missing(table, snapshot, committed)]
+    violations: list[Violation] = [*_missing(table, snapshot, committed), *_misled(table, snapshot)]
     older = 0
     unexplained = frozenset(find_unexplained(snapshot))
     for partition in snapshot.partitions():
@@ -79,6 +84,22 @@ def _missing(table: Table, snapshot: Snapshot, committed: Committed) -> Iterator
             f"{path} of the commit {one.instant.time} is missing",
             "restore the file, or roll back the commit that wrote it",
         )
+
+
+def _misled(table: Table, snapshot: Snapshot) -> Iterator[Violation]:
+    """What readers that list files from the metadata table would not find, or in vain."""
+    metadata = metadata_table_of(table.storage, table.properties)
+    if metadata is None:
+        return
+    hint = "`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`"
+    try:
+        faults = list(find_faults(MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)))
+    except (TableCorruptError, ObjectNotFoundError) as error:
+        yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
+        return
+    for fault in faults:
+        message = f"the metadata table says {fault.said} of {fault.path or 'the table'}, and there is {fault.is_so}"
+        yield Violation(Broken.METADATA_TABLE, fault.path, message, hint)
 
 
 def _is_there(table: Table, path: str) -> bool:
@@ -146,6 +167,6 @@ def _notes(table: Table, snapshot: Snapshot) -> Iterator[str]:
     done = sorted(time for time in left if time not in pending)
     if done:
         yield f"markers of finished instants were left behind: {', '.join(done)}"
-    if table.properties.metadata_partitions:
-        names = ", ".join(table.properties.metadata_partitions)
-        yield f"the table has a metadata table ({names}); it was not compared with the files"
+    others = [name for name in table.properties.metadata_partitions if name not in GROUP_PREFIXES]
+    if others:
+        yield f"these partitions of the metadata table were not compared with the files: {', '.join(others)}"

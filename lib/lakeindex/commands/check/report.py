@@ -35,6 +35,7 @@ class Broken(StrEnum):
     BUCKET = "bucket"
     STRAY = "stray"
     DOUBLE = "double"
+    METADATA_TABLE = "metadata_table"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""What a table needs beside upserts, step by step: settle dead writers, clean, archive, compact the index, mend the
-cache, drop the folders of dead runs, check.
+"""What a table needs beside upserts, step by step: settle dead writers, clean, compact the metadata table, archive,
+compact the index, mend the cache, drop the folders of dead runs, check.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lakeindex.commands.upkeep.clean_table import archive, clean
 from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
+from lakeindex.commit.services.metadata_table import compact_metadata_table
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.footers import read_footer
@@ -37,6 +38,7 @@ class MaintenanceStep(StrEnum):
 
     SETTLE = "settle"
     CLEAN = "clean"
+    METADATA = "metadata"
     ARCHIVE = "archive"
     COMPACT = "compact"
     CACHE = "cache"
@@ -180,6 +182,13 @@ def _clean(work: _Work) -> _Done:
     return {"files": len(done.files), "bytes": done.bytes}, kept
 
 
+def _compact_metadata(work: _Work) -> _Done:
+    if not work.table.properties.metadata_partitions:
+        return {"compactions": 0}, None
+    done = compact_metadata_table(work.table, parse_options(work.options))
+    return {"compactions": int(done is not None)}, None
+
+
 def _archive(work: _Work) -> _Done:
     done = archive(work.table.uri, config=parse_options(work.options))
     held = f"what is newer stays because of {done.held_by}" if done.held_by is not None else None
@@ -235,6 +244,7 @@ def _check(work: _Work) -> _Done:
 _WORK: Final[dict[MaintenanceStep, Callable[[_Work], _Done]]] = {
     MaintenanceStep.SETTLE: _settle,
     MaintenanceStep.CLEAN: _clean,
+    MaintenanceStep.METADATA: _compact_metadata,
     MaintenanceStep.ARCHIVE: _archive,
     MaintenanceStep.COMPACT: _compact,
     MaintenanceStep.CACHE: _mend_cache,

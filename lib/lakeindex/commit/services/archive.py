@@ -16,6 +16,7 @@ Hudi and we take every base file that is older than the timeline for a committed
   Hudi writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a
   commit); each deletion is durable before the next.
 * The newest completed clean stays: Hudi plans its next one from it.
+* Nothing that the newest compaction of the metadata table does not hold, if there is one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final
 
 from lakeindex.commit.archive.archive import archive_of
 from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.metadata_upkeep import archiving_bound
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.sweep import Stray, find_unexplained, sweep_all
@@ -34,12 +36,15 @@ from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
+from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.timeline import records
+from lakeindex.timeline.timeline import Timeline
 
 _ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
 _BATCH: Final = 100
@@ -115,7 +120,7 @@ def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
     if len(writes) <= keep_commits:
         return ArchivingPlan()
     limit, held_by = writes[-keep_commits].time, None
-    for time, what in _holds(snapshot(table.storage, timeline)):
+    for time, what in (*_holds(snapshot(table.storage, timeline)), *_held_by_metadata(table, timeline)):
         if comparable(time) < comparable(limit):
             limit, held_by = time, what
     cleans = [one for one in timeline.completed if one.action == names.CLEAN]
@@ -143,6 +148,17 @@ def _holds(found: Snapshot) -> Iterator[tuple[str, str]]:
     if left:
         first = min(left, key=comparable)
         yield first, f"files that replacecommit {first} replaced: clean first"
+
+
+def _held_by_metadata(table: Table, timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """What is newer than the newest compaction of the metadata table: Hudi 0.15 believes no log of an instant that is
+    archived.
+    """
+    metadata = metadata_table_of(table.storage, table.current_properties())
+    if metadata is not None:
+        bound = archiving_bound(MetadataView.load(metadata, timeline))
+        kept = (one.time for one in timeline.completed if comparable(one.time) >= bound)
+        yield from ((time, "the metadata table, which is not compacted so far") for time in list(kept)[:1])
 
 
 def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 
 from lakeindex.commit.held_lock import holding
 from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.metadata_upkeep import sweep_deltas
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
-from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.table.metadata_switch import check_metadata_table
 
 
 @contextmanager
@@ -35,6 +36,7 @@ def maintaining(
     """
     settings = config or WriteConfig()
     with holding(table, purpose, settings, force=force, host=host) as (context, lock):
-        check_or_drop_metadata_table(table, settings.metadata_table)
+        properties = check_metadata_table(table, settings.metadata_table)
         recover(context, lock)
+        sweep_deltas(context, properties)
         yield context, lock

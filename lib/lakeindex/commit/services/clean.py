@@ -29,6 +29,7 @@ from itertools import pairwise
 from typing import Final
 
 from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.metadata_upkeep import keep_deletion
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.undo.service_instants import (
     complete_service,
@@ -238,8 +239,7 @@ def _finish(context: WriteContext, lock: TableLock, timeline: Timeline, time: st
     snapshot = context.table.snapshot()
     old = {one.file.path for one in superseded_files(snapshot)}
     old -= _saved_files(context.table, snapshot.timeline)
-    planned = [_joined(part, url.rpartition("/")[2]) for part, urls in plan.files.items() for url in urls]
-    _carry_out(context, timeline, time, plan, [one for one in planned if one in old], data)
+    _carry_out(context, timeline, time, plan, [one for one in _planned(plan) if one in old], data)
     return True
 
 
@@ -263,6 +263,7 @@ def _carry_out(
     records.remove(context.storage, [one for path in paths for one in (path, crc_path(path))])
     # Archiving takes a replacecommit away once the files that it replaced are gone: they must not come back.
     sync_folders(context.storage, {path.rpartition("/")[0] for path in paths})
+    told = keep_deletion(context, time, _planned(plan))
     deleted = {part: tuple(url.rpartition("/")[2] for url in urls) for part, urls in plan.files.items()}
     done = CleanMetadata(
         start_time=time,
@@ -273,7 +274,12 @@ def _carry_out(
         millis=max(context.host.clock.now_ms() - started, 0),
     )
     completed = Instant(time, names.CLEAN, InstantState.COMPLETED)
-    complete_service(context, timeline, completed, format_clean_metadata(done))
+    complete_service(context, timeline, completed, format_clean_metadata(done), told)
+
+
+def _planned(plan: CleanPlan) -> list[str]:
+    """Paths of the files that a plan names."""
+    return [_joined(part, url.rpartition("/")[2]) for part, urls in plan.files.items() for url in urls]
 
 
 def _joined(partition: str, name: str) -> str:

@@ -22,7 +22,7 @@ from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
-from lakeindex.table.metadata_table import check_or_drop_metadata_table
+from lakeindex.table.metadata_switch import check_metadata_table
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY, Outcome, Verdict, decide, decision_name, load_verdict
 
@@ -74,7 +74,7 @@ def rollback_instant(
 
 def _prepare(context: WriteContext, lock: TableLock, instant_time: str, decision: str) -> Verdict | RolledBack:
     """What is to be decided about a completed commit, after all checks; a pending instant is rolled back here."""
-    check_or_drop_metadata_table(context.table, context.config.metadata_table)
+    check_metadata_table(context.table, context.config.metadata_table)
     timeline = context.table.load_timeline()
     target = _target(timeline, instant_time)
     if not target.is_completed:

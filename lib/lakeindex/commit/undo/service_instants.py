@@ -41,33 +41,31 @@ def settle_service(context: WriteContext, timeline: Timeline, instant: Instant, 
     context.storage.sync([path])
 
 
-def complete_service(context: WriteContext, timeline: Timeline, instant: Instant, data: bytes) -> None:
+def complete_service(
+    context: WriteContext, timeline: Timeline, instant: Instant, data: bytes, after: str | None = None
+) -> None:
     """Create the completed file of a service's instant, unless an earlier try has;
     durable as in :func:`settle_service`.
 
     Where its name says when it was completed, two who finish one service at once leave two files that say the same.
+
+    Args:
+        context: the writer.
+        timeline: the timeline.
+        instant: completed.
+        data: content of the file.
+        after: a time that it is completed later than.
     """
-    settle_service(context, timeline, completed_now(context, instant), data)
+    settle_service(context, timeline, _completed_now(context, instant, after), data)
 
 
-def completed_now(context: WriteContext, instant: Instant) -> Instant:
+def _completed_now(context: WriteContext, instant: Instant, after: str | None) -> Instant:
     """A completed instant with its completion time, where the timeline's layout has one. The lock is held."""
     if not context.table.properties.timeline_layout.has_completion_times:
         return instant
     timeline = context.table.load_timeline()
     done = next((one for one in timeline.find(instant.time) if one.is_completed and one.action == instant.action), None)
-    return done or replace(instant, completion_time=completion_time(context, timeline))
-
-
-def completion_time(context: WriteContext, timeline: Timeline) -> str | None:
-    """When what is completed now is completed, by the table's clock; None where the timeline does not say.
-
-    Args:
-        context: the writer; the lock is held.
-        timeline: as it is now.
-    """
-    now_ms = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
-    return timeline.layout.completion_time(timeline.max_time, now_ms)
+    return done or replace(instant, completion_time=context.completion_time(timeline, after))
 
 
 def is_fresh_service(context: WriteContext, timeline: Timeline, action: str, time: str) -> bool:

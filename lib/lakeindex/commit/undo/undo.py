@@ -1,10 +1,10 @@
 """Rolling an instant back, the way Hudi does, resumable after a kill at any call.
 
 The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then the
-instant's completed file, if it has one (readers stop seeing it), its data files, its inflight and requested files;
-then ``<t>.rollback``. Data files are found by markers *and* by listing. Two things of ours come before: the claim
-(so that recovery finds what was left half-done) and the verdict (so that the instant can never be committed any
-more); see :mod:`lakeindex.timeline.verdicts`.
+instant's completed file, if it has one (readers stop seeing it), what the metadata table says of it, its data files,
+its inflight and requested files; then ``<t>.rollback``. Data files are found by markers *and* by listing. Two things
+of ours come before: the claim (so that recovery finds what was left half-done) and the verdict (so that the instant can
+never be committed any more); see :mod:`lakeindex.timeline.verdicts`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakeindex.commit.claims import drop_claim
+from lakeindex.commit.metadata_upkeep import undo as undo_metadata
 from lakeindex.commit.undo.service_instants import (
     complete_service,
     is_fresh_service,
@@ -92,6 +93,7 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
         return RolledBack(time, pending.time, (), finished=False)
     files = _files_of(context, timeline, time, target, everywhere=everywhere)
     if target is None and pending is None:
+        undo_metadata(context, time, None, files)
         _delete_data(context, files)
         _tidy(context, time)
         return RolledBack(time, None, tuple(sorted(files)))
@@ -101,6 +103,7 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
     _delete_completed(context, timeline, time, action)
     sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
+    told = undo_metadata(context, time, own, files)
     _delete_data(context, files)
     _delete(context, timeline, Instant(time, action, InstantState.INFLIGHT))
     _delete(context, timeline, Instant(time, action, InstantState.REQUESTED))
@@ -112,7 +115,7 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     took = context.host.clock.now_ms() - started
     done = RollbackMetadata(own, time, action, deleted, {}, max(took, 0))
     completed = Instant(own, names.ROLLBACK, InstantState.COMPLETED)
-    complete_service(context, timeline, completed, format_rollback_metadata(done))
+    complete_service(context, timeline, completed, format_rollback_metadata(done), told)
     _tidy(context, time)
     return RolledBack(time, own, tuple(sorted(files)))
 

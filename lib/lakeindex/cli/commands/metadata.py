@@ -1,0 +1,137 @@
+"""``lakeindex metadata``: the metadata table of a table."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from lakeindex.cli.group import Failure
+from lakeindex.cli.shared import json_option, out_console, pairs_option, parse_pairs, say, table_argument
+from lakeindex.errors import InvariantError
+from lakeindex.options.parse import parse_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
+    from lakeindex.commands.metadata.verify import MetadataVerified
+
+
+@click.group()
+def metadata() -> None:
+    """Build, drop, verify or show the metadata table, from which Hudi's readers list the table's files.
+
+    Every write keeps it up (option lakeindex.metadata.table).
+    """
+
+
+@metadata.command()
+@table_argument
+@click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
+@pairs_option
+@json_option
+def build(table: str, force: bool, options: tuple[str, ...], as_json: bool) -> None:
+    """Build the metadata table of a table that has none. Readers use it once it is whole."""
+    config = parse_options(parse_pairs(options))
+    from lakeindex.commands.metadata.metadata import metadata_build
+
+    done = metadata_build(table, config, force=force)
+    say(done, lambda console: _show_built(console, done), as_json=as_json)
+
+
+@metadata.command()
+@table_argument
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME",
+    help="Only this partition of the metadata table, e.g. column_stats; may be repeated. Default: all of it.",
+)
+@pairs_option
+@json_option
+def drop(table: str, partitions: tuple[str, ...], options: tuple[str, ...], as_json: bool) -> None:
+    """Take the metadata table away. Readers list folders from then on; no row is touched.
+
+    A Hudi writer with hoodie.metadata.enable=true (its default) builds it anew.
+    """
+    config = parse_options(parse_pairs(options))
+    from lakeindex.commands.metadata.metadata import metadata_drop
+
+    done = metadata_drop(table, partitions, config)
+    say(done, lambda console: _show_dropped(console, done), as_json=as_json)
+
+
+@metadata.command()
+@table_argument
+@json_option
+def status(table: str, as_json: bool) -> None:
+    """Show which partitions the metadata table has, their size, and the newest compaction."""
+    from lakeindex.commands.metadata.metadata import metadata_status
+
+    found = metadata_status(table)
+    say(found, lambda console: _show_status(console, found), as_json=as_json)
+
+
+@metadata.command()
+@table_argument
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, /, table: str, as_json: bool) -> None:
+    """Compare the metadata table with the files of the table; exit code 6 if it says something wrong."""
+    from lakeindex.commands.metadata.verify import metadata_verify
+
+    found = metadata_verify(table)
+    broken = None if found.ok else _broken(found)
+    if as_json:
+        error = None if broken is None else Failure.of(broken).as_dict()
+        click.echo(json.dumps({**found.as_dict(), "error": error}))
+    else:
+        _show_verified(out_console(), found)
+    if broken is not None:
+        ctx.exit(broken.exit_code)
+
+
+def _broken(found: MetadataVerified) -> InvariantError:
+    counts = ", ".join(f"{count} {kind}" for kind, count in found.counts.items())
+    return InvariantError(
+        f"the metadata table of {found.table} is wrong: {counts}",
+        culprit=found.examples[0].path,
+        hint="`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`",
+    )
+
+
+def _show_built(console: Console, done: MetadataBuilt) -> None:
+    named = ", ".join(done.partitions)
+    console.print(f"built {named}: {done.files:,} files named; {done.seconds:.2f} s", markup=False)
+
+
+def _show_dropped(console: Console, done: MetadataDropped) -> None:
+    left = f"; left: {', '.join(done.left)}" if done.left else ""
+    console.print(f"dropped {', '.join(done.dropped) or 'nothing: there is no metadata table'}{left}", markup=False)
+
+
+def _show_status(console: Console, found: MetadataStatus) -> None:
+    if not found.partitions:
+        console.print(f"table {found.table} has no metadata table", markup=False)
+    for one in found.partitions:
+        kept = f"{one.groups} file groups, {one.logs} logs, {one.bytes:,} bytes" if one.kept else "not kept up"
+        console.print(f"{one.name:<16} {kept}", markup=False)
+    if found.inflight:
+        console.print(f"in the making: {', '.join(found.inflight)}", markup=False)
+    if found.partitions:
+        last = found.last_compaction or "never"
+        console.print(f"compacted {last}; {found.delta_commits} delta commits since", markup=False)
+
+
+def _show_verified(console: Console, found: MetadataVerified) -> None:
+    where = f"{found.files:,} files in {found.partitions:,} partitions"
+    console.print(f"compared with {where}; {found.seconds:.2f} s", markup=False)
+    for kind, count in found.counts.items():
+        console.print(f"{count:,} {kind}", markup=False)
+    for one in found.examples:
+        console.print(f"  {one.kind} {one.path}: says {one.said}, is {one.is_so}", markup=False)
+    if found.ok:
+        console.print("[green]it says what is there[/green]")

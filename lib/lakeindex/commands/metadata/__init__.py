@@ -1,0 +1,1 @@
+"""The metadata table of a table: built, dropped, shown, compared with the table."""

@@ -1,0 +1,129 @@
+"""Compare a metadata table with the files of its table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakeindex.commands.metadata.metadata import opened_view
+from lakeindex.commands.results import JsonResult
+from lakeindex.commit.services.metadata_table import committed_files
+from lakeindex.files.file_system_view import snapshot
+from lakeindex.format.file_names import parse_base_file
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.timeline.timeline import Timeline
+
+_EXAMPLES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFault:
+    """Something that the metadata table says wrongly.
+
+    Attributes:
+        kind: ``missing``: it does not name a file of the table, whose rows its readers lose; ``surplus``: it names one
+            that is not there, on which they fail; ``size``: it gives another size; ``partition``: it does not list a
+            partition, whose rows its readers lose.
+        path: the file, or the partition.
+        said: what the metadata table says, in words.
+        is_so: what is there, in words.
+    """
+
+    kind: str
+    path: str
+    said: str
+    is_so: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataVerified(JsonResult):
+    """What the comparison found.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        ok: it says what is there.
+        files: files of the table that were compared.
+        partitions: partitions of the table.
+        counts: faults by their kind.
+        examples: some of each.
+        seconds: wall time.
+    """
+
+    table: str
+    uri: str
+    ok: bool
+    files: int
+    partitions: int
+    counts: Mapping[str, int]
+    examples: tuple[MetadataFault, ...]
+    seconds: float
+
+
+def metadata_verify(uri: str) -> MetadataVerified:
+    """Compare the partition ``files`` with a listing. Nothing is changed; what is wrong does not raise, it is reported.
+
+    Args:
+        uri: the table.
+
+    Raises:
+        MetadataTableError: it has no metadata table.
+        TableCorruptError: the metadata table cannot be read.
+    """
+    started = time.perf_counter()
+    table, view = opened_view(uri)
+    there = committed_files(snapshot(table.storage, view.data))
+    faults = list(find_faults(view, there))
+    counts: dict[str, int] = {}
+    examples: list[MetadataFault] = []
+    for fault in faults:
+        counts[fault.kind] = counts.get(fault.kind, 0) + 1
+        if counts[fault.kind] <= _EXAMPLES:
+            examples.append(fault)
+    return MetadataVerified(
+        table=table.name,
+        uri=table.uri,
+        ok=not faults,
+        files=sum(len(names) for names in there.values()),
+        partitions=len(there),
+        counts=counts,
+        examples=tuple(examples),
+        seconds=round(time.perf_counter() - started, 4),
+    )
+
+
+def find_faults(view: MetadataView, there: Mapping[str, Mapping[str, int]]) -> Iterator[MetadataFault]:
+    """What a metadata table says wrongly about files.
+
+    Args:
+        view: the metadata table.
+        there: partition path -> file name -> bytes, of all files of completed commits.
+
+    Raises:
+        TableCorruptError: it cannot be read.
+    """
+    said, listed = view.files(), view.partition_paths()
+    for partition, files in sorted(there.items()):
+        if files and partition not in listed:
+            yield MetadataFault("partition", partition, "no such partition", f"{len(files)} files")
+        yield from _faults_of(view.data, partition, files, said.get(partition, {}))
+    for partition in sorted({*said} - {*there}):
+        yield from _faults_of(view.data, partition, {}, said[partition])
+
+
+def _faults_of(
+    timeline: Timeline, partition: str, there: Mapping[str, int], said: Mapping[str, int]
+) -> Iterator[MetadataFault]:
+    prefix = f"{partition}/" if partition else ""
+    for name in sorted({*there, *said}):
+        size, told = there.get(name), said.get(name)
+        if told is None:
+            yield MetadataFault("missing", prefix + name, "no such file", f"{size} bytes")
+        elif size is None:
+            file = parse_base_file(partition, name, told)
+            if file is None or timeline.is_visible(file.instant_time):  # no reader looks for one of a failed write
+                yield MetadataFault("surplus", prefix + name, f"{told} bytes", "no such file")
+        elif size != told:
+            yield MetadataFault("size", prefix + name, f"{told} bytes", f"{size} bytes")

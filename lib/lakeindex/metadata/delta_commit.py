@@ -1,0 +1,239 @@
+"""Delta commits of the metadata table: one for each action of the table that adds or removes files.
+
+The order, towards readers of both kinds: the delta commit is completed before the action is, and undone before what
+the action wrote disappears. Whoever finishes an action of a writer that died writes the delta commit anew; equal
+changes give equal bytes, and a record that is there twice says what it says once.
+
+Files: ``<t>.deltacommit.requested``, ``.inflight`` (empty), a log in each file group that changes, then the completed
+file, with the time of the action.
+
+Source: ``HoodieBackedTableMetadataWriter``, ``HoodieLogFormatWriter`` of Hudi 0.15 and 1.2.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import CommitMetadata, Json, WriteStat
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.hfile import format_hfile
+from lakeindex.format.instants import instant_time_to_ms
+from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block, read_blocks
+from lakeindex.metadata.changes import MetadataChange, PartitionChange
+from lakeindex.metadata.groups import groups_of
+from lakeindex.metadata.metadata_table import METADATA_ROOT
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.records import Record, encode_record, format_deletes
+from lakeindex.metadata.slices import FileSlice, load_slices
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage import sync_folders
+from lakeindex.storage.port import Storage
+from lakeindex.timeline import records
+
+OPERATION: Final = "UPSERT_PREPPED"
+
+_TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
+_RUNTIME: Final[dict[str, Json]] = {"totalScanTime": 0, "totalUpsertTime": 0, "totalCreateTime": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaCommit:
+    """A delta commit that can be written.
+
+    Attributes:
+        time: its instant, that of the action it belongs to.
+        schema: the Avro schema of its records, JSON.
+        slices: the newest slices of the partitions that change.
+        change: what changes.
+    """
+
+    time: str
+    schema: str = field(repr=False)
+    slices: Mapping[str, tuple[FileSlice, ...]] = field(repr=False)
+    change: MetadataChange = field(repr=False)
+
+
+def prepare(view: MetadataView, time: str, change: MetadataChange) -> DeltaCommit:
+    """Read what a delta commit needs, so that nothing of the metadata table is in the way once it is written.
+
+    Args:
+        view: the metadata table now.
+        time: the action's instant.
+        change: what it changes.
+
+    Raises:
+        TableCorruptError: the metadata table is damaged.
+    """
+    slices = {partition: view.slices(partition) for partition in change}
+    return DeltaCommit(time, view.schema(), slices, change)
+
+
+def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -> None:
+    """Write a delta commit, durably; what an earlier try left is used.
+
+    Args:
+        view: the metadata table. Who writes holds the table's lock.
+        delta: what to write.
+        completion_time: when it is completed; None in timeline layout 1. The same for everybody who writes it.
+    """
+    storage, layout = view.table.storage, view.table.layout
+    pending = [layout.path(Instant(delta.time, names.DELTA_COMMIT, state)) for state in _PENDING]
+    for path in pending:
+        records.settle(storage, path, b"")
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    for partition, change in delta.change.items():
+        parts = _by_group(delta.slices[partition], change)
+        stats[partition] = tuple(_write_group(view, delta, one, part) for one, part in parts)
+    logs = [f"{METADATA_ROOT}/{stat.path}" for written in stats.values() for stat in written]
+    storage.sync([*pending, *logs])
+    metadata = CommitMetadata(stats, OPERATION, {"schema": delta.schema})
+    completed = Instant(delta.time, names.DELTA_COMMIT, InstantState.COMPLETED, completion_time)
+    path = layout.path(completed)
+    records.settle_bytes(storage, path, layout.encode_commit(metadata, names.DELTA_COMMIT))
+    storage.sync([path])
+
+
+def undo(view: MetadataView, time: str) -> None:
+    """Take a delta commit back, or what there is of it; whoever finds it half undone goes on.
+
+    First it is not completed any more, then its records go, then the rest. The action itself is still pending then.
+
+    Args:
+        view: the metadata table. Who undoes holds the table's lock.
+        time: its instant.
+    """
+    storage, timeline = view.table.storage, view.timeline
+    files = [one for one in timeline.files if one.time == time and one.action == names.DELTA_COMMIT]
+    if not files:
+        return
+    completed = [one for one in files if one.is_completed]
+    logs = _logs_of(view, time, completed)
+    _remove(storage, [timeline.path(one) for one in completed])
+    if completed:
+        sync_folders(storage, [timeline.layout.folder])
+    _remove(storage, logs)
+    sync_folders(storage, {path.rpartition("/")[0] for path in logs})
+    _remove(storage, [timeline.path(one) for one in files if not one.is_completed])
+
+
+def is_compacted(view: MetadataView, time: str) -> bool:
+    """Whether a completed delta commit went into base files already: undoing it would change nothing there."""
+    done = view.timeline.completed_write(time)
+    if done is None or done.action != names.DELTA_COMMIT:
+        return False
+    compactions = [one.time for one in view.timeline.completed_writes if one.action == names.COMMIT]
+    return any((done.completion_time or time) < compaction for compaction in compactions)
+
+
+_PENDING: Final = (InstantState.REQUESTED, InstantState.INFLIGHT)
+
+
+def _by_group(groups: Sequence[FileSlice], change: PartitionChange) -> Iterator[tuple[FileSlice, PartitionChange]]:
+    """What changes in each file group of a partition."""
+    puts: dict[int, dict[str, Record]] = defaultdict(dict)
+    deletes: dict[int, set[str]] = defaultdict(set)
+    for number, key in zip(groups_of(list(change.puts), len(groups)), change.puts, strict=True):
+        puts[number][key] = change.puts[key]
+    gone = sorted(change.deletes)
+    for number, key in zip(groups_of(gone, len(groups)), gone, strict=True):
+        deletes[number].add(key)
+    for number in sorted({*puts, *deletes}):
+        yield groups[number], PartitionChange(puts[number], frozenset(deletes[number]))
+
+
+def _write_group(view: MetadataView, delta: DeltaCommit, one: FileSlice, change: PartitionChange) -> WriteStat:
+    data = b"".join(format_block(block) for block in _blocks(delta, one.partition, change))
+    instant = delta.time if view.table.layout.has_completion_times else one.instant
+    path, number = _create_log(view, one, instant, data)
+    name = path.rpartition("/")[2]
+    extra: dict[str, Json] = {
+        "logVersion": number,
+        "logOffset": 0,
+        "baseFile": one.base_name,
+        "logFiles": [*(log.name for log in one.logs), name],
+        "runtimeStats": _RUNTIME,
+    }
+    return WriteStat(
+        file_id=one.file_id,
+        path=f"{one.partition}/{name}",
+        partition_path=one.partition,
+        prev_commit=instant,
+        num_writes=len(change.puts),
+        num_update_writes=len(change.puts),
+        num_deletes=len(change.deletes),
+        total_write_bytes=len(data),
+        file_size_bytes=len(data),
+        extra=extra,
+    )
+
+
+def _blocks(delta: DeltaCommit, partition: str, change: PartitionChange) -> Iterator[LogBlock]:
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: delta.time, HeaderKey.SCHEMA: delta.schema}
+    if change.puts:
+        entries = sorted((key.encode(), encode_record(one, delta.schema)) for key, one in change.puts.items())
+        content = format_hfile(entries, delta.schema, created_ms=_created_ms(delta.time))
+        yield LogBlock(BlockKind.HFILE_DATA, header, content)
+    if change.deletes:
+        yield LogBlock(BlockKind.DELETE, header, format_deletes(sorted(change.deletes), partition))
+
+
+def _created_ms(time: str) -> int:
+    """The instant's, not the clock's: whoever writes the log again writes the same bytes."""
+    try:
+        return instant_time_to_ms(time)
+    except ValueError:
+        return 0
+
+
+def _create_log(view: MetadataView, one: FileSlice, instant: str, data: bytes) -> tuple[str, int]:
+    """Put a log where none is. Nobody ever appends to one, and what an earlier try put there is taken."""
+    storage = view.table.storage
+    last = one.logs[-1] if one.logs else None
+    if (
+        last is not None
+        and last.instant == instant
+        and last.size_bytes == len(data)
+        and storage.read(last.path) == data
+    ):
+        return last.path, last.number
+    number = 1 if view.table.layout.has_completion_times else one.next_log_number
+    while True:
+        path = f"{view.table.folder(one.partition)}/.{one.file_id}_{instant}.log.{number}_{_TOKEN}"
+        if records.settle_bytes(storage, path, data) == data:
+            return path, number
+        number += 1
+
+
+def _logs_of(view: MetadataView, time: str, completed: list[Instant]) -> list[str]:
+    """Logs of a delta commit: those that it names, and those whose name or header says so."""
+    found = {
+        f"{METADATA_ROOT}/{stat.path}"
+        for one in completed
+        for stat in view.timeline.commit_metadata(view.table.storage, one).stats()
+        if stat.path is not None
+    }
+    for partition in view.table.partitions:
+        listed = load_slices(view.table, view.timeline, partition).newest
+        found |= {log.path for one in listed for log in one.logs if _is_of(view.table.storage, log.path, time)}
+    if view.table.layout.has_completion_times:
+        folders = (view.table.folder(partition) for partition in view.table.partitions)
+        objects = (one.path for folder in folders for one in view.table.storage.list_folder(folder).objects)
+        found |= {path for path in objects if f"_{time}.log." in path and not path.endswith(".crc")}
+    return sorted(found)
+
+
+def _is_of(storage: Storage, path: str, time: str) -> bool:
+    try:
+        first = next(read_blocks(storage.read(path), path), None)
+    except (TableCorruptError, ObjectNotFoundError):
+        return False
+    return first is not None and first.header.get(HeaderKey.INSTANT_TIME) == time
+
+
+def _remove(storage: Storage, paths: list[str]) -> None:
+    records.remove(storage, [one for path in paths for one in (path, crc_path(path))])

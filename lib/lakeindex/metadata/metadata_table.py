@@ -1,0 +1,90 @@
+"""The metadata table of a table: which partitions it has, and where its own timeline is.
+
+It is a table of its own, ``.hoodie/metadata``, merged on read: each of its partitions is a few file groups, a file
+group's slice a base file (HFile) and logs. Its timeline is laid out as that of the table itself, and an instant of it
+that keeps up with an action of the table has that action's time.
+
+Source: ``MetadataPartitionType``, ``HoodieTableMetadata`` of Hudi 0.15 and 1.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakeindex.storage.port import Storage
+from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2, TimelineLayout
+from lakeindex.timeline.timeline import Timeline
+
+METADATA_ROOT: Final = ".hoodie/metadata"
+
+FILES: Final = "files"
+ALL_PARTITIONS_KEY: Final = "__all_partitions__"
+UNPARTITIONED_KEY: Final = "."
+
+GROUP_PREFIXES: Final = {FILES: "files"}
+"""What the file ids of a partition that is kept up begin with."""
+
+_GROUP_DIGITS: Final = 4
+_OLD: Final = f"{METADATA_ROOT}/.hoodie"
+_LAYOUTS: Final = {
+    LAYOUT_1: TimelineLayout(LAYOUT_1, _OLD, f"{_OLD}/archived"),
+    LAYOUT_2: TimelineLayout(LAYOUT_2, f"{_OLD}/timeline", f"{_OLD}/timeline/history"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTable:
+    """The metadata table that readers of a table use.
+
+    Attributes:
+        storage: the table's folder.
+        version: version of both tables.
+        layout: where the files of its own timeline are.
+        partitions: those that readers use.
+    """
+
+    storage: Storage = field(repr=False)
+    version: int
+    layout: TimelineLayout
+    partitions: tuple[str, ...]
+
+    @staticmethod
+    def of(storage: Storage, version: int, layout: int, partitions: tuple[str, ...]) -> MetadataTable | None:
+        """The metadata table of a table; None if readers use none.
+
+        Args:
+            storage: the table's folder.
+            version: the table's version.
+            layout: of its timeline, 1 or 2.
+            partitions: ``hoodie.table.metadata.partitions``.
+        """
+        return MetadataTable(storage, version, _LAYOUTS[layout], partitions) if partitions else None
+
+    def load_timeline(self) -> Timeline:
+        """Its own timeline."""
+        return Timeline.load(self.storage, self.layout)
+
+    def folder(self, partition: str) -> str:
+        """Folder of one of its partitions, relative to the table's."""
+        return f"{METADATA_ROOT}/{partition}"
+
+
+def file_id(partition: str, group: int) -> str:
+    """Id of a file group of the metadata table.
+
+    Args:
+        partition: one of :data:`GROUP_PREFIXES`.
+        group: its number in the partition.
+    """
+    return f"{GROUP_PREFIXES[partition]}-{group:0{_GROUP_DIGITS}d}-0"
+
+
+def key_of_partition(partition_path: str) -> str:
+    """Key of the record about a partition's files."""
+    return partition_path or UNPARTITIONED_KEY
+
+
+def partition_of_key(key: str) -> str:
+    """The inverse of :func:`key_of_partition`."""
+    return "" if key == UNPARTITIONED_KEY else key

@@ -1,0 +1,190 @@
+"""Records of the metadata table: Avro without a container, one schema for all partitions.
+
+A record's key is the key of its entry in an HFile; the field ``key`` of the record itself is empty. Which of the other
+fields counts says ``type``. Records of one key are merged, older ones first; a delete takes away what is older.
+
+Source: ``HoodieMetadataRecord``, ``HoodieMetadataPayload``, ``HoodieTableMetadataUtil.combineFileSystemMetadata`` and
+``HoodieDeleteBlock`` of Hudi 0.15 and 1.2. The schemas beside this module are those of their files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, Final, TypeAlias
+
+import fastavro
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.timeline.avro_bounds import check_bounded
+from lakeindex.timeline.avro_instants import DECODE_ERRORS
+
+Record: TypeAlias = Mapping[str, Any]
+"""A decoded record, by the names of Hudi's schema."""
+
+FILES_FIELD: Final = "filesystemMetadata"
+
+_DELETE_VERSION: Final = 3
+_TWO: Final = struct.Struct(">ii")
+_ORDERING: Final = ("org.apache.hudi.avro.model.IntWrapper", {"value": 0})
+
+
+class RecordType(IntEnum):
+    """What a record says; Hudi's ordinals."""
+
+    ALL_PARTITIONS = 1
+    FILES = 2
+    COLUMN_STATS = 3
+    BLOOM_FILTER = 4
+    RECORD_INDEX = 5
+    PARTITION_STATS = 6
+    SECONDARY_INDEX = 7
+
+
+def own_schema(version: int) -> str:
+    """The Avro schema, JSON, of the records of a metadata table that is made anew.
+
+    Args:
+        version: table version; Hudi 0.15, which reads no later one than 6, has fewer fields.
+    """
+    return _shipped("metadata_record_0_15" if version <= _OLD_VERSION else "metadata_record_1_2")
+
+
+def encode_record(record: Record, schema: str) -> bytes:
+    """The bytes of a record.
+
+    Args:
+        record: its fields; those that it lacks are null.
+        schema: the Avro schema in use, JSON.
+    """
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _parsed(schema), {"key": "", **record})
+    return out.getvalue()
+
+
+def decode_record(data: bytes, schema: str, source: str) -> Record:
+    """A record.
+
+    Args:
+        data: its bytes.
+        schema: the Avro schema of the file or block that holds it, JSON.
+        source: where it is from, for messages.
+
+    Raises:
+        TableCorruptError: it is damaged.
+    """
+    try:
+        found = fastavro.schemaless_reader(
+            io.BytesIO(data), _bounded(schema), None, return_record_name=True, return_record_name_override=True
+        )
+        if not isinstance(found, dict) or not isinstance(found["type"], int):
+            raise TypeError("not a record of a metadata table")
+    except DECODE_ERRORS as error:
+        raise _damaged(source, error) from None
+    return found
+
+
+def format_deletes(keys: Iterable[str], partition: str) -> bytes:
+    """Content of a delete block.
+
+    Args:
+        keys: of the records that go.
+        partition: partition of the metadata table.
+    """
+    records = [{"recordKey": key, "partitionPath": partition, "orderingVal": _ORDERING} for key in keys]
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _parsed(_shipped("delete_record_list")), {"deleteRecordList": records})
+    return _TWO.pack(_DELETE_VERSION, out.tell()) + out.getvalue()
+
+
+def parse_deletes(content: bytes, source: str) -> tuple[str, ...]:
+    """Keys that a delete block takes away. Raises: TableCorruptError."""
+    try:
+        version, length = _TWO.unpack_from(content)
+        if version != _DELETE_VERSION or length > len(content) - _TWO.size:
+            raise ValueError(f"version {version}, {length} bytes")
+        found: Any = fastavro.schemaless_reader(
+            io.BytesIO(content[_TWO.size : _TWO.size + length]), _parsed(_shipped("delete_record_list")), None
+        )
+        return tuple(one["recordKey"] for one in found["deleteRecordList"])
+    except DECODE_ERRORS as error:
+        raise _damaged(source, error) from None
+
+
+def merged(older: Record | None, newer: Record | None) -> Record | None:
+    """What two records of one key say together; None where nothing is left.
+
+    Args:
+        older: None if there is none.
+        newer: None if it is a delete.
+    """
+    if older is None or newer is None:
+        return newer
+    if newer["type"] in (RecordType.ALL_PARTITIONS, RecordType.FILES):
+        return {**newer, FILES_FIELD: _merged_files(older[FILES_FIELD] or {}, newer[FILES_FIELD] or {})}
+    return newer
+
+
+def without_deleted(record: Record) -> Record:
+    """A record as a base file has it: deleted files are not mentioned any more."""
+    if record["type"] not in (RecordType.ALL_PARTITIONS, RecordType.FILES):
+        return record
+    left = {name: info for name, info in (record[FILES_FIELD] or {}).items() if not info["isDeleted"]}
+    return {**record, FILES_FIELD: left}
+
+
+def files_record(kind: RecordType, sizes: Mapping[str, int], deleted: Iterable[str] = ()) -> Record:
+    """The record of a partition's files, or of the table's partitions.
+
+    Args:
+        kind: ``FILES`` or ``ALL_PARTITIONS``.
+        sizes: file name -> bytes; of partitions 0.
+        deleted: names that are gone.
+    """
+    there = {name: {"size": size, "isDeleted": False} for name, size in sizes.items()}
+    return {"type": int(kind), FILES_FIELD: there | {name: {"size": 0, "isDeleted": True} for name in deleted}}
+
+
+def _merged_files(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(older)
+    for name, info in newer.items():
+        known = found.get(name)
+        if info["isDeleted"] and known is not None and not known["isDeleted"]:
+            del found[name]
+        elif info["isDeleted"] or known is None or known["isDeleted"] or known["size"] < info["size"]:
+            found[name] = info
+    return found
+
+
+def _damaged(source: str, error: Exception) -> TableCorruptError:
+    return TableCorruptError(
+        f"{source} has a damaged record: {type(error).__name__}: {error}",
+        culprit=source,
+        hint="the metadata table can be built anew: `lakeindex metadata drop`, then `lakeindex metadata build`",
+    )
+
+
+@cache
+def _shipped(name: str) -> str:
+    return files("lakeindex.metadata").joinpath("schemas", f"{name}.avsc").read_text().strip()
+
+
+@lru_cache(maxsize=16)
+def _parsed(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))
+
+
+@lru_cache(maxsize=16)
+def _bounded(schema: str) -> Any:
+    """A schema that was found in a file. Raises: ValueError: it asks for more than the bytes that are there."""
+    found = json.loads(schema)
+    check_bounded(found)
+    return fastavro.parse_schema(found)
+
+
+_OLD_VERSION: Final = 6

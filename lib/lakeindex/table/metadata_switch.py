@@ -1,0 +1,229 @@
+"""The metadata table of a table as its properties have it: checked before a write, switched on, dropped.
+
+Hudi's order for changing the properties (``HoodieTableConfig``): the new text to ``hoodie.properties.backup``, the old
+``hoodie.properties`` goes, the new one is created, then the backup goes. Hadoop's checksum side files of both would be
+stale and are deleted.
+
+Readers use what the properties name. So what is dropped leaves the properties before its files go, and what is built is
+whole before they name it. A note of ours, written first and removed last, makes both resumable after a kill at any
+call; without it nothing of a metadata table is ever deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from lakeindex.errors import MetadataTableError, ObjectNotFoundError
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
+from lakeindex.options.types import MetadataTablePolicy
+from lakeindex.storage import remove_empty_folders, sync_folders
+from lakeindex.storage.port import Storage
+from lakeindex.table import property_keys as keys
+from lakeindex.table.handle import Table, check_writable
+from lakeindex.table.metadata_kept import check_kept
+from lakeindex.table.properties import TableProperties
+from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
+from lakeindex.timeline import records
+
+INDEX_DEFINITIONS: Final = ".hoodie/.index_defs"
+METADATA_FOLDERS: Final = (METADATA_ROOT, INDEX_DEFINITIONS)
+NOTE: Final = f"{records.OWN_FOLDER}/dropping-metadata.json"
+"""What is under way, building as well: earlier releases only dropped."""
+
+
+_DEFINITIONS_FILE: Final = f"{INDEX_DEFINITIONS}/index.json"
+_DEFINITIONS_KEY: Final = "indexDefinitions"
+_INDEX_PATH: Final = "hoodie.table.index.defs.path"
+_PARTITIONS: Final = keys.METADATA_PARTITIONS[0]
+
+
+def check_metadata_table(table: Table, policy: MetadataTablePolicy) -> TableProperties:
+    """Re-read the properties, and make sure that we may write: version, features, metadata table. Under the lock.
+
+    Args:
+        table: the table.
+        policy: keep a metadata table up, or refuse one.
+
+    Returns:
+        The properties as they are now.
+
+    Raises:
+        TableUnsupportedError: the version or a feature is not one that we write.
+        TimelineChangedError: another writer has upgraded or downgraded the table since it was opened.
+        MetadataTableError: there is a metadata table that our commits would leave stale.
+    """
+    properties = table.current_properties()
+    check_writable(properties)
+    table.check_same_version(properties)
+    if _finish_noted(table.storage, properties):
+        properties = table.current_properties()
+    check_kept(properties, policy)
+    return properties
+
+
+def drop_metadata(table: Table, partitions: Collection[str] = ()) -> tuple[str, ...]:
+    """Take the metadata table away, or some of its partitions. Under the lock.
+
+    Args:
+        table: the table.
+        partitions: those that go; all, if none are named or ``files`` is among them, without which there are no others.
+
+    Returns:
+        The partitions that went.
+    """
+    storage, properties = table.storage, table.current_properties()
+    there = _named(properties)
+    whole = not partitions or FILES in partitions or set(there) <= set(partitions)
+    going = there if whole else tuple(name for name in there if name in partitions)
+    if not going and not (whole and storage.list(METADATA_ROOT)):
+        return ()
+    _note(storage, {"partitions": list(going), "whole": whole})
+    if going:
+        _change_properties(storage, lambda entries: _without(entries, set(going), whole=whole))
+    _finish_drop(storage, going, whole=whole)
+    return going
+
+
+def begin_building(storage: Storage) -> None:
+    """Note that a metadata table is built, before its first file is there. Under the lock.
+
+    Raises:
+        MetadataTableError: there is something in its place.
+    """
+    found = next(iter(storage.list(METADATA_ROOT)), None)
+    if found is not None:
+        raise MetadataTableError(
+            f"{storage.uri} has {found.path}, but its properties name no metadata table",
+            culprit=found.path,
+            hint="a Hudi writer may be building one; else take it away with `lakeindex metadata drop`",
+        )
+    _note(storage, {"building": True})
+
+
+def switch_on(storage: Storage, partitions: Collection[str]) -> None:
+    """Let readers use what was built. Under the lock."""
+    _change_properties(storage, lambda entries: {**entries, _PARTITIONS: ",".join(sorted(partitions))})
+    _finish_building(storage)
+
+
+def _note(storage: Storage, what: Mapping[str, object]) -> None:
+    records.put(storage, NOTE, records.encode(what))
+    storage.sync([NOTE])
+
+
+def _finish_noted(storage: Storage, properties: TableProperties) -> bool:
+    """Finish what a writer of ours that died had begun; whether there was anything.
+
+    The properties, or their backup where a writer was replacing them, tell how far he came. A torn note says nothing:
+    nothing followed from it.
+    """
+    noted = records.load(storage, NOTE)
+    if noted is None:
+        return False
+    there = set(_named(properties))
+    going = tuple(noted.get("partitions", there))
+    if noted.get("building"):
+        if not there:
+            _remove_folder(storage, METADATA_ROOT)
+        _finish_building(storage)
+    elif not noted or there & set(going):
+        records.remove(storage, [NOTE])  # nothing was changed
+    else:
+        _finish_drop(storage, going, whole=bool(noted.get("whole", not there)))
+    return True
+
+
+def _named(properties: TableProperties) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*properties.metadata_partitions, *properties.metadata_partitions_inflight)))
+
+
+def _change_properties(storage: Storage, edit: Callable[[dict[str, str]], Mapping[str, str]]) -> None:
+    entries = parse_properties(storage.read(PROPERTIES_PATH), PROPERTIES_PATH)
+    data = format_properties(edit(dict(entries)), comments=("Updated by lakeindex",))
+    records.put(storage, PROPERTIES_BACKUP_PATH, data)
+    storage.sync([PROPERTIES_BACKUP_PATH])
+    records.remove(storage, [PROPERTIES_PATH])
+    _put_properties(storage)
+
+
+def _finish_building(storage: Storage) -> None:
+    _put_properties(storage)
+    _remove_backup(storage)
+    records.remove(storage, [NOTE])
+
+
+def _finish_drop(storage: Storage, going: Collection[str], *, whole: bool) -> None:
+    """The properties, or their backup, name what goes no more: remove what is left of it."""
+    _put_properties(storage)
+    folders = METADATA_FOLDERS if whole else [f"{METADATA_ROOT}/{name}" for name in going]
+    for folder in folders:
+        _remove_folder(storage, folder)
+    if not whole:
+        _forget_definitions(storage, going)
+    _remove_backup(storage)
+    records.remove(storage, [NOTE])
+
+
+def _remove_folder(storage: Storage, folder: str) -> None:
+    # Its own properties first: without them it is no table any more.
+    paths = sorted((one.path for one in storage.list(folder)), key=lambda path: (".hoodie/" not in path[8:], path))
+    records.remove(storage, paths)
+    sync_folders(storage, {path.rpartition("/")[0] for path in paths})  # who builds it anew finds nothing stale
+    remove_empty_folders(storage, folder)
+
+
+def _forget_definitions(storage: Storage, going: Collection[str]) -> None:
+    """Take the definitions of indexes that are gone out of the file that has them."""
+    data = _read(storage, _DEFINITIONS_FILE)
+    found: Any = {} if data is None or records.is_torn(data) else json.loads(data)
+    definitions = found.get(_DEFINITIONS_KEY) if isinstance(found, dict) else None
+    if not isinstance(definitions, dict) or not set(going) & set(definitions):
+        return
+    kept = {name: one for name, one in definitions.items() if name not in going}
+    records.remove(storage, [crc_path(_DEFINITIONS_FILE)])
+    records.put(storage, _DEFINITIONS_FILE, json.dumps({**found, _DEFINITIONS_KEY: kept}).encode())
+    storage.sync([_DEFINITIONS_FILE])
+
+
+def _put_properties(storage: Storage) -> None:
+    """Put what the backup says where it belongs, unless the backup is Hudi's.
+
+    The file is created, not replaced: a power loss may tear what is replaced.
+    As long as it is missing, readers take the backup.
+    """
+    data = _read(storage, PROPERTIES_BACKUP_PATH)
+    if data is None or _read(storage, PROPERTIES_PATH) not in (None, data):
+        return
+    records.remove(storage, [crc_path(PROPERTIES_PATH), crc_path(PROPERTIES_BACKUP_PATH)])
+    records.settle(storage, PROPERTIES_PATH, data)
+    storage.sync([PROPERTIES_PATH])
+
+
+def _read(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except ObjectNotFoundError:
+        return None
+
+
+def _remove_backup(storage: Storage) -> None:
+    """Remove the backup, unless it is Hudi's: it holds something else then, and Hudi is in the middle of a change."""
+    data = _read(storage, PROPERTIES_BACKUP_PATH)
+    if data is None or data != _read(storage, PROPERTIES_PATH):
+        return
+    records.remove(storage, [PROPERTIES_BACKUP_PATH, crc_path(PROPERTIES_BACKUP_PATH)])
+
+
+def _without(entries: Mapping[str, str], going: Collection[str], *, whole: bool) -> dict[str, str]:
+    """Properties that name some partitions no more; without any, the definitions of indexes are not named, either."""
+    if whole:
+        return {key: value for key, value in entries.items() if not key.startswith((_PARTITIONS, _INDEX_PATH))}
+    kept = dict(entries)
+    for key in (_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT[0]):
+        if key in kept:
+            kept[key] = ",".join(name for name in kept[key].split(",") if name and name not in going)
+    return kept

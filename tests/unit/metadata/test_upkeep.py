@@ -1,0 +1,242 @@
+"""Delta commits, slices and compaction, on metadata tables of ours and of Hudi's."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeindex.commands.metadata.verify import find_faults
+from lakeindex.commit.services.metadata_table import committed_files
+from lakeindex.errors import TableCorruptError
+from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
+from lakeindex.metadata import compaction, delta_commit
+from lakeindex.metadata.build import Building, build
+from lakeindex.metadata.changes import change_of_deletion, change_of_files
+from lakeindex.metadata.groups import groups_of
+from lakeindex.metadata.metadata_table import FILES, MetadataTable
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.slices import load_slices
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage import open_storage
+from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.handle import Table
+from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
+from tests.vectors_support import unpack_table
+
+LAYOUTS = {1: TimelineLayout(), 2: TimelineLayout(2, ".hoodie/timeline", ".hoodie/timeline/history")}
+
+
+def time_of(number: int) -> str:
+    return f"20260101000000{number:03d}"
+
+
+class Kept:
+    """A table without rows, and its metadata table."""
+
+    def __init__(self, layout: int) -> None:
+        self.layout = LAYOUTS[layout]
+        self.store = MemoryStorage()
+        table = MetadataTable.of(self.store, 6 if layout == 1 else 9, layout, (FILES,))
+        assert table is not None
+        self.table = table
+        self.done: list[Instant] = []
+        build(table, Building("t", None, self.end(1), {}))
+
+    def end(self, number: int) -> str | None:
+        return time_of(number) if self.layout.has_completion_times else None
+
+    @property
+    def view(self) -> MetadataView:
+        return MetadataView.load(self.table, Timeline.of(self.layout, self.done, self.store))
+
+    def act(self, number: int, added: dict[str, int], gone: tuple[str, ...] = (), *, complete: bool = True) -> None:
+        """An action of the table that adds and deletes files of its one partition."""
+        change = change_of_deletion({"p": gone}) if gone else change_of_files({"p": added})
+        view, time = self.view, time_of(number)
+        delta_commit.write(view, delta_commit.prepare(view, time, change), self.end(number + 1))
+        if complete:
+            self.done.append(Instant(time, "commit", InstantState.COMPLETED, self.end(number + 2)))
+
+    def compact(self) -> None:
+        ends = [one.completion_time or "" for one in self.done]
+        compaction.compact(self.view, max(ends, default=""))
+
+    @property
+    def files(self) -> dict[str, int]:
+        return self.view.files().get("p", {})
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_what_is_pending_is_not_there_and_can_be_undone(layout: int) -> None:
+    kept = Kept(layout)
+    kept.act(10, {"a": 1})
+    before = kept.store.snapshot()
+    kept.act(20, {"b": 2}, complete=False)
+    pending = Instant(time_of(20), "commit", InstantState.INFLIGHT)
+    view = MetadataView.load(kept.table, Timeline.of(kept.layout, [*kept.done, pending], kept.store))
+    assert view.files()["p"] == {"a": 1}
+    delta_commit.undo(view, time_of(20))
+    assert kept.store.snapshot() == before
+    delta_commit.undo(kept.view, time_of(20))
+    assert kept.store.snapshot() == before
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_delta_commit_that_was_half_written_is_written_again(layout: int) -> None:
+    """At every call: what is there is used, and says what it says once."""
+    for calls in range(1, 12):
+        kept = Kept(layout)
+        left = calls
+
+        def hook(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise RuntimeError
+
+        kept.store.hook = hook
+        try:
+            kept.act(10, {"a": 1})
+        except RuntimeError:
+            kept.store.hook = None
+            kept.act(10, {"a": 1})
+        kept.store.hook = None
+        assert kept.files == {"a": 1}
+        assert len([one for one in kept.store.snapshot() if f"{FILES}/." in one and ".log." in one]) <= 3
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_random_story(layout: int, seed: int) -> None:
+    """Files come, go, and are compacted at any time; the metadata table says what a dictionary does."""
+    chance = random.Random(seed)
+    kept, model = Kept(layout), dict[str, int]()
+    for number in range(10, 400, 10):
+        if model and chance.random() < 0.3:
+            gone = chance.choice(sorted(model))
+            kept.act(number, {}, (gone,))
+            del model[gone]
+        else:
+            kept.act(number, {f"f{number}": number})
+            model[f"f{number}"] = number
+        if chance.random() < 0.2:
+            kept.compact()
+            compaction.clean(kept.view)
+        if chance.random() < 0.3:
+            assert kept.files == model
+    assert kept.files == model
+    assert compaction.delta_commits_since(kept.view.timeline) <= 39
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_compaction_keeps_the_slice_before_and_drops_older_ones(layout: int) -> None:
+    kept = Kept(layout)
+    for number in range(10, 50, 10):
+        kept.act(number, {f"f{number}": number})
+        kept.compact()
+    bases = [one for one in kept.store.snapshot() if one.endswith(".hfile")]
+    assert len(bases) == 5
+    went = compaction.clean(kept.view)
+    assert len([one for one in went if one.endswith(".hfile")]) == 3
+    assert len(load_slices(kept.table, kept.view.timeline, FILES).expired) == 0
+    assert kept.files == {f"f{number}": number for number in range(10, 50, 10)}
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_compaction_that_was_planned_is_carried_out(layout: int) -> None:
+    kept = Kept(layout)
+    kept.act(10, {"a": 1})
+    kept.act(20, {"b": 2})
+    before = kept.store.snapshot()
+    kept.compact()
+    whole = kept.store.snapshot()
+    done = compaction.last_compaction(kept.view.timeline) or ""
+    for path in sorted(set(whole) - set(before)):
+        if path.endswith((".commit", ".hfile")):
+            kept.store.delete(path)
+    assert kept.files == {"a": 1, "b": 2}
+    kept.compact()
+    assert kept.store.snapshot() == whole
+    kept.act(30, {"c": 3})
+    assert kept.files == {"a": 1, "b": 2, "c": 3}
+    assert compaction.last_compaction(kept.view.timeline) == done
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_delta_commit_beside_a_planned_compaction_is_not_lost(layout: int) -> None:
+    """In layout 1 its log belongs to the slice of the compaction, before that is there."""
+    kept = Kept(layout)
+    kept.act(10, {"a": 1})
+    before = kept.store.snapshot()
+    kept.compact()
+    for path in sorted(set(kept.store.snapshot()) - set(before)):
+        if not path.endswith("compaction.requested"):
+            kept.store.delete(path)
+    kept.act(20, {"b": 2})
+    assert kept.files == {"a": 1, "b": 2}
+    kept.compact()
+    assert kept.files == {"a": 1, "b": 2}
+
+
+def test_a_rollback_block_takes_back_what_is_before_it() -> None:
+    """As Hudi 0.15 rolls its delta commits back."""
+    kept = Kept(1)
+    kept.act(10, {"a": 1})
+    kept.act(20, {"b": 2})
+    newest = load_slices(kept.table, kept.view.timeline, FILES).newest[0]
+    header = {
+        HeaderKey.INSTANT_TIME: time_of(20),
+        HeaderKey.TARGET_INSTANT_TIME: time_of(20),
+        HeaderKey.COMMAND_BLOCK_TYPE: "0",
+    }
+    command = format_block(LogBlock(BlockKind.COMMAND, {int(key): text for key, text in header.items()}))
+    kept.store.write(
+        f".hoodie/metadata/files/.{newest.file_id}_{newest.instant}.log.{newest.next_log_number}_1-0-1", command
+    )
+    assert kept.files == {"a": 1}
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_a_torn_log_is_told_if_it_is_needed(needed: bool) -> None:
+    kept = Kept(1)
+    kept.act(10, {"a": 1})
+    path = max(one for one in kept.store.snapshot() if ".log." in one)
+    if needed:
+        kept.store.write(path, kept.store.read(path)[:50])
+        with pytest.raises(TableCorruptError, match="damaged at byte 0"):
+            _ = kept.files
+    else:
+        kept.store.write(path.replace(".log.2", ".log.3"), kept.store.read(path)[:50])
+        assert kept.files == {"a": 1}
+
+
+@pytest.mark.parametrize("name", ["h0150_v6_mdt", "h120_v6_mdt"])
+def test_what_hudi_keeps_is_read(name: str, tmp_path: Path) -> None:
+    table = Table.open(open_storage(str(unpack_table(name, tmp_path))))
+    metadata = metadata_table_of(table.storage, table.properties)
+    assert metadata is not None
+    view = MetadataView.load(metadata, table.load_timeline())
+    there = committed_files(table.snapshot())
+    assert view.files() == there
+    assert list(find_faults(view, there)) == []
+    some = next(iter(there))
+    lost = {**there, some: {}}
+    assert {one.kind for one in find_faults(view, lost)} == {"surplus"}
+    more = {**there, "other": {"x_0-0-0_20260101000000000.parquet": 1}}
+    assert {one.kind for one in find_faults(view, more)} == {"missing", "partition"}
+    grown = {**there, some: {name: size + 1 for name, size in there[some].items()}}
+    assert {one.kind for one in find_faults(view, grown)} == {"size"}
+
+
+def test_groups_of_keys_are_those_of_java() -> None:
+    """``Math.abs(Math.abs(h) % n)`` of ``String.hashCode``: also of the text whose hash is the smallest int."""
+    smallest = "polygenelubricants"
+    assert groups_of([smallest, "a", "ab"], 10) == [abs(-(2**31 % 10)), 97 % 10, 3105 % 10]
+    assert groups_of(["x", "y"], 1) == [0, 0]
