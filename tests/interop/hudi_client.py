@@ -8,7 +8,7 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -162,6 +162,14 @@ class HudiServer:
         out = self._file(".rows")
         self.call("read", path=str(path), out=str(out), options=dict(options or {}), filter=where)
         return pq.read_table(out)
+
+    def counts(
+        self, path: Path, filters: Sequence[str], options: Mapping[str, str], *, together: bool = False
+    ) -> list[int]:
+        """How many rows each of several filters finds, each by itself or all by one pass over all rows."""
+        request = {"path": str(path), "filters": list(filters), "options": dict(options), "together": together}
+        found: list[int] = self.call("counts", **request)["counts"]
+        return found
 
     def as_of(self, path: Path, instant: str) -> pa.Table:
         """Time travel: the table as it was right after an instant."""

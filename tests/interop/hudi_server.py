@@ -82,6 +82,13 @@ class Server:
         frame.coalesce(1).write.mode("overwrite").parquet(request["out"])
         return {}
 
+    def counts(self, request: Request) -> Request:
+        """How many rows of a table each of several filters finds; ``together``: by one pass over all rows."""
+        if request["together"]:
+            wanted = [f"count_if({where})" for where in request["filters"]]
+            return {"counts": list(self._load(request).selectExpr(*wanted).first())}
+        return {"counts": [self._load(request).filter(where).count() for where in request["filters"]]}
+
     def hold(self, request: Request) -> Request:
         """Hold the rows of a Parquet file as Hudi's records, made as its writer makes them, for :meth:`tag`."""
         jvm, options = self._session._jvm, request["options"]
@@ -167,6 +174,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
     operations: dict[str, Callable[[Request], Request]] = {
         "write": server.write,
         "read": server.read,
+        "counts": server.counts,
         "sql": server.sql,
         "archived": server.archived,
         "hold": server.hold,

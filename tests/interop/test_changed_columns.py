@@ -98,7 +98,7 @@ def test_a_renamed_column_is_refused(servers: dict[str, HudiServer], folder: Pat
     for call in (
         table.read,
         table.check,
-        lambda: table.upsert(batch, options=MERGE | {"lakeindex.metadata.table": "drop"}),
+        lambda: table.upsert(batch, options=MERGE),
     ):
         with pytest.raises(TableUnsupportedError, match=r"hoodie\.schema\.on\.read\.enable"):
             call()

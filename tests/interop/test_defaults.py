@@ -1,7 +1,7 @@
-"""Hudi at its unmodified defaults: it builds a metadata table, which we refuse with a way out, and 1.2 upgrades to version 9.
+"""Hudi at its unmodified defaults: it builds a metadata table, which we keep up, and 1.2 upgrades to version 9 and has statistics.
 
-The refusal is part of the expected answer, and so is what its message says: the way out is taken as written, and
-afterwards nothing may be lost.
+Where it has what we do not keep up, the refusal is part of the expected answer, and so is what its message says: the way out is
+taken as written, and afterwards nothing may be lost.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from lakeindex.table.metadata_switch import check_metadata_table
 from tests.interop import ours
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import SIMPLE, assert_state
-from tests.interop.story import Story, completed_writes, read_with_rust, rows_of
+from tests.interop.story import Story, completed_writes, metadata_partitions, read_with_rust, rows_of
 
 pytestmark = pytest.mark.interop
-
-_DROP = {"lakeindex.metadata.table": "drop"}
 
 
 def _default_story(folder: Path, hudi: HudiServer) -> Story:
@@ -66,17 +64,14 @@ def _downgrade(story: Story) -> None:
     assert _properties(story)["hoodie.table.version"] == "6"
 
 
-def _take_the_way_out(story: Story) -> None:
-    """Refused, with a message that names the option that drops the metadata table."""
-    assert _properties(story)["hoodie.table.version"] == ("6" if story.hudi.version == "0.15.0" else "9")
-    if _properties(story).get("hoodie.table.metadata.partitions"):
-        answer = _refused(story)
-        assert "files" in answer.text
-        assert "lakeindex.metadata.table=drop" in answer.text
+def _says_nothing(creator: str, hudi: HudiServer) -> dict[str, str]:
+    """A table of Hudi 0.15 does not say how it merges; the first of our writes has to."""
+    says_nothing = creator == "Hudi" and hudi.version == "0.15.0"
+    return {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"} if says_nothing else {}
 
 
 @pytest.mark.parametrize("creator", ["we", "Hudi"])
-def test_refusal_and_way_out(hudi: HudiServer, creator: str, folder: Path) -> None:
+def test_turns_with_hudi_at_its_defaults(hudi: HudiServer, creator: str, folder: Path) -> None:
     story = _default_story(folder, hudi)
     if creator == "we":
         story.we_create()
@@ -86,28 +81,43 @@ def test_refusal_and_way_out(hudi: HudiServer, creator: str, folder: Path) -> No
     story.hudi_upserts(range(40, 80), 2)
     _judge(story, "after Hudi's turn at its defaults")
     ours.assert_sound(story.path, "a table that we only read")
+    assert metadata_partitions(story.path)
 
-    _take_the_way_out(story)
-    # a table of Hudi 0.15 does not say how it merges; the first of our writes has to
-    says_nothing = creator == "Hudi" and hudi.version == "0.15.0"
-    story.our_options = _DROP | ({"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"} if says_nothing else {})
+    story.our_options = _says_nothing(creator, hudi)
     story.we_upsert(range(30, 100, 3), 3)
     story.we_delete(range(10, 15))
-    assert not _properties(story).get("hoodie.table.metadata.partitions")
     _judge(story, "after our turn")
     ours.assert_sound(story.path, "after our turn")
+    assert metadata_partitions(story.path)
 
     story.hudi_upserts([*range(5), *range(95, 110)], 4)
     _judge(story, "after Hudi's second turn at its defaults")
-    _take_the_way_out(story)
     story.we_upsert(range(0, 120, 5), 5)
     _judge(story, "after our second turn")
+
+
+def test_what_is_not_kept_up_is_refused_and_the_way_out_works(servers: dict[str, HudiServer], folder: Path) -> None:
+    """A stale record index would double keys."""
+    index = {"hoodie.metadata.global.record.level.index.enable": "true", "hoodie.metadata.record.index.enable": "true"}
+    story = _default_story(folder, servers["1.2.0"])
+    story.hudi_writes("insert", range(60), 1, index)
+    story.hudi_upserts(range(40, 80), 2, index)
+    assert "record_index" in metadata_partitions(story.path)
+    answer = _refused(story)
+    assert "the record index" in answer.text
+    assert "`lakeindex metadata drop TABLE --partition record_index`" in answer.text
+    done = ours.command("metadata", "drop", story.path, "--partition", "record_index")
+    assert done.code == 0, done.text
+    assert "record_index" not in metadata_partitions(story.path)
+    story.we_upsert(range(30, 100, 3), 3)
+    _judge(story, "after our turn")
+    story.hudi_upserts(range(90, 110), 4, index)
+    _judge(story, "after Hudi has built the index anew")
 
 
 def test_hudi_up_and_downgrades_our_table_while_it_is_open(servers: dict[str, HudiServer], folder: Path) -> None:
     """A handle that was opened before is told, and nothing is published into the old timeline; opened again, we go on."""
     story = _default_story(folder, servers["1.2.0"])
-    story.our_options = _DROP
     story.we_create()
     story.we_upsert(range(40), 1)
     for turn, version in enumerate(("9", "6"), start=3):
@@ -121,7 +131,7 @@ def test_hudi_up_and_downgrades_our_table_while_it_is_open(servers: dict[str, Hu
         with pytest.raises(TimelineChangedError, match="was changed from version"):
             before.load_timeline()
         with pytest.raises(TimelineChangedError, match="was changed from version"):
-            check_metadata_table(before, MetadataTablePolicy.DROP)
+            check_metadata_table(before, MetadataTablePolicy.KEEP)
         assert_state(old.read(), story.replay, "through a handle that was opened before")
         story.we_upsert(range(20, 70, 2), turn)
         _judge(story, f"after our turn on version {version}")
@@ -139,7 +149,6 @@ def test_either_option_of_the_message_keeps_version_6(
     story.hudi_upserts(range(30, 60), 2, {key: value})
     assert _properties(story)["hoodie.table.version"] == "6"
     _judge(story, "after Hudi's turn")
-    story.our_options = _DROP
     story.we_upsert(range(20, 70, 2), 3)
     _judge(story, "after our turn")
 

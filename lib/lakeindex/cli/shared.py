@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import click
 
 from lakeindex.cli.completion import complete_pair, complete_table
-from lakeindex.errors import OptionError
+from lakeindex.cli.group import Failure
+from lakeindex.errors import LakeIndexError, OptionError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +26,13 @@ class Printable(Protocol):
 
     def to_json(self) -> str:
         """One JSON object."""
+
+
+class Comparison(Protocol):
+    """What a comparison found, with a JSON form."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
 
 
 def table_argument(function: _F) -> _F:
@@ -123,3 +132,29 @@ def say(result: Printable, show: Callable[[Console], None], *, as_json: bool) ->
         click.echo(result.to_json())
     else:
         show(out_console())
+
+
+def say_compared(
+    ctx: click.Context,
+    found: Comparison,
+    broken: LakeIndexError | None,
+    show: Callable[[Console], None],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what a comparison found, and end with the exit code of what is broken.
+
+    Args:
+        ctx: the command's.
+        found: the whole result, in any case.
+        broken: what is wrong; None if nothing is.
+        show: prints it for people.
+        as_json: print one JSON object, which has the ``error``.
+    """
+    if as_json:
+        error = None if broken is None else Failure.of(broken).as_dict()
+        click.echo(json.dumps({**found.as_dict(), "error": error}))
+    else:
+        show(out_console())
+    if broken is not None:
+        ctx.exit(broken.exit_code)

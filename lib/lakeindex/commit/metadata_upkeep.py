@@ -8,7 +8,8 @@ delta commit of an instant that is gone take it for valid.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import MetadataTableError
@@ -17,8 +18,10 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import previous_instant_time
 from lakeindex.metadata import compaction, delta_commit
-from lakeindex.metadata.changes import MetadataChange, change_of_commit, change_of_deletion
+from lakeindex.metadata.changes import MetadataChange, change_of_deletion, change_of_files, files_of_commit
+from lakeindex.metadata.delta_commit import DeltaCommit
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.statistics import statistics_of_gone, statistics_of_new
 from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.table.properties import TableProperties
 from lakeindex.timeline.verdicts import Verdict, load_verdict
@@ -36,8 +39,23 @@ def metadata_view(context: WriteContext, properties: TableProperties | None = No
     return None if table is None else MetadataView.load(table, context.table.load_timeline())
 
 
-def check_upkeep(context: WriteContext, properties: TableProperties, time: str, commit: CommitMetadata) -> str | None:
-    """Make sure that a commit's delta commit can be written, before the commit is decided.
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What a commit changes in the metadata table, before it is decided.
+
+    Attributes:
+        view: the metadata table; None if readers use none.
+        delta: its delta commit; None likewise.
+        completed: when the delta commit is completed at the earliest; None likewise, and in timeline layout 1.
+    """
+
+    view: MetadataView | None = None
+    delta: DeltaCommit | None = None
+    completed: str | None = None
+
+
+def prepare_upkeep(context: WriteContext, properties: TableProperties, time: str, commit: CommitMetadata) -> Upkeep:
+    """Read and make all that a commit's delta commit needs, so that nothing is in its way once the commit is decided.
 
     Args:
         context: the writer.
@@ -45,40 +63,43 @@ def check_upkeep(context: WriteContext, properties: TableProperties, time: str, 
         time: the commit's instant.
         commit: what it did.
 
-    Returns:
-        A time before which the commit must not be completed; None if there is no metadata table, or no such times.
-
     Raises:
-        TableCorruptError, MetadataTableError: it cannot.
+        TableCorruptError, MetadataTableError: the metadata table cannot be kept up.
     """
     view = metadata_view(context, properties)
     if view is None:
-        return None
+        return Upkeep()
     for what in compaction.unfinished(view.table, view.timeline):
         raise MetadataTableError(
             f"the metadata table of {properties.name} cannot be kept up: {what}",
             culprit=view.table.folder(""),
             hint="let Hudi finish it, or take the metadata table away with `lakeindex metadata drop`",
         )
-    delta_commit.prepare(view, time, change_of_commit(commit))
-    return _delta_completion(context, view)
+    delta = delta_commit.prepare(view, time, _change_of(view, commit))
+    return Upkeep(view, delta, _delta_completion(context, view))
 
 
-def keep_commit(context: WriteContext, verdict: Verdict, properties: TableProperties | None = None) -> None:
+def keep_commit(context: WriteContext, verdict: Verdict, upkeep: Upkeep | None = None) -> None:
     """Write the delta commit of a commit that was decided; the commit comes after it.
 
     Args:
         context: the writer.
         verdict: on the commit.
-        properties: the table's, if they were just read.
+        upkeep: what was prepared under the same lock; None of another writer's commit.
     """
-    view = None if verdict.commit is None else metadata_view(context, properties)
-    if view is None or verdict.commit is None:
+    if verdict.commit is None:
         return
-    layout = context.table.properties.timeline_layout
-    commit = layout.decode_commit(verdict.commit, layout.path(verdict.completed))
     at = verdict.completion_time
-    _keep(verdict.instant, change_of_commit(commit), None if at is None else previous_instant_time(at), view)
+    completed = None if at is None else previous_instant_time(at)
+    if upkeep is not None:
+        if upkeep.view is not None and upkeep.delta is not None:
+            _keep(upkeep.view, upkeep.delta, completed)
+        return
+    view = metadata_view(context)
+    if view is not None:
+        layout = context.table.properties.timeline_layout
+        commit = layout.decode_commit(verdict.commit, layout.path(verdict.completed))
+        _keep(view, delta_commit.prepare(view, verdict.instant, _change_of(view, commit)), completed)
 
 
 def keep_deletion(context: WriteContext, time: str, paths: Iterable[str]) -> str | None:
@@ -101,8 +122,8 @@ def keep_deletion(context: WriteContext, time: str, paths: Iterable[str]) -> str
         planned[partition].add(name)
     there = {(one.partition_path, one.name) for one in base_files_in(context.storage, planned)}
     gone = {part: sorted(name for name in found if (part, name) not in there) for part, found in planned.items()}
-    change = change_of_deletion({partition: found for partition, found in gone.items() if found})
-    return _keep(time, change, _delta_completion(context, view), view)
+    change = _change_of_gone(context, view, {partition: found for partition, found in gone.items() if found})
+    return _keep(view, delta_commit.prepare(view, time, change), _delta_completion(context, view))
 
 
 def undo(context: WriteContext, time: str, rollback: str | None, paths: Iterable[str]) -> str | None:
@@ -128,7 +149,8 @@ def undo(context: WriteContext, time: str, rollback: str | None, paths: Iterable
         for path in sorted(paths):
             partition, _, name = path.rpartition("/")
             files[partition].append(name)
-        completed = _keep(rollback, change_of_deletion(files), _delta_completion(context, view), view)
+        change = _change_of_gone(context, view, files)
+        completed = _keep(view, delta_commit.prepare(view, rollback, change), _delta_completion(context, view))
     delta_commit.undo(view, time)
     return completed
 
@@ -202,12 +224,23 @@ def archiving_bound(view: MetadataView) -> str:
     return (compaction.last_compaction(view.timeline) or "")[: names.TIME_DIGITS]
 
 
-def _keep(time: str, change: MetadataChange, completed: str | None, view: MetadataView) -> str | None:
+def _change_of(view: MetadataView, commit: CommitMetadata) -> MetadataChange:
+    files = files_of_commit(commit)
+    return {**change_of_files(files), **statistics_of_new(view.table, files)}
+
+
+def _change_of_gone(context: WriteContext, view: MetadataView, files: Mapping[str, Sequence[str]]) -> MetadataChange:
+    writes = view.data.completed_writes
+    schema = view.data.commit_metadata(context.storage, writes[-1]).schema_text if writes else None
+    return {**change_of_deletion(files), **statistics_of_gone(view.table, files, schema)}
+
+
+def _keep(view: MetadataView, delta: DeltaCommit, completed: str | None) -> str | None:
     """Write a delta commit unless it is there; when it was completed."""
-    standing = view.timeline.completed_write(time)
+    standing = view.timeline.completed_write(delta.time)
     if standing is not None:
         return standing.completion_time
-    delta_commit.write(view, delta_commit.prepare(view, time, change), completed)
+    delta_commit.write(view, delta, completed)
     return completed
 
 

@@ -16,7 +16,7 @@ from lakeindex.commit.clock_checks import check_zone
 from lakeindex.commit.foreign_writers import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
 from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_told, record_batch
 from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import keep_commit
+from lakeindex.commit.metadata_upkeep import Upkeep, keep_commit
 from lakeindex.commit.run_plan import forget_run, newest_plan
 from lakeindex.commit.undo.undo import RolledBack, pending_rollbacks, roll_back
 from lakeindex.commit.write_context import WriteContext
@@ -24,7 +24,6 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.model import InstantState
 from lakeindex.storage import Storage, in_parallel
-from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records
 from lakeindex.timeline.markers import remove_markers
 from lakeindex.timeline.timeline import Timeline
@@ -81,7 +80,7 @@ def roll_forward(
     run_key: str = "",
     *,
     note: Note | None = None,
-    properties: TableProperties | None = None,
+    upkeep: Upkeep | None = None,
 ) -> bool:
     """Make a committed instant visible and note its batch; whoever finds the verdict may do it, again and again.
 
@@ -91,7 +90,7 @@ def roll_forward(
         run_key: folder of the run, which is over then.
         note: what its own publisher is told instead of an error of what is done once the commit stands;
             the checks before the verdict were made just now, then.
-        properties: the table's, if they were just read.
+        upkeep: what was prepared for the metadata table under this lock.
 
     Returns:
         Whether the commit stands. False if another writer rolled the instant back, or committed,
@@ -110,7 +109,7 @@ def roll_forward(
         if other is not None:
             raise pending_error(other)
         put = _stands(context, timeline, verdict) or _put_commit(
-            context, timeline, verdict, properties, publishing=publishing
+            context, timeline, verdict, upkeep, publishing=publishing
         )
         if not (put and _is_undisturbed(context, verdict) and _tell(context, verdict)):
             return _withdraw(context, verdict)
@@ -279,7 +278,7 @@ def roll_back_unclaimed(context: WriteContext, time: str) -> RolledBack:
 
 
 def _put_commit(
-    context: WriteContext, timeline: Timeline, verdict: Verdict, properties: TableProperties | None, *, publishing: bool
+    context: WriteContext, timeline: Timeline, verdict: Verdict, upkeep: Upkeep | None, *, publishing: bool
 ) -> bool:
     """Write ``<instant>.commit`` as the verdict has it, if the instant is still whole; returns whether it is there."""
     time = verdict.instant
@@ -289,7 +288,7 @@ def _put_commit(
         return False
     path = timeline.path(verdict.completed)
     data = verdict.commit
-    keep_commit(context, verdict, properties)
+    keep_commit(context, verdict, upkeep)
     if records.settle_bytes(context.storage, path, data) != data:
         raise TableCorruptError(
             f"{path} is not the commit that was decided",

@@ -31,7 +31,7 @@ from lakeindex.commit.guards import (
 from lakeindex.commit.ledger import find_batch
 from lakeindex.commit.lock.heartbeat import Heartbeat
 from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import check_upkeep, compact_if_due, sweep_deltas
+from lakeindex.commit.metadata_upkeep import Upkeep, compact_if_due, prepare_upkeep, sweep_deltas
 from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
 from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, forget_run
 from lakeindex.commit.turns import Turn, TurnScope
@@ -54,7 +54,6 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.index_changes import forget_dead_changes
 from lakeindex.table.metadata_switch import check_metadata_table
-from lakeindex.table.properties import TableProperties
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -97,14 +96,14 @@ class AlreadyDone:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What the checks before a commit found: the completed writes, when the commit is completed, and the table's
-    properties; or the instant that has committed the batch.
+    """What the checks before a commit found: the completed writes, when the commit is completed, and what
+    it changes in the metadata table; or the instant that has committed the batch.
     """
 
     writes: tuple[str, ...] = ()
     completion_time: str | None = None
     done_by: str | None = None
-    properties: TableProperties | None = None
+    upkeep: Upkeep | None = None
 
 
 def begin_write(
@@ -365,7 +364,7 @@ class WriteSession:
             return checked.done_by
         if standing is None:
             standing = decide(context.storage, self._verdict(plan, commit, summary, checked))
-        return self._follow(lock, plan, standing, checked.properties)
+        return self._follow(lock, plan, standing, checked.upkeep)
 
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
         """Everything that must still hold, unless another run has committed the batch."""
@@ -379,15 +378,15 @@ class WriteSession:
             return _Checked(done_by=done.instant)
         timeline = context.table.load_timeline()
         self._check_stands(timeline, plan, self._snapshot_time, guards, commit)
-        after = check_upkeep(context, properties, plan.instant, commit)
+        upkeep = prepare_upkeep(context, properties, plan.instant, commit)
         try:
             lock.check()
         except FencedError as error:
             raise WriteConflictError(error.message, culprit=plan.instant, hint=error.hint) from error
         return _Checked(
             tuple(sorted(timeline.completed_write_times)),
-            context.completion_time(timeline, after),
-            properties=properties,
+            context.completion_time(timeline, upkeep.completed),
+            upkeep=upkeep,
         )
 
     def _check_stands(
@@ -433,7 +432,7 @@ class WriteSession:
             completion_time=checked.completion_time,
         )
 
-    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict, properties: TableProperties | None) -> str:
+    def _follow(self, lock: TableLock, plan: RunPlan, standing: Verdict, upkeep: Upkeep | None) -> str:
         """Do what the verdict says; it may be another's."""
         if not standing.is_committed:
             lock.settled(plan.instant)
@@ -442,7 +441,7 @@ class WriteSession:
                 culprit=plan.instant,
                 hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
             )
-        stands = roll_forward(self._context, standing, self._run.key, note=self.note, properties=properties)
+        stands = roll_forward(self._context, standing, self._run.key, note=self.note, upkeep=upkeep)
         lock.settled(plan.instant)
         if not stands:
             raise rolled_back_error(plan.instant, "while it was committed")

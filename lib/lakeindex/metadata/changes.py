@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from lakeindex.format.commit_metadata import CommitMetadata
-from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, key_of_partition
-from lakeindex.metadata.records import Record, RecordType, files_record
+from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, RecordType, key_of_partition
+from lakeindex.metadata.records import Record, files_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ MetadataChange: TypeAlias = Mapping[str, PartitionChange]
 """What changes, by partition of the metadata table."""
 
 
-def change_of_commit(commit: CommitMetadata) -> MetadataChange:
-    """What a commit changes: its files are there. Those that it replaced stay until they are cleaned."""
+def files_of_commit(commit: CommitMetadata) -> dict[str, dict[str, int]]:
+    """Partition path -> file name -> bytes, of what a commit wrote. What it replaced stays until it is cleaned."""
     added: dict[str, dict[str, int]] = defaultdict(dict)
     for partition, stats in commit.write_stats.items():
         for stat in stats:
             if stat.path is not None:
                 added[partition][stat.path.rpartition("/")[2]] = stat.file_size_bytes
-    return {FILES: PartitionChange(_added(added))}
+    return dict(added)
 
 
 def change_of_files(files: Mapping[str, Mapping[str, int]]) -> MetadataChange:
-    """What a metadata table begins with: all files of the table.
+    """What new files change in the partition that names them.
 
     Args:
         files: partition path -> file name -> bytes.

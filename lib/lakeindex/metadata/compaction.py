@@ -24,7 +24,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.hfile import format_hfile
-from lakeindex.metadata.metadata_table import METADATA_ROOT, MetadataTable
+from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import encode_record, without_deleted
 from lakeindex.metadata.slices import FileSlice, load_slices, pending_compaction
@@ -113,7 +113,7 @@ def _carry_out(view: MetadataView, time: str) -> None:
     table, storage = view.table, view.table.storage
     inflight = view.timeline.path(Instant(time, names.COMPACTION, InstantState.INFLIGHT))
     records.settle(storage, inflight, b"")
-    schema, planned = view.schema(), _plan(view, time)
+    schema, planned = view.schema(view.slices(FILES)), _plan(view, time)
     stats: dict[str, list[WriteStat]] = defaultdict(list)
     for partition in table.partitions:
         for one in view.slices(partition):

@@ -26,7 +26,7 @@ from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block, read_blocks
 from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.groups import groups_of
-from lakeindex.metadata.metadata_table import METADATA_ROOT
+from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record, encode_record, format_deletes
 from lakeindex.metadata.slices import FileSlice, load_slices
@@ -64,13 +64,13 @@ def prepare(view: MetadataView, time: str, change: MetadataChange) -> DeltaCommi
     Args:
         view: the metadata table now.
         time: the action's instant.
-        change: what it changes.
+        change: what it changes, in ``files`` and in other partitions.
 
     Raises:
         TableCorruptError: the metadata table is damaged.
     """
     slices = {partition: view.slices(partition) for partition in change}
-    return DeltaCommit(time, view.schema(), slices, change)
+    return DeltaCommit(time, view.schema(slices[FILES]), slices, change)
 
 
 def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -> None:

@@ -10,6 +10,7 @@ Source: ``MetadataPartitionType``, ``HoodieTableMetadata`` of Hudi 0.15 and 1.2.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Final
 
 from lakeindex.storage.port import Storage
@@ -19,10 +20,12 @@ from lakeindex.timeline.timeline import Timeline
 METADATA_ROOT: Final = ".hoodie/metadata"
 
 FILES: Final = "files"
+COLUMN_STATS: Final = "column_stats"
+PARTITION_STATS: Final = "partition_stats"
 ALL_PARTITIONS_KEY: Final = "__all_partitions__"
 UNPARTITIONED_KEY: Final = "."
 
-GROUP_PREFIXES: Final = {FILES: "files"}
+GROUP_PREFIXES: Final = {FILES: "files", COLUMN_STATS: "col-stats", PARTITION_STATS: "partition-stats"}
 """What the file ids of a partition that is kept up begin with."""
 
 _GROUP_DIGITS: Final = 4
@@ -31,6 +34,18 @@ _LAYOUTS: Final = {
     LAYOUT_1: TimelineLayout(LAYOUT_1, _OLD, f"{_OLD}/archived"),
     LAYOUT_2: TimelineLayout(LAYOUT_2, f"{_OLD}/timeline", f"{_OLD}/timeline/history"),
 }
+
+
+class RecordType(IntEnum):
+    """What a record says; Hudi's ordinals."""
+
+    ALL_PARTITIONS = 1
+    FILES = 2
+    COLUMN_STATS = 3
+    BLOOM_FILTER = 4
+    RECORD_INDEX = 5
+    PARTITION_STATS = 6
+    SECONDARY_INDEX = 7
 
 
 @dataclass(frozen=True, slots=True)

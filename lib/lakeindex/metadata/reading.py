@@ -10,7 +10,7 @@ Unlike 0.15 we take what was archived from the table's timeline for valid: whoev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,9 +58,16 @@ class MetadataView:
         verdict = load_verdict(self.table.storage, time)
         return verdict is None or verdict.is_committed
 
-    def schema(self) -> str:
-        """The Avro schema, JSON, of the newest records: nobody may write with an older one."""
-        for one in self.slices(FILES):
+    def schema(self, files: Sequence[FileSlice]) -> str:
+        """The Avro schema, JSON, of the newest records: nobody may write with an older one.
+
+        Args:
+            files: slices of the partition ``files``, which every delta commit changes.
+
+        Raises:
+            TableCorruptError: a file cannot be read.
+        """
+        for one in files:
             for log in reversed(one.logs):
                 for block in self._blocks(log):
                     if block.kind == BlockKind.HFILE_DATA and HeaderKey.SCHEMA in block.header:

@@ -13,7 +13,6 @@ import io
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
@@ -21,6 +20,8 @@ from typing import Any, Final, TypeAlias
 import fastavro
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.metadata.column_stats import merge_column_stats
+from lakeindex.metadata.metadata_table import RecordType
 from lakeindex.timeline.avro_bounds import check_bounded
 from lakeindex.timeline.avro_instants import DECODE_ERRORS
 
@@ -32,18 +33,6 @@ FILES_FIELD: Final = "filesystemMetadata"
 _DELETE_VERSION: Final = 3
 _TWO: Final = struct.Struct(">ii")
 _ORDERING: Final = ("org.apache.hudi.avro.model.IntWrapper", {"value": 0})
-
-
-class RecordType(IntEnum):
-    """What a record says; Hudi's ordinals."""
-
-    ALL_PARTITIONS = 1
-    FILES = 2
-    COLUMN_STATS = 3
-    BLOOM_FILTER = 4
-    RECORD_INDEX = 5
-    PARTITION_STATS = 6
-    SECONDARY_INDEX = 7
 
 
 def own_schema(version: int) -> str:
@@ -127,6 +116,8 @@ def merged(older: Record | None, newer: Record | None) -> Record | None:
         return newer
     if newer["type"] in (RecordType.ALL_PARTITIONS, RecordType.FILES):
         return {**newer, FILES_FIELD: _merged_files(older[FILES_FIELD] or {}, newer[FILES_FIELD] or {})}
+    if newer["type"] in (RecordType.COLUMN_STATS, RecordType.PARTITION_STATS):
+        return merge_column_stats(older, newer)
     return newer
 
 

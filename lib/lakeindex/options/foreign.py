@@ -85,7 +85,7 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
         "filters are not written to the metadata table; lakeindex.footer.cache keeps filters"
     ),
     "hoodie.metadata.index.column.stats.enable": (
-        "statistics are not written to the metadata table; lakeindex.footer.cache keeps key ranges"
+        "statistics of a metadata table that has them are kept up; Hudi builds them"
     ),
     "hoodie.metadata.record.index.enable": "use hoodie.index.type=RECORD_INDEX and run `lakeindex index build`",
     "hoodie.metadata.global.record.level.index.enable": (

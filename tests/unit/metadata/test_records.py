@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.hfile import HFile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, read_blocks
+from lakeindex.metadata.metadata_table import RecordType
 from lakeindex.metadata.records import (
     FILES_FIELD,
-    RecordType,
     decode_record,
     encode_record,
     files_record,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lakeindex.cli.group import Failure
-from lakeindex.cli.shared import json_option, out_console, pairs_option, parse_pairs, progress, say, table_argument
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, say_compared, table_argument
 from lakeindex.errors import InvariantError, OptionError
 from lakeindex.options.parse import parse_options
 
@@ -85,13 +83,7 @@ def verify(ctx: click.Context, /, *, table: str, as_json: bool, **given: Any) ->
 
     found = LakeTable(table).index_verify(**_arguments(**given))
     broken = None if found.ok else _broken(found)
-    if as_json:
-        error = None if broken is None else Failure.of(broken).as_dict()
-        click.echo(json.dumps({**found.as_dict(), "error": error}))
-    else:
-        _show_verified(out_console(), found)
-    if broken is not None:
-        ctx.exit(broken.exit_code)
+    say_compared(ctx, found, broken, lambda console: _show_verified(console, found), as_json=as_json)
 
 
 @index.command()

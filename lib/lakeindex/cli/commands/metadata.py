@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from lakeindex.cli.group import Failure
-from lakeindex.cli.shared import json_option, out_console, pairs_option, parse_pairs, say, table_argument
+from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, say_compared, table_argument
 from lakeindex.errors import InvariantError
 from lakeindex.options.parse import parse_options
 
@@ -85,13 +83,7 @@ def verify(ctx: click.Context, /, table: str, as_json: bool) -> None:
 
     found = metadata_verify(table)
     broken = None if found.ok else _broken(found)
-    if as_json:
-        error = None if broken is None else Failure.of(broken).as_dict()
-        click.echo(json.dumps({**found.as_dict(), "error": error}))
-    else:
-        _show_verified(out_console(), found)
-    if broken is not None:
-        ctx.exit(broken.exit_code)
+    say_compared(ctx, found, broken, lambda console: _show_verified(console, found), as_json=as_json)
 
 
 def _broken(found: MetadataVerified) -> InvariantError:

@@ -22,7 +22,7 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
-from lakeindex.metadata.metadata_table import GROUP_PREFIXES
+from lakeindex.metadata.metadata_table import FILES
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.table.handle import Table
@@ -167,6 +167,6 @@ def _notes(table: Table, snapshot: Snapshot) -> Iterator[str]:
     done = sorted(time for time in left if time not in pending)
     if done:
         yield f"markers of finished instants were left behind: {', '.join(done)}"
-    others = [name for name in table.properties.metadata_partitions if name not in GROUP_PREFIXES]
+    others = [name for name in table.properties.metadata_partitions if name != FILES]
     if others:
         yield f"these partitions of the metadata table were not compared with the files: {', '.join(others)}"

@@ -1,0 +1,228 @@
+"""Records of the statistics in the metadata table: of a column in a file, and of a column in a partition.
+
+Both are a ``HoodieMetadataColumnStats`` in the field ``ColumnStatsMetadata``; the field ``type`` tells them apart. Ends
+of a range are wrapped, one record type for each Avro type. Encoding V1 (tables below version 9) has wrappers of its own
+for dates (days) and decimals (scale 15, at most 30 digits), and timestamps are longs of the column's own unit. V2 has
+wrappers of primitive types only, and ``valueType`` says what they stand for: the ordinal of Hudi's ``ValueType`` and,
+of a decimal, ``precision,scale``. Its bytes are the shortest big-endian two's complement of the unscaled integer.
+
+Records are dicts as fastavro writes and reads them; a wrapped value is a pair of the wrapper's full name and its
+fields, since it stands in a union of several records. ``merge_column_stats`` takes them as fastavro's reader gives them
+with ``return_record_name`` and ``return_record_name_override``.
+
+Source: ``HoodieMetadataPayload.createColumnStatsRecords``, ``createPartitionStatsRecords``,
+``HoodieTableMetadataUtil.mergeColumnStatsRecords``, ``HoodieAvroWrapperUtils`` of Hudi 1.2, ``HoodieMetadata.avsc``;
+compared with records of Hudi 0.15 and 1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Context, Decimal
+from typing import Any, Final, TypeAlias
+
+from lakeindex.metadata.column_ranges import ColumnRange, Value, ValueKind, ValueType, order_key
+from lakeindex.metadata.indexed_columns import StatsEncoding
+from lakeindex.metadata.metadata_table import RecordType
+
+Wrapped: TypeAlias = tuple[str, dict[str, Any]]
+"""An end of a range in a record: the wrapper's full name, and its fields."""
+
+FIELD: Final = "ColumnStatsMetadata"
+
+_MODEL: Final = "org.apache.hudi.avro.model."
+_WRAPPERS: Final = {
+    ValueType.BOOLEAN: "BooleanWrapper",
+    ValueType.INT: "IntWrapper",
+    ValueType.LONG: "LongWrapper",
+    ValueType.FLOAT: "FloatWrapper",
+    ValueType.DOUBLE: "DoubleWrapper",
+    ValueType.STRING: "StringWrapper",
+    ValueType.BYTES: "BytesWrapper",
+    ValueType.FIXED: "BytesWrapper",
+    ValueType.DECIMAL: "BytesWrapper",
+    ValueType.DATE: "IntWrapper",
+    ValueType.TIME_MILLIS: "IntWrapper",
+}
+"""Of V2; what is not here is a long."""
+_WRAPPERS_V1: Final = {ValueType.DATE: "DateWrapper", ValueType.DECIMAL: "DecimalWrapper"}
+_WIDER: Final = ("BooleanWrapper", "IntWrapper", "LongWrapper", "FloatWrapper", "DoubleWrapper")
+
+_COUNTS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
+_SCALE_V1: Final = 15
+_DIGITS_V1: Final = 30
+_EXACT: Final = Context(prec=100)
+
+
+def column_stats_record(
+    partition: str, file_name: str, column_range: ColumnRange, encoding: StatsEncoding
+) -> dict[str, Any]:
+    """The record of a column in a file.
+
+    Args:
+        partition: path of the file's partition. It is part of the key only; a record of Hudi does not name it.
+        file_name: without a folder.
+        column_range: what is known of the column.
+        encoding: of the table's statistics.
+    """
+    del partition
+    return _record(RecordType.COLUMN_STATS, file_name, column_range, encoding, tight=False)
+
+
+def partition_stats_record(
+    partition: str, column_range: ColumnRange, encoding: StatsEncoding, *, tight: bool
+) -> dict[str, Any]:
+    """The record of a column in a partition.
+
+    Args:
+        partition: the partition's path.
+        column_range: what is known of the column.
+        encoding: of the table's statistics.
+        tight: the range is made of all files of the partition and replaces what the table has; otherwise it is made of
+            new files and widens it.
+    """
+    return _record(RecordType.PARTITION_STATS, partition, column_range, encoding, tight=tight)
+
+
+def deleted_record(file_name: str, column: str, encoding: StatsEncoding) -> dict[str, Any]:
+    """The record that says that a file with a column is gone.
+
+    Args:
+        file_name: without a folder.
+        column: name of the column.
+        encoding: of the table's statistics.
+    """
+    unknown = dict.fromkeys(_COUNTS, -1)
+    stats = {
+        "fileName": file_name,
+        "columnName": column,
+        "minValue": None,
+        "maxValue": None,
+        **unknown,
+        "isDeleted": True,
+        "isTightBound": False,
+        "valueType": None if encoding is StatsEncoding.V1 else {"typeOrdinal": 1, "additionalInfo": None},
+    }
+    return {"type": int(RecordType.COLUMN_STATS), FIELD: stats}
+
+
+def merge_column_stats(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+    """What two records of one key say together, as Hudi's payload merges them.
+
+    A newer record that is tight or deleted, and any record after a deleted one, replaces the older. Else ranges are
+    united and counts are added. Ends of types without a common order are left out.
+
+    Args:
+        older: a decoded record.
+        newer: a decoded record.
+    """
+    before, after = older[FIELD], newer[FIELD]
+    if after["isDeleted"] or before["isDeleted"] or after.get("isTightBound"):
+        return dict(newer)
+    sums = {name: _sum(before[name], after[name]) for name in _COUNTS}
+    ends = {
+        "minValue": _outer(before, after, "minValue", greatest=False),
+        "maxValue": _outer(before, after, "maxValue", greatest=True),
+    }
+    return {**newer, FIELD: {**after, **sums, **ends}}
+
+
+def _record(kind: RecordType, name: str, found: ColumnRange, encoding: StatsEncoding, *, tight: bool) -> dict[str, Any]:
+    stats = {
+        "fileName": name,
+        "columnName": found.column,
+        "minValue": _wrapped(found.least, found.kind, encoding),
+        "maxValue": _wrapped(found.greatest, found.kind, encoding),
+        "valueCount": found.value_count,
+        "nullCount": found.null_count,
+        "totalSize": found.total_size,
+        "totalUncompressedSize": found.total_uncompressed_size,
+        "isDeleted": False,
+        "isTightBound": tight,
+        "valueType": None if encoding is StatsEncoding.V1 else _value_type(found.kind),
+    }
+    return {"type": int(kind), FIELD: stats}
+
+
+def _value_type(kind: ValueKind) -> dict[str, Any]:
+    info = f"{kind.precision},{kind.scale}" if kind.type is ValueType.DECIMAL else None
+    return {"typeOrdinal": int(kind.type), "additionalInfo": info}
+
+
+def _wrapped(value: Value | None, kind: ValueKind, encoding: StatsEncoding) -> Wrapped | None:
+    if value is None:
+        return None
+    name = _WRAPPERS.get(kind.type, "LongWrapper")
+    stored: Any = value
+    if encoding is StatsEncoding.V1:
+        name = _WRAPPERS_V1.get(kind.type, name)
+    if kind.type is ValueType.DECIMAL:
+        stored = _shortest(int(value)) if encoding is StatsEncoding.V2 else _decimal_v1(int(value), kind.scale)
+    return None if stored is None else (_MODEL + name, {"value": stored})
+
+
+def _shortest(value: int) -> bytes:
+    bits = value.bit_length() if value >= 0 else (value + 1).bit_length()
+    return value.to_bytes(bits // 8 + 1, "big", signed=True)
+
+
+def _decimal_v1(unscaled: int, scale: int) -> Decimal | None:
+    """A decimal with the wrapper's scale; None if it does not fit."""
+    if scale > _SCALE_V1:
+        shift = 10 ** (scale - _SCALE_V1)
+        if unscaled % shift:
+            return None
+        widened = unscaled // shift
+    else:
+        widened = unscaled * 10 ** (_SCALE_V1 - scale)
+    return None if abs(widened) >= 10**_DIGITS_V1 else Decimal(widened).scaleb(-_SCALE_V1, _EXACT)
+
+
+def _sum(one: int | None, other: int | None) -> int:
+    return (one or 0) + (other or 0)
+
+
+def _outer(before: Mapping[str, Any], after: Mapping[str, Any], end: str, *, greatest: bool) -> Wrapped | None:
+    """The outer one of two ends; the other one where one is null."""
+    old, new = before[end], after[end]
+    if old is None or new is None:
+        return new if old is None else _as_newer(old, before, after)
+    promoted = _as_newer(old, before, after)
+    if promoted is None:
+        return None
+    now = after.get("valueType")
+    return (max if greatest else min)((new, promoted), key=lambda one: order_key(_comparable(one, now)))
+
+
+def _as_newer(old: Wrapped, before: Mapping[str, Any], after: Mapping[str, Any]) -> Wrapped | None:
+    """An older end in the newer one's type; None if it has none in it."""
+    was, now = before.get("valueType"), after.get("valueType")
+    name = _name_of(after) or old[0]
+    if old[0] == name and was == now:
+        return old
+    old_type, new_type = old[0].removeprefix(_MODEL), name.removeprefix(_MODEL)
+    if was and now and was["additionalInfo"] and now["additionalInfo"]:
+        shift = _scale(now) - _scale(was)
+        unscaled = int.from_bytes(old[1]["value"], "big", signed=True)
+        return None if shift < 0 else (name, {"value": _shortest(unscaled * 10**shift)})
+    are_numbers = {old_type, new_type} <= set(_WIDER)
+    if not are_numbers or _WIDER.index(old_type) > _WIDER.index(new_type):
+        return None
+    value = old[1]["value"]
+    return name, {"value": float(value) if new_type in ("FloatWrapper", "DoubleWrapper") else int(value)}
+
+
+def _name_of(stats: Mapping[str, Any]) -> str | None:
+    found = stats["minValue"] or stats["maxValue"]
+    return found[0] if found else None
+
+
+def _scale(value_type: Mapping[str, Any]) -> int:
+    return int(value_type["additionalInfo"].partition(",")[2])
+
+
+def _comparable(wrapped: Wrapped, value_type: Mapping[str, Any] | None) -> Any:
+    value = wrapped[1]["value"]
+    if value_type is not None and value_type["additionalInfo"] and isinstance(value, bytes):
+        return int.from_bytes(value, "big", signed=True)
+    return value

@@ -1,0 +1,149 @@
+"""Which columns have statistics in the metadata table, and in which encoding: ``.hoodie/.index_defs/index.json``.
+
+Hudi 1.x keeps the list there; Hudi 0.15 has no such file and takes all columns, those of structs, lists and maps
+excepted, as no column of a Parquet file has their name. A new table of Hudi 1.2 has three of the meta columns and the
+first 32 others of a type that is supported, again without structs, lists and maps; their leaves have statistics where
+the table's writer asked for it by name (``st.x``, ``list.list.element``, ``map.key_value.key``).
+
+Source: ``HoodieTableMetadataUtil.getColumnsToIndex``, ``isColumnTypeSupported``, ``HoodieIndexDefinition``,
+``HoodieIndexVersion`` of Hudi 1.2, ``getColumnsToIndex`` of Hudi 0.15; compared with files of both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
+
+DEFINITIONS_PATH: Final = ".hoodie/.index_defs/index.json"
+
+_META_INDEXED: Final = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
+_META: Final = (*_META_INDEXED, "_hoodie_commit_seqno", "_hoodie_file_name", "_hoodie_operation")
+_MOST: Final = 32
+_V2_VERSION: Final = 9
+_OLD_VERSION: Final = 6
+_WRAPPER_PRECISION: Final = 30
+_WRAPPER_SCALE: Final = 15
+
+
+class StatsEncoding(StrEnum):
+    """How the ends of a range are written; Hudi's names of the versions of an index."""
+
+    V1 = "V1"
+    """The wrapper says the type: dates and decimals have their own."""
+
+    V2 = "V2"
+    """Only wrappers of primitive types; ``valueType`` says the type."""
+
+
+def stats_encoding(definitions: str | None, table_version: int) -> StatsEncoding:
+    """The encoding of a table's statistics.
+
+    Args:
+        definitions: text of ``index.json``; None if the table has none.
+        table_version: of the table, which decides where the file says nothing.
+
+    Raises:
+        TableCorruptError: the text is damaged, or names an encoding that is not known.
+    """
+    found = None
+    known = _definitions(definitions)
+    for name in (COLUMN_STATS, PARTITION_STATS):
+        found = found or known.get(name, {}).get("version")
+    if found is None:
+        return StatsEncoding.V2 if table_version >= _V2_VERSION else StatsEncoding.V1
+    try:
+        return StatsEncoding(found)
+    except ValueError:
+        raise _damaged(f"statistics of version {found!r} are not known") from None
+
+
+def indexed_columns(definitions: str | None, table_version: int, schema: pa.Schema) -> tuple[str, ...]:
+    """Columns that have statistics, in Hudi's order and by Hudi's names.
+
+    Args:
+        definitions: text of ``index.json``; None if the table has none.
+        table_version: of the table.
+        schema: of its base files, meta columns included.
+
+    Raises:
+        TableCorruptError: the text is damaged.
+    """
+    known = _definitions(definitions).get(COLUMN_STATS)
+    if known is None:
+        if table_version <= _OLD_VERSION:
+            return tuple(schema.names)
+        return columns_to_index(schema, stats_encoding(definitions, table_version))
+    fields = known.get("sourceFields")
+    if not isinstance(fields, list) or not all(isinstance(one, str) for one in fields):
+        raise _damaged("the columns with statistics are not a list of names")
+    return tuple(fields)
+
+
+def columns_to_index(schema: pa.Schema, encoding: StatsEncoding) -> tuple[str, ...]:
+    """Columns that a new table of Hudi 1.2 has statistics of.
+
+    Args:
+        schema: of its base files, with or without meta columns.
+        encoding: of its statistics.
+    """
+    others = [one.name for one in schema if one.name not in _META and _is_supported(one.type, encoding)]
+    return (*_META_INDEXED, *others[:_MOST])
+
+
+def index_definitions(columns: Sequence[str], table_version: int) -> str:
+    """Text of ``index.json`` as Hudi 1.2 writes it.
+
+    Args:
+        columns: those with statistics, as :func:`columns_to_index` names them.
+        table_version: of the table. There is no definition of the statistics of partitions, in any version: they are
+            of the same columns.
+    """
+    encoding = stats_encoding(None, table_version)
+    fields = ", ".join(json.dumps(one, ensure_ascii=False) for one in columns)
+    return (
+        '{\n  "indexDefinitions" : {\n'
+        f'    "{COLUMN_STATS}" : {{\n'
+        f'      "indexName" : "{COLUMN_STATS}",\n'
+        f'      "indexType" : "{COLUMN_STATS}",\n'
+        f'      "indexFunction" : "{COLUMN_STATS}",\n'
+        f'      "sourceFields" : [ {fields} ],\n'
+        '      "indexOptions" : { },\n'
+        f'      "version" : "{encoding}"\n'
+        "    }\n  }\n}"
+    )
+
+
+def _is_supported(kind: pa.DataType, encoding: StatsEncoding) -> bool:
+    if pa.types.is_nested(kind):
+        return False
+    if encoding is StatsEncoding.V1 and pa.types.is_decimal(kind):
+        whole_digits = kind.precision - kind.scale
+        return kind.scale <= _WRAPPER_SCALE and whole_digits <= _WRAPPER_PRECISION - _WRAPPER_SCALE
+    return True
+
+
+def _definitions(text: str | None) -> dict[str, dict[str, Any]]:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)["indexDefinitions"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(f"{type(error).__name__}: {error}") from None
+    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+        raise _damaged("it has no definitions by name")
+    return found
+
+
+def _damaged(why: str) -> TableCorruptError:
+    return TableCorruptError(
+        f"{DEFINITIONS_PATH} is damaged: {why}",
+        culprit=DEFINITIONS_PATH,
+        hint="restore the file from a copy, or drop the metadata table, which is built anew from the files",
+    )

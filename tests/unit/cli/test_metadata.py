@@ -1,0 +1,76 @@
+"""``lakeindex metadata`` as a user meets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli_support import lakeindex, validate
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rows = pa.table({"id": ["a", "b"], "p": ["x", "y"], "n": [1, 2]})
+    pq.write_table(rows, tmp_path / "b.parquet")
+    path = tmp_path / "t"
+    lakeindex("create", path, "--like", tmp_path / "b.parquet", "--key", "id", "--partition", "p", "--json")
+    lakeindex("upsert", path, tmp_path / "b.parquet", "--json")
+    return path
+
+
+def test_from_building_to_dropping(table: Path) -> None:
+    none = lakeindex("metadata", "status", table, "--json")
+    validate("metadata-status", none.json)
+    assert none.json["partitions"] == []
+    built = lakeindex("metadata", "build", table, "--json")
+    validate("metadata-build", built.json)
+    assert (built.json["partitions"], built.json["files"]) == (["files"], 2)
+    found = lakeindex("metadata", "status", table, "--json")
+    validate("metadata-status", found.json)
+    assert found.json["partitions"][0]["groups"] == 1
+    verified = lakeindex("metadata", "verify", table, "--json")
+    validate("metadata-verify", verified.json)
+    assert verified.json["ok"]
+    dropped = lakeindex("metadata", "drop", table, "--json")
+    validate("metadata-drop", dropped.json)
+    assert (dropped.json["dropped"], dropped.json["left"]) == (["files"], [])
+
+
+def test_for_people(table: Path) -> None:
+    assert "has no metadata table" in lakeindex("metadata", "status", table).stdout
+    assert "built files: 2 files named" in lakeindex("metadata", "build", table).stdout
+    assert "files            1 file groups" in lakeindex("metadata", "status", table).stdout
+    assert "it says what is there" in lakeindex("metadata", "verify", table).stdout
+    assert "dropped files" in lakeindex("metadata", "drop", table).stdout
+    assert "there is no metadata table" in lakeindex("metadata", "drop", table).stdout
+
+
+def test_what_is_wrong_ends_with_6_and_is_found_by_check(table: Path) -> None:
+    lakeindex("metadata", "build", table)
+    gone = next((table / "x").glob("*.parquet"))
+    gone.unlink()
+    answer = lakeindex("metadata", "verify", table, "--json")
+    validate("metadata-verify", answer.json)
+    assert answer.exit_code == 6
+    assert answer.json["counts"] == {"surplus": 1}
+    assert gone.name in answer.json["error"]["culprit"]
+    said = lakeindex("metadata", "verify", table)
+    assert (said.exit_code, "1 surplus" in said.stdout) == (6, True)
+    checked = lakeindex("check", table, "--json")
+    assert "metadata_table" in {one["kind"] for one in checked.json["violations"]}
+
+
+def test_wrong_uses_are_told(table: Path) -> None:
+    assert lakeindex("metadata", "verify", table, "--json").json["error"]["class"] == "MetadataTableError"
+    lakeindex("metadata", "build", table)
+    twice = lakeindex("metadata", "build", table, "--json")
+    assert (twice.exit_code, twice.json["error"]["class"]) == (4, "MetadataTableError")
+    other = lakeindex("metadata", "drop", table, "--partition", "record_index", "--json")
+    assert other.exit_code == 4
+    assert other.json["error"]["hint"] == "it has: files"
+    old = lakeindex("upsert", table, table.parent / "b.parquet", "-o", "lakeindex.metadata.table=drop", "--json")
+    assert old.exit_code == 2
+    assert "lakeindex metadata drop" in old.json["error"]["hint"]

@@ -1,0 +1,233 @@
+"""Records of statistics, how they are merged, and the definitions that say what they are of."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
+from lakeindex.metadata.column_stats import (
+    FIELD,
+    column_stats_record,
+    deleted_record,
+    merge_column_stats,
+    partition_stats_record,
+)
+from lakeindex.metadata.indexed_columns import (
+    StatsEncoding,
+    columns_to_index,
+    index_definitions,
+    indexed_columns,
+    stats_encoding,
+)
+
+V1, V2 = StatsEncoding.V1, StatsEncoding.V2
+MODEL = "org.apache.hudi.avro.model."
+INT, LONG, DOUBLE = (ValueKind(one) for one in (ValueType.INT, ValueType.LONG, ValueType.DOUBLE))
+
+
+def a_range(least: Any, greatest: Any, kind: ValueKind) -> ColumnRange:
+    return ColumnRange("c", kind, least, greatest, 10, 2, 100, 200)
+
+
+def loose(least: Any, greatest: Any, kind: ValueKind, encoding: StatsEncoding = V2) -> dict[str, Any]:
+    return partition_stats_record("eu", a_range(least, greatest, kind), encoding, tight=False)
+
+
+def ends(record: dict[str, Any]) -> tuple[Any, Any]:
+    stats = record[FIELD]
+    return tuple(end and end[1]["value"] for end in (stats["minValue"], stats["maxValue"]))  # type: ignore[return-value] # two
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "v1", "v2"),
+    [
+        (ValueType.BOOLEAN, False, "Boolean", "Boolean"),
+        (ValueType.INT, 1, "Int", "Int"),
+        (ValueType.LONG, 1, "Long", "Long"),
+        (ValueType.FLOAT, 1.0, "Float", "Float"),
+        (ValueType.DOUBLE, 1.0, "Double", "Double"),
+        (ValueType.STRING, "", "String", "String"),
+        (ValueType.BYTES, b"", "Bytes", "Bytes"),
+        (ValueType.FIXED, b"x", "Bytes", "Bytes"),
+        (ValueType.DATE, 1, "Date", "Int"),
+        (ValueType.TIME_MILLIS, 1, "Int", "Int"),
+        (ValueType.TIME_MICROS, 1, "Long", "Long"),
+        (ValueType.TIMESTAMP_MILLIS, 1, "Long", "Long"),
+        (ValueType.TIMESTAMP_MICROS, 1, "Long", "Long"),
+        (ValueType.LOCAL_TIMESTAMP_NANOS, 1, "Long", "Long"),
+    ],
+)
+def test_a_value_has_the_wrapper_of_its_encoding(kind: ValueType, value: Any, v1: str, v2: str):
+    for encoding, wrapper in ((V1, v1), (V2, v2)):
+        stats = column_stats_record("eu", "f", a_range(value, value, ValueKind(kind)), encoding)[FIELD]
+        assert stats["minValue"] == stats["maxValue"] == (f"{MODEL}{wrapper}Wrapper", {"value": value})
+        assert stats["valueType"] == (None if encoding is V1 else {"typeOrdinal": int(kind), "additionalInfo": None})
+
+
+@given(st.integers(-(10**30), 10**30))
+def test_a_decimal_is_its_shortest_bytes(value: int):
+    record = loose(value, value, ValueKind(ValueType.DECIMAL, 31, 4))
+    stored = ends(record)[0]
+    assert int.from_bytes(stored, "big", signed=True) == value
+    if len(stored) > 1:
+        with pytest.raises(OverflowError):
+            value.to_bytes(len(stored) - 1, "big", signed=True)
+    assert record[FIELD]["valueType"] == {"typeOrdinal": 10, "additionalInfo": "31,4"}
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [(0, "00"), (127, "7f"), (128, "0080"), (-128, "80"), (-129, "ff7f"), (-(2**15), "8000"), (255, "00ff")],
+)
+def test_the_ends_of_a_byte(value: int, stored: str):
+    assert ends(loose(value, value, ValueKind(ValueType.DECIMAL, 9, 0)))[1].hex() == stored
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "scale", "expected"),
+    [
+        (-125, 2, Decimal("-1.25")),
+        (0, 0, Decimal(0)),
+        (1_000, 18, Decimal("1E-15")),
+        (1, 18, None),
+        (10**15 - 1, 0, Decimal(10**15 - 1)),
+        (10**15, 0, None),
+        (-(10**30 - 1), 15, Decimal("-999999999999999.999999999999999")),
+    ],
+)
+def test_a_decimal_of_v1_has_scale_15_or_does_not_fit(unscaled: int, scale: int, expected: Decimal | None):
+    found = ends(loose(unscaled, unscaled, ValueKind(ValueType.DECIMAL, 38, scale), V1))[0]
+    assert found == expected
+    assert expected is None or found.as_tuple().exponent == -15
+
+
+def test_the_records_of_a_file_and_of_a_partition():
+    found = a_range(1, 5, INT)
+    record = column_stats_record("eu", "f.parquet", found, V2)
+    assert (record["type"], record[FIELD]["fileName"], record[FIELD]["isTightBound"]) == (3, "f.parquet", False)
+    record = partition_stats_record("eu", found, V2, tight=True)
+    assert (record["type"], record[FIELD]["fileName"], record[FIELD]["isTightBound"]) == (6, "eu", True)
+    counts = [record[FIELD][name] for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")]
+    assert counts == [10, 2, 100, 200]
+
+
+def test_ranges_are_united_and_counts_added():
+    found = merge_column_stats(loose(1, 5, INT), loose(-3, 2, INT))
+    assert ends(found) == (-3, 5)
+    assert [found[FIELD][name] for name in ("valueCount", "nullCount", "totalSize")] == [20, 4, 200]
+    assert ends(merge_column_stats(loose(None, None, INT), loose(1, 2, INT))) == (1, 2)
+    assert ends(merge_column_stats(loose(1, 2, INT), loose(None, None, INT))) == (1, 2)
+    assert ends(merge_column_stats(loose(None, None, INT), loose(None, None, INT))) == (None, None)
+
+
+def test_a_tight_or_deleted_record_replaces_the_older_and_a_deleted_one_is_replaced():
+    older, tight = loose(1, 5, INT), partition_stats_record("eu", a_range(2, 3, INT), V2, tight=True)
+    deleted = deleted_record("f", "c", V2)
+    assert merge_column_stats(older, tight) == tight
+    assert merge_column_stats(older, deleted) == deleted
+    assert merge_column_stats(deleted, older) == older
+    assert ends(merge_column_stats(tight, older)) == (1, 5)
+
+
+def test_records_of_hudi_0_15_have_fewer_fields():
+    older, newer = loose(1, 5, INT, V1), loose(-3, 2, INT, V1)
+    for record in (older, newer):
+        del record[FIELD]["isTightBound"], record[FIELD]["valueType"]
+    assert ends(merge_column_stats(older, newer)) == (-3, 5)
+
+
+def test_nan_and_decimals_are_ordered_as_numbers():
+    found = merge_column_stats(loose(-1.0, float("nan"), DOUBLE), loose(-0.0, 5.0, DOUBLE))
+    assert repr(ends(found)) == "(-1.0, nan)"
+    kind = ValueKind(ValueType.DECIMAL, 9, 2)
+    found = merge_column_stats(loose(-300, 5, kind), loose(-1, 40_000, kind))
+    assert [int.from_bytes(end, "big", signed=True) for end in ends(found)] == [-300, 40_000]
+    found = merge_column_stats(loose(-300, 5, kind, V1), loose(-1, 40_000, kind, V1))
+    assert ends(found) == (Decimal(-3), Decimal(400))
+
+
+def test_an_older_type_is_widened_to_the_newer():
+    found = merge_column_stats(loose(1, 9, INT), loose(3, 4, LONG))
+    assert ends(found) == (1, 9)
+    assert found[FIELD]["maxValue"][0] == f"{MODEL}LongWrapper"
+    assert found[FIELD]["valueType"]["typeOrdinal"] == 4
+    assert repr(ends(merge_column_stats(loose(1, 9, INT), loose(3.5, 4.5, DOUBLE)))) == "(1.0, 9.0)"
+    found = merge_column_stats(
+        loose(-300, 5, ValueKind(ValueType.DECIMAL, 9, 2)), loose(-1, 2, ValueKind(ValueType.DECIMAL, 12, 4))
+    )
+    assert [int.from_bytes(end, "big", signed=True) for end in ends(found)] == [-30_000, 500]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (loose(1, 9, LONG), loose(1, 2, INT)),
+        (loose("a", "b", ValueKind(ValueType.STRING)), loose(1, 2, INT)),
+        (loose(1, 2, ValueKind(ValueType.DECIMAL, 9, 4)), loose(1, 2, ValueKind(ValueType.DECIMAL, 9, 2))),
+    ],
+)
+def test_types_without_a_common_order_leave_no_ends(older: dict[str, Any], newer: dict[str, Any]):
+    assert ends(merge_column_stats(older, newer)) == (None, None)
+
+
+def test_the_columns_of_a_new_table():
+    names = [f"c{number}" for number in range(40)]
+    schema = pa.schema(
+        [("_hoodie_commit_seqno", pa.string()), ("st", pa.struct([("x", pa.int32())])), ("l", pa.list_(pa.int32()))]
+        + [(name, pa.int32()) for name in names]
+    )
+    meta = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
+    assert columns_to_index(schema, V2) == (*meta, *names[:32])
+    assert indexed_columns(None, 9, schema) == (*meta, *names[:32])
+    assert indexed_columns(None, 6, schema) == tuple(schema.names)
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "fits"), [(30, 15, True), (15, 0, True), (16, 0, False), (20, 16, False)]
+)
+def test_v1_has_decimals_that_fit_its_wrapper(precision: int, scale: int, fits: bool):
+    schema = pa.schema([("d", pa.decimal128(precision, scale))])
+    assert ("d" in columns_to_index(schema, V1)) == fits
+    assert "d" in columns_to_index(schema, V2)
+
+
+def test_definitions_say_columns_and_encoding():
+    text = index_definitions(["a", 'quoted " ü'], 9)
+    assert indexed_columns(text, 9, pa.schema([])) == ("a", 'quoted " ü')
+    assert stats_encoding(text, 9) is V2
+    assert stats_encoding(index_definitions(["a"], 8), 9) is V1  # what the file says counts
+    assert stats_encoding(None, 8) is V1
+    assert stats_encoding(None, 9) is V2
+    other = json.dumps({"indexDefinitions": {"record_index": {"version": "V1"}}})
+    assert stats_encoding(other, 9) is V2
+    assert indexed_columns(other, 9, pa.schema([("a", pa.int32())]))[3:] == ("a",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"indexDefinitions": []}',
+        '{"indexDefinitions": {"column_stats": 1}}',
+        '{"indexDefinitions": {"column_stats": {}}}',
+        '{"indexDefinitions": {"column_stats": {"sourceFields": [1]}}}',
+    ],
+)
+def test_damaged_definitions_are_refused(text: str):
+    with pytest.raises(TableCorruptError, match=r"index\.json"):
+        indexed_columns(text, 9, pa.schema([]))
+
+
+def test_an_unknown_encoding_is_refused():
+    with pytest.raises(TableCorruptError, match="V7"):
+        stats_encoding('{"indexDefinitions": {"column_stats": {"version": "V7"}}}', 9)

@@ -1,0 +1,134 @@
+"""What commits and cleans change in the statistics of the metadata table."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.errors import TableCorruptError
+from lakeindex.metadata.column_stats import FIELD
+from lakeindex.metadata.keys import column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_table import COLUMN_STATS, FILES, PARTITION_STATS, MetadataTable, RecordType
+from lakeindex.metadata.records import decode_record, encode_record, merged, own_schema
+from lakeindex.metadata.statistics import statistics_of_gone, statistics_of_new
+from lakeindex.storage.memory import MemoryStorage
+
+DEFINITIONS = ".hoodie/.index_defs/index.json"
+SCHEMA = json.dumps(
+    {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}, {"name": "n", "type": "long"}]}
+)
+
+
+def table(*partitions: str, version: int = 9) -> MetadataTable:
+    found = MetadataTable.of(MemoryStorage(), version, 2 if version > 6 else 1, (FILES, *partitions))
+    assert found is not None
+    return found
+
+
+def indexed(one: MetadataTable, *columns: str) -> None:
+    text = json.dumps({"indexDefinitions": {COLUMN_STATS: {"sourceFields": list(columns), "version": "V2"}}})
+    one.storage.write(DEFINITIONS, text.encode())
+
+
+def put(one: MetadataTable, path: str, rows: dict[str, list[object]], **how: object) -> dict[str, dict[str, int]]:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(rows), sink, **how)
+    one.storage.write(path, sink.getvalue())
+    partition, _, name = path.rpartition("/")
+    return {partition: {name: len(sink.getvalue())}}
+
+
+def bounds(record: object) -> tuple[object, object]:
+    stats = record[FIELD]  # type: ignore[index]
+    ends = (stats["minValue"], stats["maxValue"])
+    return tuple(None if one is None else one[1]["value"] for one in ends)  # type: ignore[return-value]
+
+
+def test_a_new_file_has_records_and_widens_its_partition() -> None:
+    one = table(COLUMN_STATS, PARTITION_STATS)
+    indexed(one, "id", "n", "not there")
+    files = put(one, "p/a.parquet", {"id": ["b", "a"], "n": [3, 9], "other": [1, 2]})
+    change = statistics_of_new(one, files)
+    found = {name: dict(part.puts) for name, part in change.items()}
+    assert found.keys() == {COLUMN_STATS, PARTITION_STATS}
+    assert {key: bounds(record) for key, record in found[COLUMN_STATS].items()} == {
+        column_stats_key("id", "p", "a.parquet"): ("a", "b"),
+        column_stats_key("n", "p", "a.parquet"): (3, 9),
+    }
+    assert {key: bounds(record) for key, record in found[PARTITION_STATS].items()} == {
+        partition_stats_key("id", "p"): ("a", "b"),
+        partition_stats_key("n", "p"): (3, 9),
+    }
+    assert not any(record[FIELD]["isTightBound"] for record in found[PARTITION_STATS].values())
+    assert not any(part.deletes for part in change.values())
+
+
+def test_only_what_the_table_has_is_written() -> None:
+    one = table()
+    assert statistics_of_new(one, put(one, "p/a.parquet", {"id": ["a"]})) == {}
+    assert statistics_of_gone(one, {"p": ["a.parquet"]}, SCHEMA) == {}
+    one = table(COLUMN_STATS)
+    assert statistics_of_new(one, put(one, "a.parquet", {"id": ["a"]})).keys() == {COLUMN_STATS}
+
+
+def test_where_bounds_are_unknown_nothing_is_said() -> None:
+    """The file has no records, and its partition loses those it had."""
+    one = table(COLUMN_STATS, PARTITION_STATS)
+    indexed(one, "id", "n")
+    files = put(one, "p/a.parquet", {"id": ["b", "a"], "n": [3, 9]}, write_statistics=["n"])
+    files |= put(one, "q/a.parquet", {"id": ["b", "a"], "n": [3, 9]})
+    change = statistics_of_new(one, files)
+    assert change[COLUMN_STATS].puts.keys() == {column_stats_key(name, "q", "a.parquet") for name in ("id", "n")}
+    assert change[PARTITION_STATS].puts.keys() == {partition_stats_key(name, "q") for name in ("id", "n")}
+    assert change[PARTITION_STATS].deletes == {partition_stats_key(name, "p") for name in ("id", "n")}
+
+
+def test_a_table_of_hudi_0_15_has_all_columns() -> None:
+    one = table(COLUMN_STATS, version=6)
+    files = put(one, "p/a.parquet", {"_hoodie_record_key": ["k"], "id": ["a"], "n": [1]})
+    keys = statistics_of_new(one, files)[COLUMN_STATS].puts.keys()
+    assert keys == {column_stats_key(name, "p", "a.parquet") for name in ("_hoodie_record_key", "id", "n")}
+    gone = statistics_of_gone(one, {"p": ["a.parquet"]}, SCHEMA)[COLUMN_STATS]
+    assert keys < gone.deletes
+    assert len(gone.deletes) == 7
+
+
+def test_records_of_cleaned_files_go() -> None:
+    one = table(COLUMN_STATS, PARTITION_STATS)
+    indexed(one, "id", "n")
+    change = statistics_of_gone(one, {"p": ["a.parquet", "b.parquet"], "": ["c.parquet"]}, None)
+    places = (("p", "a.parquet"), ("p", "b.parquet"), ("", "c.parquet"))
+    assert change.keys() == {COLUMN_STATS}
+    assert change[COLUMN_STATS].deletes == {column_stats_key(name, *place) for name in ("id", "n") for place in places}
+
+
+def test_ranges_of_a_partition_are_united_when_records_are_merged() -> None:
+    one = table(PARTITION_STATS)
+    indexed(one, "id", "n")
+    records = []
+    for path, rows in (("p/a.parquet", {"n": [3, 9]}), ("p/b.parquet", {"n": [-5, 4]})):
+        change = statistics_of_new(one, put(one, path, rows))
+        (record,) = change[PARTITION_STATS].puts.values()
+        assert record["type"] == RecordType.PARTITION_STATS
+        records.append(decode_record(encode_record(record, own_schema(9)), own_schema(9), "x"))
+    found = merged(*records)
+    assert found is not None
+    assert bounds(found) == (-5, 9)
+    assert found[FIELD]["valueCount"] == 4
+
+
+@pytest.mark.parametrize("what", ["footer", "definitions", "text"])
+def test_damage_is_told_before_anything_is_decided(what: str) -> None:
+    one = table(COLUMN_STATS)
+    indexed(one, "id")
+    files = put(one, "p/a.parquet", {"id": ["a"]})
+    if what == "footer":
+        one.storage.write("p/a.parquet", one.storage.read("p/a.parquet")[:-30])
+    else:
+        one.storage.write(DEFINITIONS, b"{" if what == "definitions" else b"\xff\xff")
+    with pytest.raises(TableCorruptError):
+        statistics_of_new(one, files)
