@@ -24,9 +24,12 @@ PATH = ".hoodie/hoodie.properties"
 KEEP, REFUSE = MetadataTablePolicy.KEEP, MetadataTablePolicy.REFUSE
 
 
-@pytest.mark.parametrize(("name", "policy"), [("h0150_v6_mdt", REFUSE), ("h120_v6_mdt", KEEP)])
-def test_a_refusal_changes_nothing(name: str, policy: MetadataTablePolicy, tmp_path: Path) -> None:
-    table = Table.open(open_storage(str(unpack_table(name, tmp_path))))
+@pytest.mark.parametrize(("partitions", "policy"), [("column_stats,files", REFUSE), ("files,record_index", KEEP)])
+def test_a_refusal_changes_nothing(partitions: str, policy: MetadataTablePolicy, tmp_path: Path) -> None:
+    root = unpack_table("h120_v6_mdt", tmp_path)
+    text = (root / PATH).read_text()
+    (root / PATH).write_text(text.replace("partitions=column_stats,files", f"partitions={partitions}"))
+    table = Table.open(open_storage(str(root)))
     before = [one.path for one in table.storage.list()]
     with pytest.raises(MetadataTableError, match="lakeindex metadata drop"):
         check_metadata_table(table, policy)
