@@ -28,6 +28,7 @@ from lakeindex.errors import (
     InputError,
     LakeIndexError,
     MachineError,
+    MetadataTableError,
     OptionError,
     QuarantineExceededError,
     StorageError,
@@ -56,6 +57,19 @@ def test_a_table_is_opened_by_a_path(table: LakeTable) -> None:
     assert opened.uri == table.uri
     assert opened.read().num_rows == 2
     assert LakeTable(Path(table.uri)) == table  # type: ignore[arg-type] # paths are taken, too
+
+
+def test_a_metadata_table_from_python(table: LakeTable) -> None:
+    assert table.metadata_build(options={"lakeindex.parallelism": "1"}).partitions == ("files",)
+    assert table.metadata_status().partitions[0].kept
+    table.upsert(batch_of([Row("c", "y", 1, "1")]))
+    verified = table.metadata_verify()
+    assert (verified.ok, verified.files) == (True, 2)
+    with pytest.raises(MetadataTableError, match="column_stats"):
+        table.metadata_drop(["column_stats"])
+    assert table.metadata_drop(["files"]).left == ()
+    with pytest.raises(MetadataTableError, match="metadata table"):
+        table.metadata_verify()
 
 
 @pytest.mark.parametrize("uri", [None, 7, b"t", ""])

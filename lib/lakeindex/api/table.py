@@ -245,7 +245,6 @@ class LakeTable:
             **arguments: as of :meth:`index_build`; options that are bound with the index are bound again.
         """
         from lakeindex.commands.upkeep.migrate import migrate_index
-        from lakeindex.options.parse import parse_options
 
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
