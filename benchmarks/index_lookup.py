@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ import pyarrow.parquet as pq
 from benchmarks.measuring import machine_line
 from benchmarks.report import update_page
 from benchmarks.workloads import DATA, Workload, names, workload
+
+if TYPE_CHECKING:
+    from lakeindex.tasks.runner import Runner
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 PAGE: Final = RESULTS.parents[1] / "docs" / "choosing-an-index.md"
@@ -90,6 +93,38 @@ def _repeat(cell: Cell, runs: int, once: Callable[[], tuple[float, int]]) -> Non
     print(asdict(cell), flush=True)
 
 
+def look_up(table: Path, kind: str, keys: Path, runs: Path, runner: Runner | None = None) -> tuple[float, int]:
+    """Stages 2 to 4 of lakeindex, of a batch that is staged before: seconds, and keys found.
+
+    Args:
+        table: a table of lakeindex; what the kind stores is there.
+        kind: index type.
+        keys: Parquet file with the batch.
+        runs: where run folders are made and removed.
+        runner: runs the three stages; the local one, if none is given.
+    """
+    from lakeindex.conductor.opened import open_for_write
+    from lakeindex.conductor.upsert import look_up as stages_2_to_4
+    from lakeindex.conductor.upsert import run_stage_input
+    from lakeindex.model import IndexType, Operation
+    from lakeindex.options.parse import index_spec
+    from lakeindex.options.types import WriteConfig
+    from lakeindex.run.spec import RunSpec
+    from lakeindex.tasks.local_runner import LocalRunner
+
+    run = f"r-{uuid.uuid4().hex[:8]}"
+    spec = RunSpec(str(table), str(runs), run, run, Operation.UPSERT, (str(keys),))
+    opened, local = open_for_write(spec.table_uri, spec.config), LocalRunner()
+    index = opened.facts.index if kind == "BUCKET" else index_spec(IndexType(kind), WriteConfig())
+    facts = replace(opened.facts, index=index)
+    staged = run_stage_input(spec, facts, local)
+    started = time.perf_counter()
+    done = stages_2_to_4(spec, facts, opened.table.snapshot(), staged, runner or local)
+    seconds = time.perf_counter() - started
+    shutil.rmtree(runs / run)
+    return seconds, int(done.verified.counters["rows_out"])
+
+
 class Ours:
     """lakeindex on one runner, on a table it loaded."""
 
@@ -97,20 +132,19 @@ class Ours:
         from benchmarks.peers.lakeindex import LakeIndexLocal
         from lakeindex.tasks.local_runner import LocalRunner
 
-        self._local = LocalRunner()
         self._folder = folder
         self.table = folder / "plain"
         self.buckets = folder / "buckets"
         LakeIndexLocal(sync=False).load(wanted, self.table)
         self.engine = f"lakeindex {runner}"
-        self._runner = self._local
+        self._runner: Runner = LocalRunner()
         if runner == "spark":
             from lakeindex.runners.spark import SparkRunner
             from lakeindex.runners.spark_session import spark_session
 
             session = spark_session("local[2]")
             session.sparkContext.setLogLevel("ERROR")
-            self._runner = SparkRunner(session)  # type: ignore[assignment]
+            self._runner = SparkRunner(session)
 
     def prepare(self, kind: str) -> None:
         """Build what the kind stores."""
@@ -126,25 +160,8 @@ class Ours:
 
     def look_up(self, kind: str, keys: Path) -> tuple[float, int]:
         """Stages 2 to 4 of a staged batch: seconds, and keys found."""
-        from lakeindex.conductor.opened import open_for_write
-        from lakeindex.conductor.stage_runs import look_up, run_stage_input
-        from lakeindex.model import IndexType, Operation
-        from lakeindex.options.parse import index_spec
-        from lakeindex.options.types import WriteConfig
-        from lakeindex.run.spec import RunSpec
-
         table = self.buckets if kind == "BUCKET" else self.table
-        run = f"r-{uuid.uuid4().hex[:8]}"
-        spec = RunSpec(str(table), str(self._folder / "runs"), run, run, Operation.UPSERT, (str(keys),))
-        opened = open_for_write(spec.table_uri, spec.config)
-        index = opened.facts.index if kind == "BUCKET" else index_spec(IndexType(kind), WriteConfig())
-        facts = replace(opened.facts, index=index)
-        staged = run_stage_input(spec, facts, self._local)
-        started = time.perf_counter()
-        done = look_up(spec, facts, opened.table.snapshot(), staged, self._runner)
-        seconds = time.perf_counter() - started
-        shutil.rmtree(self._folder / "runs" / run)
-        return seconds, int(done.verified.counters["rows_out"])
+        return look_up(table, kind, keys, self._folder / "runs", self._runner)
 
 
 class Hudis:
@@ -154,23 +171,15 @@ class Hudis:
 
     def __init__(self, wanted: Workload, folder: Path) -> None:
         from benchmarks.peers import hudi
-        from scripts import interop_env
-        from tests.interop.hudi_client import HudiServer
+        from benchmarks.peers.hudi_tag import HudiTag
 
-        interop_env.make()
         self._wanted, self._folder = wanted, folder
         self._base = dict(hudi.OPTIONS) | dict(hudi.VERSION_6)
-        self._server = HudiServer("1.2.0", Path(tempfile.mkdtemp(prefix="bench-hudi-")), "6g", quick=False)
-        self._server.call("ping")
-        self._held: tuple[str, Path] | None = None
+        self._tag = HudiTag()
+        self._server = self._tag.server
 
     def _options(self, kind: str) -> dict[str, str]:
-        from lakeindex.write.types.avro_schema import schema_to_avro
-
-        more = {
-            "hoodie.index.type": kind,
-            "hoodie.avro.schema": schema_to_avro(pq.read_schema(self._wanted.batch), "orders"),
-        }
+        more = {"hoodie.index.type": kind}
         if kind == "BUCKET":
             more["hoodie.bucket.index.num.buckets"] = _BUCKETS
         if kind == "RECORD_INDEX":
@@ -200,16 +209,11 @@ class Hudis:
 
     def look_up(self, kind: str, keys: Path) -> tuple[float, int]:
         """``tagLocation`` of cached records."""
-        request = {"path": str(self._table(kind)), "options": self._options(kind)}
-        if self._held != (kind, keys):
-            self._server.call("hold", 600, input=str(keys), **request)
-            self._held = (kind, keys)
-        done = self._server.call("tag", 1800, **request)
-        return float(done["seconds"]), int(done["rows"])
+        return self._tag.look_up(self._table(kind), self._options(kind), keys)
 
     def close(self) -> None:
         """End the JVM."""
-        self._server.close()
+        self._tag.close()
 
 
 def measure(engine: Ours | Hudis, kinds: tuple[str, ...], keys: dict[int, Path], runs: int) -> Iterator[Cell]:

@@ -30,7 +30,7 @@ from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec
 from lakeindex.stages.bloom_check.stage import bloom_check
 from lakeindex.stages.index_lookup.stage import index_lookup
-from lakeindex.stages.merge_write.merge_plan import make_plan
+from lakeindex.stages.merge_write.merge_plan import Placing, make_plan
 from lakeindex.stages.merge_write.tags import FoundLine, Tags
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.storage.port import Storage
@@ -176,7 +176,7 @@ def _make_plan(world: World) -> Callable[[], object]:
     ]
     found = [FoundLine(file.number, 0, 0, 2, 2, 0, 0, 0) for file in files]
     tags, snapshot = Tags((), 0, 0), world.snapshot
-    return lambda: make_plan(files, found, tags, snapshot, WriteConfig(), None, record_bytes=100.0).digest
+    return lambda: make_plan(files, found, tags, snapshot, WriteConfig(), Placing(None), record_bytes=100.0).digest
 
 
 def _believe(storage: Storage, file: BaseFile, _: ExpectedFile) -> None:

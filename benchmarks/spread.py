@@ -17,7 +17,8 @@ PARTITIONS: Final = 20
 FILES_PER_PARTITION: Final = 2
 
 
-def _updated_partitions(rng: np.random.Generator, updates: int, keys: str) -> Ints:
+def updated_partitions(rng: np.random.Generator, updates: int, keys: str) -> Ints:
+    """Numbers of the partitions that a batch updates, one for each update."""
     if keys == "uuid":
         return rng.integers(0, PARTITIONS, updates)
     newest = rng.integers(PARTITIONS - 2, PARTITIONS, updates)
@@ -33,7 +34,7 @@ def generate(folder: Path, base_rows: int, batch_rows: int, keys: str) -> dict[s
     per_partition = base_rows // PARTITIONS
     per_file = per_partition // FILES_PER_PARTITION
     updates = batch_rows * 4 // 5
-    counts = np.bincount(_updated_partitions(batch_rng, updates, keys), minlength=PARTITIONS)
+    counts = np.bincount(updated_partitions(batch_rng, updates, keys), minlength=PARTITIONS)
     picked = [np.sort(batch_rng.choice(per_partition, count, replace=False)) for count in counts]
 
     sum_ts = sum_n1 = 0

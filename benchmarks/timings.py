@@ -1,4 +1,6 @@
-"""What is measured beside the upserts: bulk loads, cold commands, footers, the DAG. On disk, and as tables."""
+"""What is measured beside the upserts: bulk loads, cold commands, footers, the metadata table, the DAG.
+On disk, and as tables.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Final
 from benchmarks import report
 from benchmarks.measuring import Usage, commit, machine_line, measured
 
-NAMES: Final = ("bulk_load", "cold", "footers", "dag")
+NAMES: Final = ("bulk_load", "cold", "footers", "metadata", "dag")
 
 
 @dataclass

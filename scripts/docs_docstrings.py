@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Extension, Object
+from griffe import Extension, Function, Module, Object
 
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr|data|exc):`~?([^`]+)`")
 _ALONE = re.compile(r"(?m)^ *::\n")
 _LITERAL = re.compile(r"(?m)::$")
+_DOOR = "api.table.LakeTable"
+_ELSEWHERE = re.compile(r"[a-z_]+\.[a-z_]+")
 _MARKUP = re.compile(r"``([^`]+)``")
 
 
@@ -22,7 +24,20 @@ def as_markdown(text: str) -> str:
 
 
 class DocstringMarkup(Extension):
-    """Rewrites every docstring when it has been loaded."""
+    """Rewrites every docstring when it has been loaded, and shows methods that are functions of other modules."""
+
+    def on_package(self, *, pkg: Module, **_: Any) -> None:
+        """Put the functions where the class names them: ``count = looking.count``."""
+        kind = pkg[_DOOR]
+        for name, member in list(kind.members.items()):
+            value = str(member.value) if member.is_attribute else ""
+            if _ELSEWHERE.fullmatch(value):
+                function = pkg[f"api.{value}"]
+                if isinstance(function, Function):
+                    function.parameters[0].name = "self"
+                    kind.set_member(name, function)
+        for name in ("schema", "properties"):
+            kind[name].docstring = pkg[f"api.looking.{name}"].docstring
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Rewrite one."""

@@ -45,6 +45,7 @@ def server_command(port: int, data: str) -> list[str]:
         "hadoop.tmp.dir": f"{data}/hadoop",
         "dfs.replication": "2",
         "dfs.namenode.file.close.num-committed-allowed": "1",  # else a close waits half a second (docs/storage.md)
+        "dfs.blockreport.incremental.intervalMsec": "100",  # so that files are read before their blocks are reported
     }
     return command + [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
 

@@ -82,6 +82,7 @@ NOW: Final = Plan(
             home=("stages.index_lookup", "stages.bloom_check", "index", "run.index"),
             beside=(
                 *("index.stored", "run.index.stored_session", "run.index.in_process_session", "run.index.delta"),
+                "run.index.in_metadata",
                 "files.footer_pruning",
             ),
         ),
@@ -92,7 +93,7 @@ NOW: Final = Plan(
                 "commit.session:WriteSession.publish",
             ),
             home=("commit",),
-            beside=("commit.recovery", "commit.undo", "commit.foreign_writers", "commit.clock_checks"),
+            beside=("commit.recovery", "commit.undo", "commit.foreign_writers", "lock.clock_checks"),
         ),
         UPKEEP: Concept(
             entries=(
@@ -166,7 +167,8 @@ class Module:
     Attributes:
         imported: local name -> (module, name in it), or (module, "") for a module.
         functions: its functions and methods by name.
-        classes: class -> names of its methods.
+        classes: its classes by name.
+        methods: class -> names of its methods.
     """
 
     name: str
@@ -175,9 +177,7 @@ class Module:
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
 
-    def methods(self, cls: str) -> list[str]:
-        """Names of a class's methods."""
-        return [name.partition(".")[2] for name in self.functions if name.startswith(f"{cls}.")]
+    methods: dict[str, list[str]] = field(default_factory=dict)
 
 
 class House:
@@ -189,6 +189,9 @@ class House:
 
     def __init__(self, library: Path) -> None:
         self.modules = dict(_modules(library))
+        self._names: dict[ast.AST, list[tuple[str, str]]] = {}
+        self._attributes: dict[ast.AST, frozenset[str]] = {}
+        self._foundations: dict[tuple[str, ...], set[str]] = {}
         for module in self.modules.values():
             self._read(module)
 
@@ -205,6 +208,7 @@ class House:
                 module.functions[node.name] = node
             elif isinstance(node, ast.ClassDef):
                 module.classes[node.name] = node
+                module.methods[node.name] = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         module.functions[f"{node.name}.{inner.name}"] = inner
@@ -237,32 +241,42 @@ class House:
                 classes.add((module, owner))
                 if _within(module, concept.home):
                     todo += self._named(here, here.classes[owner].bases)
-                todo += [(module, f"{owner}.{m}") for m in here.methods(owner) if m in called or m.startswith("__")]
+                todo += [(module, f"{owner}.{m}") for m in here.methods[owner] if m in called or m.startswith("__")]
             if name in here.functions:
                 reached.add((module, name))
                 if not _within(module, concept.home):
                     continue
                 body = here.functions[name]
                 todo += self._named(here, [body])
-                new = {n.attr for n in ast.walk(body) if isinstance(n, ast.Attribute)} - called
+                new = self._attributes_in(body) - called
                 called |= new
                 for where, cls in classes:
-                    todo += [(where, f"{cls}.{m}") for m in self.modules[where].methods(cls) if m in new]
+                    todo += [(where, f"{cls}.{m}") for m in self.modules[where].methods[cls] if m in new]
         return reached
+
+    def _attributes_in(self, body: ast.AST) -> frozenset[str]:
+        if body not in self._attributes:
+            self._attributes[body] = frozenset(n.attr for n in ast.walk(body) if isinstance(n, ast.Attribute))
+        return self._attributes[body]
 
     def _named(self, module: Module, nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
         """Functions and classes that code names."""
         for top in nodes:
-            for node in ast.walk(top):
-                if isinstance(node, ast.Name):
-                    found = self.find(module.name, node.id)
-                elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                    inside, name = module.imported.get(node.value.id, ("", "-"))
-                    found = self.find(inside, node.attr) if not name else None
-                else:
-                    continue
-                if found is not None:
-                    yield found
+            if top not in self._names:
+                self._names[top] = list(self._find_named(module, top))
+            yield from self._names[top]
+
+    def _find_named(self, module: Module, top: ast.AST) -> Iterator[tuple[str, str]]:
+        for node in ast.walk(top):
+            if isinstance(node, ast.Name):
+                found = self.find(module.name, node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                inside, name = module.imported.get(node.value.id, ("", "-"))
+                found = self.find(inside, node.attr) if not name else None
+            else:
+                continue
+            if found is not None:
+                yield found
 
     def spread(self, plan: Plan, concept: Concept) -> tuple[int, int]:
         """Files and top-level folders to be read for a concept."""
@@ -279,13 +293,15 @@ class House:
 
     def foundation(self, plan: Plan) -> set[str]:
         """Modules that all stages reach."""
-        everything = tuple(module.partition(".")[0] for module in self.modules)
-        reached = [self.reach(Concept((stage,), everything)) for stage in plan.stages]
-        return set.intersection(*({module for module, _ in one} for one in reached))
+        if plan.stages not in self._foundations:
+            everything = tuple({module.partition(".")[0] for module in self.modules})
+            reached = [self.reach(Concept((stage,), everything)) for stage in plan.stages]
+            self._foundations[plan.stages] = set.intersection(*({module for module, _ in one} for one in reached))
+        return self._foundations[plan.stages]
 
     def climbs(self, plan: Plan, layers: Sequence[frozenset[str]]) -> set[str]:
         """Functions of an upsert that are given down, to be called back, as ``module:function``."""
-        everything = tuple(module.partition(".")[0] for module in self.modules)
+        everything = tuple({module.partition(".")[0] for module in self.modules})
         found = set()
         for module, name in self.reach(Concept((plan.upsert,), everything)):
             here = self.modules[module]

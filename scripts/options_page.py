@@ -1,6 +1,6 @@
 """Write the option tables of docs/options.md and of the README; ``--check`` only says whether they are up to date.
 
-The tables come from ``lakeindex.options.option_table`` and ``lakeindex.options.foreign``.
+The tables come from ``lakeindex.options.option_table`` and ``lakeindex.options.parse``.
 Each stands between two markers, which name it.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from lakeindex.options.foreign import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
 from lakeindex.options.option_table import BY_KEY, OPTION_AREAS, options_table
+from lakeindex.options.parse import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = (ROOT / "docs/options.md", ROOT / "README.md")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError
-from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined, no_conditional_writes
 
 
 class FolderStorage:
@@ -59,6 +59,9 @@ class FolderStorage:
     def write(self, path: str, data: bytes | Pieces) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_bytes(joined(data))
+
+    def replace(self, path: str, data: bytes, etag: str) -> str:
+        raise no_conditional_writes(path, "a folder")
 
     def delete(self, path: str) -> None:
         (self.root / path).unlink(missing_ok=True)

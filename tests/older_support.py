@@ -48,5 +48,5 @@ def unpack_older(name: str, folder: Path) -> Older:
 
 def stored(table: LakeTable) -> list[dict[str, Any]]:
     """The rows of a table, meta columns left out, by key."""
-    rows = table.read().select(["id", "day", "ts", "v"]).to_pylist()
+    rows = table.read(meta=True).select(["id", "day", "ts", "v"]).to_pylist()
     return sorted(rows, key=lambda row: str(row["id"]))

@@ -43,7 +43,7 @@ def totals_of(rows: pa.Table) -> Totals:
     return Totals(
         count=rows.num_rows,
         distinct=pc.count_distinct(rows["id"]).as_py(),
-        sum_ts=sum(pc.sum(chunk).as_py() for chunk in rows["ts"].chunks),  # 20 million would overflow at once
+        sum_ts=sum(pc.sum(chunk).as_py() or 0 for chunk in rows["ts"].chunks),  # 20 million would overflow at once
         sum_n1=pc.sum(rows["n1"]).as_py(),
     )
 

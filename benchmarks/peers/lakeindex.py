@@ -18,16 +18,18 @@ from lakeindex.storage.local import LocalStorage
 _CREATE: Final = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 
 
-def create(workload: Workload, table: Path) -> None:
-    """An empty table for the workload's rows."""
-    config = parse_create_options(_CREATE)
-    create_like(str(table), str(workload.batch), keys=["id"], partitions=["day"], ordering="ts", config=config)
+def create(workload: Workload, table: Path, version: int = 6) -> None:
+    """An empty table for the workload's rows, without a metadata table."""
+    config = parse_create_options({**_CREATE, "hoodie.write.table.version": str(version)})
+    like = str(workload.batch)
+    create_like(str(table), like, keys=["id"], partitions=["day"], ordering="ts", config=config, metadata=False)
 
 
 class _LakeIndex:
     """What both runners share: the base is loaded through the library itself."""
 
     _runner: str
+    _version = 6
 
     def _upsert(self, table: Path, paths: Sequence[Path], options: dict[str, str] | None = None) -> None:
         handle = lakeindex.open_table(str(table))
@@ -35,7 +37,7 @@ class _LakeIndex:
 
     def load(self, workload: Workload, table: Path) -> None:
         """Upserts of the base; sizes are set so that each day gets as many files as everywhere."""
-        create(workload, table)
+        create(workload, table, self._version)
         files = workload.base_files
         options = {
             # a record of one byte: the file size is a number of rows
@@ -68,11 +70,13 @@ class LakeIndexLocal(_LakeIndex):
     Args:
         sync: flush to disk before a commit counts. The library always does on local disk and has no option not to; no
             other peer does, so the benchmark can take it out, in the peer's own process.
+        version: of the tables that it makes.
     """
 
     _runner = "local"
 
-    def __init__(self, *, sync: bool) -> None:
+    def __init__(self, *, sync: bool, version: int = 6) -> None:
+        self._version = version
         if not sync:
             LocalStorage.sync = _no_sync  # type: ignore[method-assign, assignment] # for measuring only, see the class
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakeindex.api.creating import create_table
     from lakeindex.api.table import LakeTable, open_table
 
-__all__ = ["LakeTable", "open_table"]
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library prints nothing by itself
+
+__all__ = ["LakeTable", "create_table", "open_table"]
 
 
 def __getattr__(name: str) -> Any:
     """Load the public names when they are asked for: a DAG file that imports this package loads no data library."""
+    if name == "create_table":
+        from lakeindex.api.creating import create_table
+
+        return create_table
     if name in __all__:
         from lakeindex.api import table as api
 

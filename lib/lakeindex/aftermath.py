@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 
@@ -20,3 +21,13 @@ def noted(what: str, work: Callable[[], object]) -> tuple[str, ...]:
     except Exception as error:  # noqa: BLE001 - whatever it is: a run whose batch is committed did not fail
         return (f"{what}: {type(error).__name__}: {error}",)
     return ()
+
+
+def show_warnings() -> None:
+    """Let a program of ours print the library's warnings on stderr, unless it has logging set up.
+
+    The library alone prints nothing: its logger ``lakeindex`` has a handler that does nothing.
+    """
+    log, plain = logging.getLogger("lakeindex"), logging.lastResort
+    if plain is not None and not logging.getLogger().handlers and plain not in log.handlers:
+        log.addHandler(plain)

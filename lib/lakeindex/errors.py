@@ -19,6 +19,7 @@
     |   `-- IndexDamagedError                    a stored index does not agree with the table
     |-- ConflictError                   exit 5   another writer's work prevents this one
     |   |-- WriteConflictError                   another writer changed what this write planned to change
+    |   |-- IndexChangedError                    a stored index was folded or built anew while it was read
     |   |-- FencedError                          a newer attempt or lock epoch exists
     |   |-- LockTimeoutError
     |   |-- PendingInstantError                  a foreign writer's instant is in flight
@@ -27,6 +28,8 @@
     |-- StorageError                    exit 1   the storage failed
     |   |-- ObjectNotFoundError
     |   |-- ObjectExistsError
+    |   |-- ObjectChangedError                   replace-if-unchanged found another version, or none
+    |   |-- NoConditionalWritesError             the store cannot replace an object if it is unchanged
     |   |-- HBaseTableError                      the table of an HBASE index is missing or unfit
     |   |-- HBaseUnavailableError                HBase does not answer
     |   `-- UnknownOutcomeError                  a write may or may not have happened
@@ -144,6 +147,10 @@ class TimelineChangedError(ConflictError):
     """An instant was archived or rolled back between the listing of the timeline and the reading of its file."""
 
 
+class IndexChangedError(ConflictError):
+    """A file of a stored index was folded or taken back after the index was listed, before the file was read."""
+
+
 class FencedError(ConflictError):
     """A newer attempt of this run, or a newer lock epoch, exists."""
 
@@ -180,6 +187,14 @@ class ObjectNotFoundError(StorageError):
 
 class ObjectExistsError(StorageError):
     """Create-if-absent found an object."""
+
+
+class ObjectChangedError(StorageError):
+    """Replace-if-unchanged found another version of the object, or none."""
+
+
+class NoConditionalWritesError(StorageError):
+    """The store cannot replace an object only if it is unchanged."""
 
 
 class UnknownOutcomeError(StorageError):

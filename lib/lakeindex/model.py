@@ -168,4 +168,27 @@ class Operation(StrEnum):
     """Write operations, spelled as Hudi's ``operationType``."""
 
     UPSERT = "UPSERT"
+    INSERT = "INSERT"
+    BULK_INSERT = "BULK_INSERT"
+    INSERT_OVERWRITE = "INSERT_OVERWRITE"
+    INSERT_OVERWRITE_TABLE = "INSERT_OVERWRITE_TABLE"
     DELETE = "DELETE"
+    DELETE_PARTITION = "DELETE_PARTITION"
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether each row is a new one: a key that is stored, and stays, is in its way."""
+        return self in INSERTING_OPERATIONS
+
+
+INSERTING_OPERATIONS: Final = (
+    *(Operation.INSERT, Operation.BULK_INSERT),
+    *(Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE),
+)
+"""Operations whose rows are new ones, all of them."""
+
+BATCH_OPERATIONS: Final = (Operation.UPSERT, *INSERTING_OPERATIONS, Operation.DELETE)
+"""What can be done with a batch of rows, in five stages."""
+
+ARRANGING_OPERATION: Final = "CLUSTER"
+"""Hudi's ``operationType`` of a commit that only puts rows into other files: the table has the same ones afterwards."""

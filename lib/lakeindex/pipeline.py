@@ -43,6 +43,8 @@ def stages_for(index_type: IndexType) -> tuple[Stage, ...]:
 STAGED_KEY: Final = "_li_key"
 STAGED_PARTITION: Final = "_li_partition"
 STAGED_OP: Final = "_li_op"
+REASON: Final = "_li_reason"
+"""Column of a quarantine file: why a row is in it."""
 OP_UPSERT: Final = 0
 OP_DELETE: Final = 1
 

@@ -80,8 +80,12 @@ def door(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def doors(kind: type[_T]) -> type[_T]:
-    """A class whose public methods are doors."""
+    """A class whose public methods and properties are doors."""
     for name, value in list(vars(kind).items()):
-        if callable(value) and not name.startswith("_"):
+        if name.startswith("_"):
+            continue
+        if isinstance(value, property) and value.fget is not None:
+            setattr(kind, name, property(door(value.fget), doc=value.__doc__))
+        elif callable(value):
             setattr(kind, name, door(value))
     return kind

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bulk, footers, run, workloads
+from benchmarks import bulk, footers, metadata, run, workloads
 from benchmarks.footers import Far
 from benchmarks.workloads import workload
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (workloads, run, bulk):
+    for module in (workloads, run, bulk, metadata):
         monkeypatch.setattr(module, "DATA", tmp_path)
     return tmp_path
 
@@ -55,3 +55,25 @@ def test_footers_are_read_once_and_then_come_from_the_cache(tmp_path: Path) -> N
     assert seen["without"]["read"] >= 40
     assert seen["cached"]["read"] == seen["again"]["read"] == 0
     assert seen["cached"]["requests"] < seen["without"]["requests"]
+
+
+@pytest.mark.slow
+def test_upserts_with_and_without_a_metadata_table_take_turns_and_the_tenth_compacts(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compacted = {}
+
+    def run(tables: metadata.Tables, peers: tuple[str, ...]) -> dict[str, list[metadata.Upsert]]:
+        done = metadata_run(tables, peers)
+        compacted.update({peer: [one.compacted for one in upserts] for peer, upserts in done.items()})
+        return done
+
+    metadata_run = metadata.run
+    monkeypatch.setattr(metadata, "run", run)
+    peers = ("none", "record-index", "look-up-metadata", "look-up-shards")
+    found = {timing.peer: timing for timing in metadata.measure("T_mono_v9", peers, 1)}
+    assert tuple(found) == peers
+    assert compacted == {"none": [False] * 10, "record-index": [False] * 9 + [True]}
+    assert found["record-index"].facts["median compacting"].endswith("(1)")
+    assert found["look-up-metadata"].facts["found"] == found["look-up-shards"].facts["found"]
+    assert list((data / "tables").iterdir()) == []

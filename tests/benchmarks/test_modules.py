@@ -12,12 +12,13 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from benchmarks import environment, footers, options
+from benchmarks import environment, footers, metadata, options
 from benchmarks.cold import import_times
 from benchmarks.footers import Far, batch_of
 from benchmarks.measuring import written
 from benchmarks.peers import PEERS, shifts
 from benchmarks.slow_link import slow_link
+from benchmarks.workloads import Totals, Workload
 from scripts import interop_env
 
 
@@ -68,6 +69,21 @@ def test_far_batch_has_stored_and_new_keys_of_the_newest_files() -> None:
     assert sum(numbers % 2 == 0) == 80
     assert (numbers % 1_000_000_000 >= 2 * (far.rows_a_day - far.rows)).all()
     assert footers.WORKLOADS["far_2000"].files == 2_000
+
+
+def test_batches_in_a_row_update_other_rows_and_insert_other_keys() -> None:
+    wanted = Workload("T_mono", Path(), 20_000, 1_000, 12, Totals(0, 0, 0, 0))
+    batches = [metadata.batch_of(wanted, number) for number in (0, 1)]
+    assert batches[0] == metadata.batch_of(wanted, 0)
+    numbers = [pc.utf8_slice_codeunits(batch["id"], 4).cast("int64").to_numpy() for batch in batches]
+    assert [len(set(found)) for found in numbers] == [1_000, 1_000]
+    assert [sorted(found[found >= 20_000]) for found in numbers] == [
+        list(range(20_000, 20_200)),
+        list(range(20_200, 20_400)),
+    ]
+    assert min(found.min() for found in numbers) >= 14_000  # of the newest six days
+    assert len(set(numbers[0]) & set(numbers[1])) < 300
+    assert pc.min(batches[1]["ts"]).as_py() >= pc.max(batches[0]["ts"]).as_py()
 
 
 class _Hello(BaseHTTPRequestHandler):

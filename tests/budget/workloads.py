@@ -19,9 +19,17 @@ import pyarrow as pa
 
 from benchmarks.scaling_store import CountingStorage
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.files import footer_cache
+from lakeindex.format.partition_metadata import (
+    PartitionMetadata,
+    format_partition_metadata,
+    partition_metadata_path,
+)
+from lakeindex.model import IndexType
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.run import chunks
+from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import make_table
 
@@ -191,6 +199,51 @@ def bulk_load() -> Figures:
     return figures
 
 
+@cache
+def _many_files() -> dict[str, bytes]:
+    """Objects of a table of 10,000 files in 500 partitions, of archived commits, with a metadata table; made once a
+    process. What is in the files does not matter.
+    """
+    store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+    make_table(store.uri).upsert(rows_of(np.arange(100), 1), options=OPTIONS, runner=CountingRunner())
+    time = "20200101000000000"
+    for partition in range(500):
+        folder = f"p={partition:03d}"
+        marker = format_partition_metadata(PartitionMetadata(time, 1))
+        store.write(partition_metadata_path(folder), marker)
+        for number in range(20):
+            file_id = f"{uuid.UUID(int=partition * 20 + number)}-0"
+            store.write(f"{folder}/{file_id}_0-0-0_{time}.parquet", b"PAR1")
+    build_metadata_table(Table.open(store), partitions=("files",))
+    return store.snapshot()
+
+
+def open_many_files() -> Figures:
+    """Nothing is listed: the aim of issue 19 is at most 10 requests."""
+    store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+    store.restore(_many_files())
+    store.reset()
+    files = Table.open(store).snapshot().base_files_all()
+    assert len(files) == 10_001
+    assert sum(store.requests.values()) <= 10
+    return _of_store("table", store)
+
+
+def table_of_many_files(kind: IndexType) -> LakeTable:
+    """A table of 2,000 files with five rows each, in memory; each is new."""
+    options = {
+        **OPTIONS,
+        "hoodie.parquet.max.file.size": "500",
+        "hoodie.index.type": kind.value,
+        "hoodie.index.bloom.num_entries": "10",
+    }
+    store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+    table = make_table(store.uri, partitions=(), hoodie__index__type=kind.value)
+    table.upsert(rows_of(np.arange(10_000), 1), options=options, runner=CountingRunner())
+    footer_cache._remembered.clear()
+    return table
+
+
 WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
     "upsert of the newest keys": upsert_tail,
     "upsert of random keys": upsert_scattered,
@@ -200,4 +253,5 @@ WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
     "delete": delete_keys,
     "get of one key": get_one_key,
     "load of new keys": bulk_load,
+    "open a table of many files": open_many_files,
 }

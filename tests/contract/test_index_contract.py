@@ -5,6 +5,7 @@ A new type passes this file before anything else is said about it: see docs/addi
 
 import os
 import pickle
+import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 from lakeindex import pipeline
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.upkeep.rollback_table import rollback_table
-from lakeindex.errors import IndexNotBuiltError, OptionError
+from lakeindex.errors import IndexNotBuiltError, OptionError, QuarantineExceededError, UsageError
+from lakeindex.files import footer_cache
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.contract import LocationStore
 from lakeindex.model import IndexType
@@ -41,6 +43,12 @@ TYPES = [
     )
 ]
 STORED = [kind for kind in TYPES if kind.is_stored and kind is not IndexType.INMEMORY]
+IN_METADATA = {
+    IndexType.BLOOM: ("column_stats", "bloom_filters"),
+    IndexType.GLOBAL_BLOOM: ("column_stats", "bloom_filters"),
+    IndexType.RECORD_INDEX: ("record_index",),
+}
+"""Types that answer from partitions of Hudi's metadata table, where a table has them."""
 EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "8"))
 _KEYS = ("a", "b:1", "cé", "d中", "e\U0001f600", "f\uffff", "g,h:2")
 _ROW = st.builds(
@@ -91,6 +99,28 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
             upsert(table, oracle, batch)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in IN_METADATA if kind in TYPES])
+@settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=_BATCHES)
+def test_any_batches_equal_a_dictionary_by_the_metadata_table(kind: IndexType, batches: list[list[Row]]):
+    """Nothing is cached, and no store of ours is there."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, oracle = made(f"{folder}/t", kind)
+        upsert(table, oracle, FIRST)
+        table.metadata_build(["files", *IN_METADATA[kind]])
+        options = {"hoodie.bloom.index.use.metadata": "true"} if kind.has_filters else {}
+        for batch in batches:
+            shutil.rmtree(f"{folder}/t/.hoodie/.lakeindex/cache", ignore_errors=True)
+            shutil.rmtree(f"{folder}/t/.hoodie/.lakeindex/index", ignore_errors=True)
+            footer_cache._remembered.clear()
+            summary = table.upsert(batch_of(batch), runner=RUNNER, options=options)
+            assert counts_of(summary) == oracle.apply(batch)
+            lookup = next(one for one in summary.stages if one.name == "index_lookup").counters
+            assert lookup["footers_read"] == 0
+            assert content_of(table) == oracle.content()
+        assert table.metadata_verify().ok
+
+
 @pytest.mark.parametrize("kind", TYPES)
 def test_rows_by_key_are_those_of_a_scan(tmp_path: Path, kind: IndexType):
     table, oracle = made(tmp_path / "t", kind)
@@ -112,6 +142,79 @@ def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kin
     rollback_table(table.uri, last)
     oracle.rows = before
     upsert(table, oracle, [Row("a", "x", 3, "3"), Row("n", "y", 3, "3"), Row("c", "x", 3, "3"), Row("c", "y", 3, "3")])
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_partitions_that_were_deleted_hold_no_key(tmp_path: Path, kind: IndexType):
+    """Their keys are new ones, wherever they come next, older or not; and are there again when it is taken back."""
+    table, oracle = made(tmp_path / "t", kind)
+    upsert(table, oracle, FIRST)
+    before = dict(oracle.rows)
+    for gone in (["x"], None):
+        done = table.truncate() if gone is None else table.delete_partitions(gone)
+        oracle.rows = {key: row for key, row in oracle.rows.items() if gone is not None and row[0] not in gone}
+        assert content_of(table) == oracle.content()
+        kept = dict(oracle.rows)
+        last = upsert(table, oracle, [Row("a", "y", 0, "0"), Row("b", "x", 0, "0"), Row("c", "y", 2, "2")])
+        assert last is not None
+        assert done.instant is not None
+        assert kind not in STORED or gone or table.index_verify(runner=RUNNER).ok
+        rollback_table(table.uri, last)
+        rollback_table(table.uri, done.instant)
+        oracle.rows = dict(before)
+        assert kept != before
+        upsert(table, oracle, [Row("a", "x", 2, "2"), Row("c", "y", 2, "2"), Row("n", "z", 2, "2")])
+        before = dict(oracle.rows)
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_rows_that_were_loaded_without_a_look_up_are_found(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    assert table.bulk_insert(batch_of(FIRST), runner=RUNNER).inserts == len(FIRST)
+    oracle.apply(FIRST)
+    upsert(table, oracle, [Row("a", "x", 2, "2"), Row("c", "x", 2, "2"), Row("n", "z", 2, "2")])
+    with pytest.raises(UsageError, match="has rows"):
+        table.bulk_insert(batch_of([Row("o", "x", 1, "1")]), runner=RUNNER)
+    if not kind.is_global:
+        more = [Row("a", "new", 1, "1"), Row("o", "new", 1, "1")]
+        assert table.bulk_insert(batch_of(more), runner=RUNNER).inserts == 2
+        oracle.apply(more)
+    upsert(table, oracle, [Row("a", "new", 2, "3"), Row("o", "new", 2, "2"), Row("a", "x", 3, "3")])
+    assert kind not in STORED or table.index_verify(runner=RUNNER).ok
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_new_rows_beside_or_instead_of_what_is_stored(tmp_path: Path, kind: IndexType):
+    table, oracle = made(tmp_path / "t", kind)
+    upsert(table, oracle, FIRST)
+    new = [Row("a", "x", 0, "stored"), Row("n", "x", 1, "1"), Row("m", "z", 1, "1")]
+    with pytest.raises(QuarantineExceededError, match="'a'"):
+        table.insert(batch_of(new), runner=RUNNER)
+    assert table.insert(batch_of(new), "ignore", runner=RUNNER).fates == {"inserts": 2, "ignored": 1}
+    oracle.apply(new[1:])
+    assert content_of(table) == oracle.content()
+    before = dict(oracle.rows)
+    over = [Row("a", "x", 0, "over"), Row("n", "x", 0, "over"), Row("p", "new", 0, "over")]
+    for whole in (False, True):
+        write = table.insert_overwrite_table if whole else table.insert_overwrite
+        done = write(batch_of(over), runner=RUNNER)
+        oracle.rows = {key: one for key, one in oracle.rows.items() if not whole and one[0] not in ("x", "new")}
+        assert done.rows_replaced == len(before) - len(oracle.rows)
+        assert oracle.apply(over)["inserts"] == done.inserts == 3
+        assert content_of(table) == oracle.content()
+        again = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("p", "new", 1, ""), Row("c", "y", 3, "3")]
+        last = upsert(table, oracle, again)
+        assert kind not in STORED or whole or table.index_verify(runner=RUNNER).ok
+        assert last is not None
+        assert done.instant is not None
+        rollback_table(table.uri, last)
+        rollback_table(table.uri, done.instant)
+        oracle.rows = dict(before)
+        upsert(table, oracle, [Row("a", "x", 4, "4"), Row("c", "y", 4, "4"), Row("q", "y", 4, "4")])
+        before = dict(oracle.rows)
+    assert table.check().ok
 
 
 @pytest.mark.parametrize("kind", STORED)

@@ -12,7 +12,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commit import session as commit
-from lakeindex.commit.attempts import Attempt
+from lakeindex.commit.run_records import Attempt
 from lakeindex.errors import BatchIdReusedError
 from lakeindex.run.run_folders import run_id_for
 from tests.older_support import DOORS, STATES, WHOLE, Older, stored, unpack_older

@@ -20,6 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 _HOME = Path(tempfile.mkdtemp(prefix="lakeindex-airflow-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
+if "airflow.configuration" in sys.modules:
+    raise RuntimeError(
+        "another module has imported Airflow before: these tests would use its database, and leave theirs"
+    )
 os.environ.update(
     {
         "AIRFLOW_HOME": str(_HOME),

@@ -54,6 +54,8 @@ def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
     table = made(tmp_path, "--ordering", "ts")
     with pytest.raises(AirflowFailException, match="t: a backfill cannot delete"):
         plan(table, "backfill", operation="DELETE")
+    with pytest.raises(AirflowFailException, match="t: a backfill cannot overwrite"):
+        plan(table, "backfill", operation="INSERT_OVERWRITE")
     gone = TableConf("u", "u", str(tmp_path / "u"), str(tmp_path / "runs"), inputs=table.inputs)
     with pytest.raises(AirflowFailException, match=str(tmp_path / "u")):
         plan(gone, "backfill")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import open_table
-from lakeindex.commit.held_lock import locked
+from lakeindex.lock.held_lock import locked
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from tests.dags.conftest import ROOT
@@ -60,7 +60,7 @@ class Lab:
 
     def rows(self) -> list[tuple[str, str, int]]:
         """The table's rows."""
-        found = open_table(str(self.table)).read().select(["id", "day", "ts"]).to_pylist()
+        found = open_table(str(self.table)).read(meta=True).select(["id", "day", "ts"]).to_pylist()
         return sorted((r["id"], r["day"], r["ts"]) for r in found)
 
 

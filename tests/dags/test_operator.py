@@ -118,7 +118,7 @@ def test_a_run_that_commits_nothing_tells_the_asset_nothing(execute: Callable[..
         ({"table": "lake/t"}, "table cannot be 'lake/t' (give an absolute path"),
         ({"inputs": []}, "inputs cannot be []"),
         ({"inputs": ["a", ""]}, "inputs cannot be"),
-        ({"operation": "MERGE"}, "operation cannot be 'MERGE' (give UPSERT or DELETE)"),
+        ({"operation": "MERGE"}, "operation cannot be 'MERGE' (give UPSERT or INSERT or BULK_INSERT or "),
         ({"max_quarantined": "-1"}, "max_quarantined cannot be '-1'"),
         ({"force": "maybe"}, "force cannot be 'maybe'"),
         ({"options": {"hoodie.magic": 1}}, "unknown option 'hoodie.magic'"),

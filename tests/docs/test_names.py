@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakeindex.cli import main
-from lakeindex.options.foreign import NOTED_OPTIONS, REFUSED_OPTIONS
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
+from lakeindex.options.parse import NOTED_OPTIONS, REFUSED_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
@@ -52,7 +52,7 @@ def unknown(text: str) -> str | None:
     called = re.match(r"make ([a-z][a-z0-9-]*)", text)
     if called is not None and called[1] not in TARGETS:
         return text
-    command = re.match(r"lakeindex ([a-z]+)", text)
+    command = re.match(r"lakeindex ([a-z][a-z-]*)", text)
     if command is not None and command[1] not in main.commands:
         return text
     option = re.fullmatch(r"(?:-o )?(lakeindex\.[a-z.]+[a-z])(?:=.*)?", text)

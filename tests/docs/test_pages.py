@@ -67,6 +67,8 @@ def nothing() -> None:
 PAGES: dict[str, Callable[[], None]] = {
     "index.md": files_of_orders,
     "api.md": table_of_orders,
+    "columns.md": table_of_orders,
+    "operations.md": table_of_orders,
     "reading.md": table_of_orders,
     "how-to.md": table_of_orders,
     "tutorial.md": nothing,

@@ -12,8 +12,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files, get_files
 from mkdocs.structure.pages import Page
 
-from lakeindex.options.foreign import NOTED_OPTIONS, REFUSED_OPTIONS
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS
+from lakeindex.options.parse import NOTED_OPTIONS, REFUSED_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))

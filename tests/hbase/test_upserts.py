@@ -13,8 +13,7 @@ from lakeindex.api.table import LakeTable
 from lakeindex.commands.upkeep.rollback_table import rollback_table
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, IndexNotBuiltError, StorageError
 from lakeindex.index.hbase import kind as hbase
-from lakeindex.index.hbase.store import HBaseStore
-from lakeindex.index.hbase.writer import RowWriter
+from lakeindex.index.hbase.store import HBaseStore, RowWriter
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.hbase.conftest import Bench
 
@@ -42,7 +41,7 @@ def some_rows(choice: random.Random, keys: int, count: int, version: int) -> lis
 def places(table: LakeTable) -> dict[str, tuple[str, str]]:
     """Where each key of the table lives, from its files."""
     found = {}
-    for row in table.read().to_pylist():
+    for row in table.read(meta=True).to_pylist():
         found[row["_hoodie_record_key"]] = (
             row["_hoodie_partition_path"],
             row["_hoodie_file_name"].partition("_")[0],

@@ -1,8 +1,8 @@
 """One warm process per Hudi release, shared by the whole session.
 
 ``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases and table versions, in turns, instead of with all; a test
-of one case keeps all of them. ``half``, which ``.ci/run`` takes, plays such a test with one of them, too, and leaves out every second
-case of the others, in turns by commit. ``make interop`` alone runs all.
+of one case keeps all of them. ``half`` and ``third`` play such a test with one of them, too, and of the other cases every second or
+every third, in turns by commit; ``.ci/run`` takes one of these. ``make interop`` alone runs all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 from scripts import interop_env
 from tests.interop.hudi_client import HudiServer
 
+SHARES = {"all": 1, "narrow": 1, "half": 2, "third": 3}
 VERSIONS = tuple(interop_env.BUNDLES)
 WRITERS = {"0.15.0": ("0.15.0", 6), "1.2.0": ("1.2.0", 6), "1.2.0_v8": ("1.2.0", 8), "1.2.0_v9": ("1.2.0", 9)}
 """Who takes turns with us: a release, and the version of the tables that it writes."""
@@ -37,8 +38,8 @@ def _chosen(turn: int, of_case: dict[str, pytest.Item]) -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     choice = os.environ.get("LAKEINDEX_INTEROP", "all")
-    if choice not in {"all", "narrow", "half"}:
-        raise pytest.UsageError(f"LAKEINDEX_INTEROP cannot be {choice!r}: all | narrow | half")
+    if choice not in SHARES:
+        raise pytest.UsageError(f"LAKEINDEX_INTEROP cannot be {choice!r}: {' | '.join(SHARES)}")
     if choice == "all":
         return
     cases: dict[str, dict[str, dict[str, pytest.Item]]] = defaultdict(lambda: defaultdict(dict))  # test, case, writer
@@ -49,18 +50,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 continue
             case = "-".join(part for part in callspec.id.split("-") if part != writer)
             cases[item.nodeid.partition("[")[0]][case][writer] = item
-    first = _turn() if choice == "half" else 0
+    share = SHARES[choice]
+    first = _turn() if share > 1 else 0
     left_out = {
         item
         for number, of_test in enumerate(cases.values(), start=first)
         for turn, of_case in enumerate(of_test.values(), start=number)
-        if len(of_test) > 1 or choice == "half"
+        if len(of_test) > 1 or share > 1
         for writer, item in of_case.items()
         if writer != _chosen(turn, of_case)
     }
-    if choice == "half":
-        halved = [item for item in items if item not in left_out and len(cases[item.nodeid.partition("[")[0]]) != 1]
-        left_out |= set(halved[first % 2 :: 2])
+    shared = [item for item in items if item not in left_out and len(cases[item.nodeid.partition("[")[0]]) != 1]
+    left_out |= {item for number, item in enumerate(shared, start=first) if number % share}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

@@ -90,7 +90,9 @@ class HudiServer:
         self._shared = _Shared()
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
-        java_options = f"-Duser.timezone={zone}" + (" -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else "")
+        java_options = f"-Duser.timezone={zone} --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED" + (
+            " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else ""
+        )
         command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch)]
         command += [memory, java_options]
         with self.log.open("wb") as log:
@@ -150,14 +152,14 @@ class HudiServer:
         self._shared.count += 1
         return self._scratch / f"{self._shared.count:05d}{suffix}"
 
-    def write(self, path: Path, rows: pa.Table, options: Mapping[str, str], *, mode: str = "append") -> None:
+    def write(self, path: Path | str, rows: pa.Table, options: Mapping[str, str], *, mode: str = "append") -> None:
         """Write rows with Hudi; ``hoodie.datasource.write.operation`` and the rest come from the options."""
         sent = self._file(".parquet")
         pq.write_table(rows, sent)
         self.call("write", path=str(path), input=str(sent), mode=mode, options=dict(options))
         sent.unlink()
 
-    def read(self, path: Path, options: Mapping[str, str] | None = None, where: str = "") -> pa.Table:
+    def read(self, path: Path | str, options: Mapping[str, str] | None = None, where: str = "") -> pa.Table:
         """Read a table with Hudi, meta columns included."""
         out = self._file(".rows")
         self.call("read", path=str(path), out=str(out), options=dict(options or {}), filter=where)
@@ -181,6 +183,19 @@ class HudiServer:
         if end is not None:
             options["hoodie.datasource.read.end.instanttime"] = end
         return self.read(path, options)
+
+    def compile(self, source: Path) -> None:
+        """Add a Java class to those that Hudi finds."""
+        self.call("compile", source=source.read_text(), scratch=str(self._scratch))
+
+    def lock(self, path: Path | str, options: Mapping[str, str], seconds: int = 1) -> bool:
+        """Try to take a table's lock with Hudi's own provider; whether it was had."""
+        had: bool = self.call("lock", path=str(path), options=dict(options), seconds=seconds)["had"]
+        return had
+
+    def unlock(self, path: Path | str) -> None:
+        """Let go of it."""
+        self.call("unlock", path=str(path))
 
     def archived(self, path: Path) -> dict[str, int]:
         """The completed instants of the archived timeline, as Hudi prints them, and the bytes it has of each."""

@@ -26,11 +26,18 @@ from pyspark.sql import DataFrame, SparkSession
 Request = dict[str, Any]
 
 
+def _classes(scratch: str) -> str:
+    """Folder of the classes that :meth:`Server.compile` makes."""
+    folder = os.path.join(scratch, "classes")  # noqa: PTH118 - this file needs nothing of the project's
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
+    return folder
+
+
 def start_session(jar: str, scratch: str, memory: str, java_options: str) -> SparkSession:
     """A local session with two cores and one Hudi bundle, as Hudi's documentation asks for it."""
     conf = {
         "spark.jars": jar,
-        "spark.driver.extraClassPath": jar,
+        "spark.driver.extraClassPath": os.pathsep.join((jar, _classes(scratch))),
         "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": java_options,
         "spark.driver.host": "127.0.0.1",
@@ -62,6 +69,7 @@ class Server:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._held: Any = None
+        self._locks: dict[str, Any] = {}
 
     def _load(self, request: Request) -> DataFrame:
         reader = self._session.read.format("hudi").options(**request.get("options", {}))
@@ -148,6 +156,38 @@ class Server:
             "details": {name: len(found.get()) if found.isPresent() else 0 for name, found in details.items()},
         }
 
+    def compile(self, request: Request) -> Request:
+        """Compile a Java class, with the compiler that is part of Spark, to where the JVM looks for classes."""
+        compiler = self._session._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setTargetVersion(8)
+        compiler.cook(request["source"])
+        made = compiler.getBytecodes()
+        for name in list(made):
+            file = os.path.join(_classes(request["scratch"]), *name.split(".")) + ".class"  # noqa: PTH118 - as above
+            os.makedirs(os.path.dirname(file), exist_ok=True)  # noqa: PTH103, PTH120 - as above
+            with open(file, "wb") as out:  # noqa: PTH123 - as above
+                out.write(bytes(made[name]))
+        return {"classes": list(made)}
+
+    def lock(self, request: Request) -> Request:
+        """Try to take a lock with Hudi's own provider, of the class that the options name; whether it was had."""
+        jvm, options = self._session._jvm, request["options"]
+        settings = jvm.org.apache.hudi.common.config.TypedProperties()
+        for key, text in {"hoodie.base.path": request["path"], **options}.items():
+            settings.setProperty(key, text)
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(self._session.sparkContext._jsc)
+        kind = getattr(jvm, options["hoodie.write.lock.provider"])
+        provider = kind(jvm.org.apache.hudi.common.config.LockConfiguration(settings), context.getStorageConf())
+        had = provider.tryLock(int(request["seconds"]), jvm.java.util.concurrent.TimeUnit.SECONDS)
+        if had:
+            self._locks[request["path"]] = provider
+        return {"had": had}
+
+    def unlock(self, request: Request) -> Request:
+        """Let go of it."""
+        self._locks.pop(request["path"]).unlock()
+        return {}
+
     def sql(self, request: Request) -> Request:
         """Run one statement; rows as lists of texts (None stays None)."""
         rows = self._session.sql(request["statement"]).collect()
@@ -176,6 +216,9 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "read": server.read,
         "counts": server.counts,
         "sql": server.sql,
+        "compile": server.compile,
+        "lock": server.lock,
+        "unlock": server.unlock,
         "archived": server.archived,
         "hold": server.hold,
         "tag": server.tag,

@@ -48,8 +48,10 @@ def _pairs(options: Mapping[str, str] | None) -> list[str]:
     return [text for key, value in (options or {}).items() for text in ("-o", f"{key}={value}")]
 
 
-def create(path: Path, layout: Layout, options: Mapping[str, str] | None = None) -> None:
-    """``lakeindex create`` for the suite's rows."""
+def create(
+    path: Path, layout: Layout, options: Mapping[str, str] | None = None, *, metadata: bool | None = False
+) -> None:
+    """``lakeindex create`` for the suite's rows; ``metadata``: with a metadata table, or as by default (None)."""
     like = path.with_name(f"{path.name}-like.parquet")
     like.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(SCHEMA.empty_table(), like)
@@ -58,9 +60,10 @@ def create(path: Path, layout: Layout, options: Mapping[str, str] | None = None)
         "hoodie.datasource.write.hive_style_partitioning": str(layout.hive_style).lower(),
         "hoodie.datasource.write.partitionpath.urlencode": str(layout.url_encode).lower(),
     }
+    wanted = [] if metadata is None else ["--metadata" if metadata else "--no-metadata"]
     answer = command(
         "create", path, "--like", like, "--key", ",".join(layout.keys), *partition, "--ordering", "ts",
-        *_pairs({**styles, **(options or {})}),
+        *_pairs({**styles, **(options or {})}), *wanted,
     )  # fmt: skip
     assert answer.code == 0, answer.text
 
@@ -77,7 +80,7 @@ def delete(path: Path, rows: pa.Table, options: Mapping[str, str] | None = None,
 
 def read(path: Path, *, as_of: str | None = None, since: str | None = None) -> pa.Table:
     """Our own reader."""
-    return lakeindex.open_table(str(path)).read(as_of=as_of, since=since)
+    return lakeindex.open_table(str(path)).read(as_of=as_of, since=since, meta=True)
 
 
 def assert_sound(path: Path, what: str) -> None:

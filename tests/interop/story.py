@@ -35,6 +35,8 @@ def read_with_rust(path: Path, options: HudiReadOptions | None = None) -> pa.Tab
     """The table through hudi-rs."""
     table = HudiTableBuilder.from_base_uri(str(path)).build()
     batches = table.read(options) if options is not None else table.read()
+    if not batches:  # what it gives of a table without rows has no columns either
+        return pa.table({})
     return pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
 
 
@@ -93,9 +95,10 @@ class Story:
         self.states[instant] = self.replay.copy()
         return instant
 
-    def we_create(self, options: Mapping[str, str] | None = None) -> None:
-        """Make the table with ``lakeindex create``."""
-        ours.create(self.path, self.layout, {TABLE_VERSION_OPTION: str(self.hudi.table_version), **(options or {})})
+    def we_create(self, options: Mapping[str, str] | None = None, *, metadata: bool | None = False) -> None:
+        """Make the table with ``lakeindex create``; ``metadata`` as :func:`ours.create` takes it."""
+        version = {TABLE_VERSION_OPTION: str(self.hudi.table_version)}
+        ours.create(self.path, self.layout, {**version, **(options or {})}, metadata=metadata)
 
     def we_upsert(self, numbers: Iterable[int], version: int) -> str:
         """Our upsert; its summary must say what the oracle says."""

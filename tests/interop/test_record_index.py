@@ -1,15 +1,28 @@
-"""Our RECORD indexes on tables that real Hudi writes to in between: they catch up with commits, clustering, archiving and cleaning."""
+"""Our RECORD indexes on tables that real Hudi writes to in between: they catch up with commits, clustering, archiving and cleaning.
+And Hudi's own indexes in the metadata table, by which we look up.
+"""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import lakeindex
+from lakeindex.files import footer_cache
+from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import COMPLEX, SIMPLE
 from tests.interop.story import Story, completed_writes, instant_files, keeping_story, rows_of
+from tests.interop.test_metadata_table import (
+    BY_FILTERS,
+    INDEXES,
+    PARTITIONED,
+    by_record_index,
+    judge_keys,
+    statistics_story,
+)
 
 pytestmark = pytest.mark.interop
 
@@ -79,3 +92,53 @@ def test_it_stands_while_hudi_archives_and_cleans(hudi: HudiServer, folder: Path
     story.we_upsert(range(80), 7)
     assert_index_right(story, "after Hudi archived the commits of our deltas")
     story.judge("after archiving", sound=True)
+
+
+@pytest.mark.parametrize("kind", ["RECORD_INDEX", "RECORD_LEVEL_INDEX", "BLOOM"])
+def test_hudis_indexes_answer_for_us(hudi: HudiServer, folder: Path, kind: str) -> None:
+    """Hudi makes record index, filters and statistics; we look up by them alone, and Hudi on top of what we write."""
+    partitioned = kind == "RECORD_LEVEL_INDEX"
+    if partitioned and hudi.version == "0.15.0":
+        pytest.skip("Hudi 1.1 and later make partitioned record indexes")
+    story = statistics_story(folder, SIMPLE, hudi)
+    indexes = PARTITIONED if partitioned else INDEXES
+    keyed = indexes | (BY_FILTERS if kind == "BLOOM" else by_record_index(hudi, partitioned))
+    if (
+        partitioned
+    ):  # without its server, Hudi 1.2 sends a view of the metadata table to its tasks that they cannot read
+        keyed |= {"hoodie.embed.timeline.server": "true"}
+    story.hudi_writes("insert", range(50), 1, indexes)
+    story.our_options = {"hoodie.index.type": kind, "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+    if kind == "BLOOM":
+        story.our_options |= {"hoodie.bloom.index.use.metadata": "true"}
+    table = lakeindex.open_table(str(story.path))
+    for turn in range(2, 8, 2):
+        numbers = range(turn * 7, turn * 7 + 60)
+        forget_footers(story.path)
+        story.we_upsert(numbers, turn)
+        judge_keys(story, f"after our upsert {turn}")
+        story.hudi_upserts(range(turn, 110, 5), turn + 1, keyed)
+        story.we_delete(range(turn * 3, turn * 3 + 4))
+        judge_keys(story, f"after Hudi's upsert and our delete {turn}")
+    forget_footers(story.path)
+    late = sorted(story.replay.rows)[::3]
+    found = table.upsert(rows_of(late, 0), options=story.our_options)
+    assert found.ignored == len(late)
+    counters = next(one for one in found.stages if one.name == "index_lookup").counters
+    if kind == "BLOOM":
+        assert counters["ranges_from_metadata"] == counters["files"] > 0
+        assert sum(one.counters.get("footers_read", 0) for one in found.stages) == 0
+        return
+    assert counters["keys_asked_of_metadata"] == len(late)
+    assert table.index_status().kept_in == "metadata table"
+    table.metadata_drop(["record_index"])
+    table.index_build()
+    story.our_options.pop("hoodie.index.type")
+    story.we_upsert(range(90, 130), 9)
+    assert_index_right(story, "after the metadata table's index went")
+
+
+def forget_footers(table: Path) -> None:
+    """No footer is cached."""
+    shutil.rmtree(table / CACHE_FOLDER, ignore_errors=True)
+    footer_cache._remembered.clear()

@@ -1,12 +1,16 @@
 """A table that lakeindex, Hudi 0.15 and Hudi 1.2 write in turns of any kind and order, as a machine that Hypothesis drives.
 
 The oracle is a dictionary of rows, remembered for every instant, so that a rollback or a restore can go back to it. After every turn
-the table is read by us, by hudi-rs and by one of the two releases, and checked.
+the table is read by us, by hudi-rs and by one of the two releases, and checked. If it has a metadata table, Hudi reads with it and
+without it, and with filters that skip files by statistics, and the metadata table is compared with the files.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,15 +18,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 import lakeindex
+from lakeindex.commands.metadata.verify import metadata_verify
 from lakeindex.errors import TableUnsupportedError, UsageError
 from tests.builders import make_table
-from tests.interop.hudi_client import HudiServer, keep_options
+from tests.interop.hudi_client import HudiError, HudiServer, keep_options
 from tests.interop.rows import Layout
-from tests.interop.story import completed_writes, read_with_rust
+from tests.interop.story import completed_writes, metadata_partitions, read_with_rust
 
 Row = dict[str, Any]
 
@@ -49,12 +55,41 @@ US: Final = "we"
 WRITERS: Final = (US, "0.15.0", "1.2.0")
 _OURS: Final = {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}  # a table of Hudi 0.15 does not say
 _CLEAN: Final = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "2"}
+_CLUSTER: Final = {
+    "hoodie.clustering.inline": "true",
+    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.clustering.plan.strategy.sort.columns": "id",
+    "hoodie.clustering.plan.strategy.small.file.limit": "1000000000",
+}
 _ARCHIVE: Final = {
     "hoodie.clean.automatic": "true",
     "hoodie.cleaner.commits.retained": "1",
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
 }
+
+#: What Hudi is told of its metadata table; by default it builds one, in 1.2 with statistics.
+METADATA: Final[dict[str, dict[str, str]]] = {
+    "off": {"hoodie.metadata.enable": "false"},
+    "default": {},
+    "statistics": {"hoodie.metadata.index.column.stats.enable": "true"},
+    "everything": {
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+    },
+}
+#: Hudi looks keys up in the record index and nowhere else, once there is one.
+_BY_RECORD_INDEX: Final = {
+    "0.15.0": {"hoodie.index.type": "RECORD_INDEX", "hoodie.embed.timeline.server": "true"},
+    "1.2.0": {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"},
+}
+#: Columns by which files may be skipped: all but texts that are cut and types without an order.
+SKIPPING: Final = ("id", "region", "k2", "ts", "whole", "small", "wide", "money", "day")
+_WITHOUT_METADATA: Final = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
+_WITH_METADATA: Final = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+_DIES: Final = Path(__file__).with_name("crash_before_commit.py")
 
 numbers = st.sets(st.integers(0, 39), min_size=1, max_size=15)
 writers = st.sampled_from(WRITERS)
@@ -116,6 +151,8 @@ class Turns(RuleBasedStateMachine):
         self.batches: dict[str, tuple[str, pa.Table, dict[int, tuple[int, tuple[str, ...]]]]] = {}
         self.version = 0
         self.table_version = 6
+        self.metadata = "off"
+        self.ours = dict(_OURS)
 
     @initialize(
         creator=writers,
@@ -123,13 +160,25 @@ class Turns(RuleBasedStateMachine):
         columns=st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=4, unique=True),
         index=st.sampled_from(("BLOOM", "SIMPLE", "RECORD_INDEX")),
         table_version=st.sampled_from((6, 8, 9)),
+        metadata=st.sampled_from(sorted(METADATA)),
         first=numbers,
     )
     def create(
-        self, creator: str, layout: Layout, columns: list[str], index: str, table_version: int, first: set[int]
+        self,
+        *,
+        creator: str,
+        layout: Layout,
+        columns: list[str],
+        index: str,
+        table_version: int,
+        metadata: str,
+        first: set[int],
     ) -> None:
         """A table of ours or of Hudi's, with its first rows."""
         self.layout, self.state, self.table_version = layout, State({}, tuple(columns)), table_version
+        self.metadata = metadata
+        if creator != US and metadata == "everything":  # Hudi's record index does not say what the table is bound to
+            self.ours["hoodie.index.type"] = index if index == "RECORD_INDEX" else f"GLOBAL_{index}"
         self.path = self.folder / layout.name  # Hudi asks for the table's name, and ours is that of its folder
         if creator == US:
             styles = {"hoodie__datasource__write__hive_style_partitioning": str(layout.hive_style).lower()}
@@ -145,7 +194,8 @@ class Turns(RuleBasedStateMachine):
             if index == "RECORD_INDEX":
                 table.index_build()
         self._write(creator, first)
-        self._judge(f"{creator} made a table of version {table_version} ({layout.name}, {index}) of {columns}")
+        kind = f"{layout.name}, {index}, metadata table {metadata}"
+        self._judge(f"{creator} made a table of version {table_version} ({kind}) of {columns}")
 
     @rule(writer=writers, chosen=numbers)
     def upsert(self, writer: str, chosen: set[int]) -> None:
@@ -159,7 +209,7 @@ class Turns(RuleBasedStateMachine):
         rows = {n: one for n, one in self.state.rows.items() if n not in chosen}
         batch = self._batch(chosen)
         if writer == US:
-            instant = self._table().delete(batch, options=_OURS).instant
+            instant = self._table().delete(batch, options=self.ours).instant
         else:
             instant = self._send(writer, batch, {"hoodie.datasource.write.operation": "delete"})
         self._became(instant, State(rows, self.state.columns))
@@ -172,13 +222,104 @@ class Turns(RuleBasedStateMachine):
         self._write(writer, new)
         self._judge(f"{writer} upserted {sorted(new)}")
 
+    @rule(writer=writers, chosen=numbers)
+    def insert_overwrite(self, writer: str, chosen: set[int]) -> None:
+        """The partitions of a batch are replaced by it."""
+        self.version += 1
+        gone = {self._partition_of(n) for n in chosen}
+        if writer == US:
+            instant = self._table().insert_overwrite(self._batch(chosen), options=self.ours).instant
+        else:
+            told = {"hoodie.datasource.write.operation": "insert_overwrite"}
+            instant = self._send(writer, self._batch(chosen), told)
+        kept = {n: one for n, one in self.state.rows.items() if self._partition_of(n) not in gone}
+        new = dict.fromkeys(chosen, (self.version, self.state.columns))
+        self._became(instant, State({**kept, **new}, self.state.columns))
+        self._judge(f"{writer} overwrote the partitions {sorted(gone)} with {sorted(chosen)}")
+
+    @rule(chosen=numbers)
+    def insert_overwrite_table(self, chosen: set[int]) -> None:
+        """We replace all rows by a batch."""
+        self.version += 1
+        instant = self._table().insert_overwrite_table(self._batch(chosen), options=self.ours).instant
+        new = dict.fromkeys(chosen, (self.version, self.state.columns))
+        self._became(instant, State(new, self.state.columns))
+        self._judge(f"we overwrote the table with {sorted(chosen)}")
+
+    @rule(chosen=numbers)
+    def insert(self, chosen: set[int]) -> None:
+        """We insert what is not there; rows whose keys are stored are left out."""
+        self.version += 1
+        done = self._table().insert(self._batch(chosen), "ignore", options=self.ours)
+        new = dict.fromkeys(chosen - self.state.rows.keys(), (self.version, self.state.columns))
+        assert (done.inserts, done.ignored) == (len(new), len(chosen) - len(new)), done
+        self._became(done.instant, State({**self.state.rows, **new}, self.state.columns))
+        self._judge(f"we inserted {sorted(new)}")
+
+    @precondition(lambda self: self.layout.partitions and self.state.rows)
+    @rule(release=releases, data=st.data())
+    def delete_partition(self, release: str, data: st.DataObject) -> None:
+        """Hudi deletes a partition."""
+        gone = data.draw(st.sampled_from(sorted({self._partition_of(n) for n in self.state.rows})))
+        path = f"region={gone}" if self.layout.hive_style else gone
+        told = {
+            "hoodie.datasource.write.operation": "delete_partition",
+            "hoodie.datasource.write.partitions.to.delete": path,
+        }
+        instant = self._send(release, self._batch({0}), told)
+        kept = {n: one for n, one in self.state.rows.items() if self._partition_of(n) != gone}
+        self._became(instant, State(kept, self.state.columns))
+        self._judge(f"{release} deleted the partition {gone}")
+
+    @precondition(lambda self: self.state.rows)
+    @rule(data=st.data())
+    def we_delete_partitions(self, data: st.DataObject) -> None:
+        """We delete partitions, or all rows."""
+        there = sorted({self._partition_of(n) for n in self.state.rows})
+        gone = data.draw(st.sets(st.sampled_from(there), min_size=1))
+        if gone == set(there):
+            instant = self._table().truncate(options=self.ours).instant
+        else:
+            hive = "region=" if self.layout.hive_style else ""
+            instant = (
+                self._table().delete_partitions([f"{hive}{one}" for one in sorted(gone)], options=self.ours).instant
+            )
+        kept = {n: one for n, one in self.state.rows.items() if self._partition_of(n) not in gone}
+        self._became(instant, State(kept, self.state.columns))
+        self._judge(f"we deleted the partitions {sorted(gone)}")
+
+    @rule(release=releases, chosen=numbers)
+    def cluster(self, release: str, chosen: set[int]) -> None:
+        """Hudi upserts, and rewrites small files into larger ones, in file groups of their own."""
+        before = completed_writes(self.path)
+        self._write(release, chosen, _CLUSTER)
+        for instant in completed_writes(self.path)[len(before) :]:
+            self._became(instant, self.state)
+        self._judge(f"{release} upserted {sorted(chosen)} and clustered")
+
+    @rule(chosen=numbers)
+    def crash(self, chosen: set[int]) -> None:
+        """Our writer dies with its data files and its delta commit written, before it is decided that it commits."""
+        batch = self.folder / "killed.parquet"
+        pq.write_table(self._batch(chosen), batch)
+        line = [sys.executable, str(_DIES), str(self.path), str(batch), "*/verdicts/*", json.dumps(self.ours)]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 137, done.stderr
+        self._judge(f"we died while we upserted {sorted(chosen)}", pending=True)
+
+    @rule()
+    def maintain(self) -> None:
+        """We compact the metadata table, and settle what we left."""
+        self._table().maintain(["settle", "metadata"])
+        self._judge("we compacted the metadata table")
+
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def resend(self, data: st.DataObject) -> None:
         """A batch of ours arrives once more: nothing is to be done, unless its commit is no part of the table any more."""
         name = data.draw(st.sampled_from(sorted(self.batches)))
         instant, batch, rows = self.batches[name]
-        summary = self._table().upsert(batch, batch_id=name, options=_OURS)
+        summary = self._table().upsert(batch, batch_id=name, options=self.ours)
         if instant in self.states:
             assert summary.noop, f"{name} is in the table as {instant}, and was written again as {summary.instant}"
         else:
@@ -227,7 +368,14 @@ class Turns(RuleBasedStateMachine):
     def rollback_to_savepoint(self, release: str) -> None:
         """Hudi restores the table as it was at the newest savepoint."""
         kept = self.savepoints[-1]
-        self._server(release).sql(f"call rollback_to_savepoint(path => '{self.path}', instant_time => '{kept}')")
+        restore = f"call rollback_to_savepoint(path => '{self.path}', instant_time => '{kept}')"
+        try:
+            self._server(release).sql(restore)
+        except HudiError as error:  # after any compaction that is younger than the savepoint, whoever made it
+            if "Please delete metadata table and retry" not in str(error):
+                raise
+            self._table().metadata_drop()
+            self._server(release).sql(restore)
         self._back_to(kept)
         self._judge(f"{release} restored {kept}")
 
@@ -261,7 +409,7 @@ class Turns(RuleBasedStateMachine):
         batch, new = self._batch(chosen), dict.fromkeys(chosen, (self.version, self.state.columns))
         if writer == US:
             name = f"batch-{self.version}"
-            instant = self._table().upsert(batch, batch_id=name, options=_OURS).instant
+            instant = self._table().upsert(batch, batch_id=name, options=self.ours).instant
             self.batches[name] = (str(instant), batch, new)
         else:
             instant = self._send(writer, batch, {"hoodie.datasource.write.operation": "upsert", **(extra or {})})
@@ -269,9 +417,19 @@ class Turns(RuleBasedStateMachine):
 
     def _send(self, release: str, batch: pa.Table, extra: Mapping[str, str]) -> str:
         mode = "append" if (self.path / ".hoodie").exists() else "overwrite"
-        options = {**keep_options(self._able(release), self.table_version), **self.layout.hudi_options(), **extra}
-        self._server(release).write(self.path, batch, options, mode=mode)
+        self._server(release).write(self.path, batch, {**self._options(release), **extra}, mode=mode)
         return completed_writes(self.path)[-1]
+
+    def _options(self, release: str) -> dict[str, str]:
+        """What Hudi is told at every write."""
+        keep = keep_options(self._able(release), self.table_version)
+        plain = {key: value for key, value in keep.items() if not key.startswith("hoodie.metadata.")}
+        is_indexed = (self.path / ".hoodie").exists() and "record_index" in metadata_partitions(self.path)
+        found_by = _BY_RECORD_INDEX[self._able(release)] if self.metadata == "everything" and is_indexed else {}
+        return {**plain, **METADATA[self.metadata], **found_by, **self.layout.hudi_options()}
+
+    def _partition_of(self, number: int) -> str:
+        return region_of(number) if self.layout.partitions else ""
 
     def _able(self, release: str) -> str:
         """The release whose turn it is, if it knows tables of this version, else the other one."""
@@ -295,14 +453,37 @@ class Turns(RuleBasedStateMachine):
                 if one[1].column_names == schema_of(self.state.columns).names
             }
 
-    def _judge(self, what: str) -> None:
-        """Every reader sees what the dictionary says, and ``check`` has nothing to say."""
+    def _judge(self, what: str, *, pending: bool = False) -> None:
+        """Every reader sees what the dictionary says, and ``check`` has nothing to say (but of a writer that died)."""
         release = WRITERS[1 + self.version % 2]
-        self._compare(f"{what}: we read", self._table().read())
+        server, able = self._server(release), self._able(release)
+        self._compare(f"{what}: we read", self._table().read(meta=True))
         self._compare(f"{what}: hudi-rs reads", read_with_rust(self.path))
-        self._compare(f"{what}: Hudi {self._able(release)} reads", self._server(release).read(self.path))
+        self._compare(f"{what}: Hudi {able} reads", server.read(self.path, _WITH_METADATA))
+        if metadata_partitions(self.path):
+            self._compare(f"{what}: Hudi {able} lists folders", server.read(self.path, _WITHOUT_METADATA))
+            self._compare_filters(f"{what}: Hudi {able} skips files", server)
+            verified = metadata_verify(str(self.path))
+            assert verified.ok or pending, f"{what}: the metadata table: {verified}"
         report = self._table().check()
-        assert report.ok, f"{what}: {[str(one) for one in report.violations[:5]]}"
+        assert report.ok or pending, f"{what}: {[str(one) for one in report.violations[:5]]}"
+
+    def _compare_filters(self, what: str, server: HudiServer) -> None:
+        """Filters find as many rows as the dictionary has, whatever files Hudi leaves out because of statistics."""
+        rows = list(self.state.content().values())
+        filters: dict[str, int] = {}
+        for turn, name in enumerate(SKIPPING, self.version):
+            values = sorted(row[name] for row in rows if row.get(name) is not None)
+            if values:
+                middle, least = values[len(values) // 2], values[0]
+                where, count = (
+                    (f"= {_literal(middle)}", values.count(middle)),
+                    (f"> {_literal(middle)}", sum(value > middle for value in values)),
+                    (f"<= {_literal(least)}", values.count(least)),
+                )[turn % 3]
+                filters[f"{name} {where}"] = count
+        found = server.counts(self.path, list(filters), _WITH_METADATA)
+        assert dict(zip(filters, found, strict=True)) == filters, what
 
     def _compare(self, what: str, found: pa.Table) -> None:
         names = schema_of(self.state.columns).names
@@ -324,6 +505,15 @@ class Turns(RuleBasedStateMachine):
             if _utc(seen[key][name]) != _utc(row[name])
         ]
         assert not problems, f"{what}: {len(problems)} differences: {problems[:6]}"
+
+
+def _literal(value: Any) -> str:
+    """A value in Spark's SQL."""
+    if isinstance(value, dt.date):
+        return f"date'{value}'"
+    if isinstance(value, Decimal):
+        return f"cast({value} as decimal(10, 2))"
+    return f"'{value}'" if isinstance(value, str) else f"{value}D" if isinstance(value, float) else repr(value)
 
 
 def _utc(value: Any) -> Any:

@@ -29,6 +29,7 @@ from tests.model.world import (
     CONFIG,
     PARTITION,
     Batch,
+    Overwrite,
     Rows,
     encode_rows,
     read_rows,
@@ -75,12 +76,12 @@ def count_in_force(storage: Storage, snapshot: Snapshot) -> int:
 def write(
     storage: Storage, batch: Batch, host: Host, *, config: WriteConfig = CONFIG, begin: Begin = begin_write
 ) -> str:
-    """One attempt of a run: an upsert, or a rescaling. Returns the instant."""
+    """One attempt of a run: an upsert, a rescaling, or an overwrite. Returns the instant."""
     table = Table.open(storage)
     session = begin(table, batch.identity, "UPSERT", config, host=host, verify=verify_rows)
     if isinstance(session, AlreadyDone):
         return session.instant
-    attempt = rescale if isinstance(batch, Rescale) else upsert
+    attempt = rescale if isinstance(batch, Rescale) else overwrite if isinstance(batch, Overwrite) else upsert
     return until_published(session, config, lambda: attempt(table, session, batch, host))
 
 
@@ -127,6 +128,18 @@ def rescale(table: Table, session: WriteSession, batch: Batch, host: Host) -> st
     return _put(table, session, snapshot, (planned, [rows for _, rows in groups], digest), lambda _: None, replaced)
 
 
+def overwrite(table: Table, session: WriteSession, batch: Batch, host: Host) -> str:
+    """New groups of the batch's rows in the place of all that are there."""
+    storage, snapshot = table.storage, table.snapshot()
+    old = snapshot.base_files(PARTITION)
+    groups = [(b, rows) for b, rows in enumerate(bucket_groups(batch.rows, count_in_force(storage, snapshot))) if rows]
+    tail = host.new_token()
+    planned = [PlannedFile(PARTITION, group_id(b, tail), "0-0-0", None, 0, len(rows)) for b, rows in groups]
+    digest = str(("overwrite", [one.path for one in old], len(groups)))
+    content = (planned, [rows for _, rows in groups], digest)
+    return _put(table, session, snapshot, content, lambda _: None, Replacement(old))
+
+
 def _put(
     table: Table,
     session: WriteSession,
@@ -147,8 +160,12 @@ def _put(
         {PARTITION: tuple(file.file_id for file in plan.replacement.files)} if plan.replacement is not None else {}
     )
     written = {PARTITION: tuple(stats)}
-    commit = CommitMetadata(written, "CLUSTER" if gone else "UPSERT", {"schema": "{}"}, replaced_file_ids=gone)
-    guards = PublishGuards(recheck, snapshot.timeline.completed_write_times)
+    rewrites = replaced is not None and replaced.index is not None
+    operation = "CLUSTER" if rewrites else "UPSERT" if replaced is None else "INSERT_OVERWRITE"
+    gone = {partition: ids for partition, ids in gone.items() if ids}
+    commit = CommitMetadata(written, operation, {"schema": "{}"}, replaced_file_ids=gone)
+    known, alone_in = snapshot.timeline.completed_write_times, frozenset({PARTITION} if replaced is not None else ())
+    guards = PublishGuards(recheck, known, alone_in=alone_in)
     return session.publish(commit, tuple(expected), guards, "{}")
 
 

@@ -32,6 +32,7 @@ class Operation:
         run: does it; called again after a failure.
         check: compares the end with the oracle.
         store: makes an empty store; a named one where the operation opens it by its URI in other threads.
+        meanwhile: what holds for readers after a fault, before the operation is done again.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Operation:
     run: Callable[[MemoryStorage], object]
     check: Callable[[MemoryStorage], None]
     store: Callable[[], MemoryStorage] = MemoryStorage
+    meanwhile: Callable[[MemoryStorage], None] = lambda _: None
 
 
 @dataclass
@@ -115,6 +117,7 @@ def _one(operation: Operation, initial: dict[str, bytes], number: int, fault: Fa
         return outcome, None
     what = f"{operation.name}: call {number} ({hit[0].name} {hit[0].path}) failed with {fault.value}, run: {outcome}"
     try:
+        operation.meanwhile(store)
         operation.run(store)
         operation.check(store)
     except (LakeIndexError, AssertionError) as error:

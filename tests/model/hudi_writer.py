@@ -11,7 +11,7 @@ import uuid
 
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
-from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
@@ -21,7 +21,7 @@ from lakeindex.timeline.avro_instants import (
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakeindex.timeline.markers import marked_files
+from lakeindex.timeline.beside_pending import marked_files
 from lakeindex.timeline.timeline import Timeline
 from tests.model.world import LAYOUT, PARTITION, Rows, encode_rows, merge, stat_of, timeline_path
 
@@ -42,19 +42,9 @@ def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
     timeline = table.load_timeline()
     newest = timeline.max_time
     for one in reversed(timeline.pending_writes):
-        newest = _roll_back(storage, timeline, one, names.next_instant_time(newest, next(clock)))
+        newest = roll_back(storage, timeline, one, names.next_instant_time(newest, next(clock)))
     time = names.next_instant_time(newest, next(clock))
-    storage.create(timeline_path(time, REQUESTED), b"")
-    snapshot = table.snapshot()
-    merged = merge(storage, snapshot, rows, f"{uuid.UUID(int=0xC0FFEE)}-0")
-    storage.create(timeline_path(time, INFLIGHT), b"{}")
-    stats = []
-    for planned, content in zip(merged.planned, merged.contents, strict=True):
-        file = BaseFile(PARTITION, planned.file_id, time, "7-7-7")
-        kind = "CREATE" if planned.previous is None else "MERGE"
-        storage.write(f".hoodie/.temp/{time}/{file.path}.marker.{kind}", b"")
-        storage.write(file.path, encode_rows(content))
-        stats.append(stat_of(file, content, planned.previous))
+    stats = write_files(storage, table, rows, time)
     try:
         storage.head(timeline_path(time, INFLIGHT))
     except ObjectNotFoundError:
@@ -66,9 +56,27 @@ def hudi_upsert(storage: Storage, rows: Rows, now_ms: int) -> str:
     return time
 
 
-def _roll_back(storage: Storage, timeline: Timeline, instant: Instant, time: str) -> str:
+def write_files(storage: Storage, table: Table, rows: Rows, time: str) -> list[WriteStat]:
+    """Request an instant, read the table, and write the files that rows change, each behind its marker."""
+    storage.create(timeline_path(time, REQUESTED), b"")
+    snapshot = table.snapshot()
+    new_group = f"{uuid.UUID(int=int(time))}-0"  # as Hudi's, another one in each write: it may be replaced by the next
+    merged = merge(storage, snapshot, rows, new_group)
+    storage.create(timeline_path(time, INFLIGHT), b"{}")
+    stats = []
+    for planned, content in zip(merged.planned, merged.contents, strict=True):
+        file = BaseFile(PARTITION, planned.file_id, time, "7-7-7")
+        kind = "CREATE" if planned.previous is None else "MERGE"
+        storage.write(f".hoodie/.temp/{time}/{file.path}.marker.{kind}", b"")
+        storage.write(file.path, encode_rows(content))
+        stats.append(stat_of(file, content, planned.previous))
+    return stats
+
+
+def roll_back(storage: Storage, timeline: Timeline, instant: Instant, time: str, *, lazily: bool = False) -> str:
+    """Roll a pending instant back; if there is a later commit only lazily, where its heartbeat says that it is dead."""
     target, action = instant.time, instant.action
-    if timeline.completed_writes and timeline.completed_writes[-1].time > target:
+    if not lazily and timeline.completed_writes and timeline.completed_writes[-1].time > target:
         raise HudiError(f"found commits after time {target}, please roll back greater commits first")
     files = sorted(marked_files(storage, target))
     located = {PARTITION: tuple(f"file:/t/{path}" for path in files)} if files else {}

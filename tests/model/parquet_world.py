@@ -2,7 +2,7 @@
 
 Keys are unique in the whole table, whatever partition a batch puts them into. A publish asks
 :func:`lakeindex.stages.merge_write.insert_check.find_committed_inserts`, as a merge does, with a staged batch and lists of new rows in a run
-folder of its own, and :func:`lakeindex.commit.file_check.verify_file` of each file.
+folder of its own, and :func:`lakeindex.commit.guards.verify_file` of each file.
 """
 
 from __future__ import annotations

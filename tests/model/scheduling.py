@@ -73,6 +73,9 @@ class ActorStorage:
     def write(self, path: str, data: bytes | Pieces) -> None:
         self._call("write", path, lambda: self._store.write(path, data))
 
+    def replace(self, path: str, data: bytes, etag: str) -> str:
+        return self._call("replace", path, lambda: self._store.replace(path, data, etag))
+
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self._store.delete(path))
 

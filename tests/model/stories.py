@@ -27,6 +27,7 @@ from tests.model.world import (
     CONFIG,
     PROPERTIES,
     Batch,
+    Overwrite,
     PlainClock,
     Rows,
     archived_instants,
@@ -244,10 +245,17 @@ RESCALE_AND_INSERT = (Cast("insert", Batch("run-1", {"n": "one", "m": "one"})), 
 INTO_A_NEW_BUCKET = (RESCALE, Cast("insert", Batch("run-1", {"k": "one"})))
 TWO_RESCALES = (RESCALE, Cast("other", Rescale("run-s", {}, count=1)))
 RESCALED_TWICE = (RESCALE, Cast("again", RESCALE.batch))
+OVERWRITE = Cast("overwrite", Overwrite("run-o", {"a1": "over", "n": "over"}))
+EMPTIED = Cast("emptied", Overwrite("run-e", {}))
+OVERWRITTEN_AND_UPSERTED = (OVERWRITE, Cast("upsert", Batch("run-1", {"a2": "one"})))
+UPSERTED_AND_OVERWRITTEN = (Cast("insert", Batch("run-1", {"n": "one", "m": "one"})), OVERWRITE)
+TWO_OVERWRITES = (OVERWRITE, Cast("other", Overwrite("run-p", {"a2": "other"})))
+RESCALED_AND_OVERWRITTEN = (RESCALE, OVERWRITE)
+EMPTIED_AND_INSERTED = (EMPTIED, Cast("insert", Batch("run-1", {"k": "one"})))
 
 
 def bucket_story(cast: Sequence[Cast], groups: Sequence[Rows] = BUCKET_GROUPS, **options: object) -> WriterStory:
-    """Writers at a bucket table, of which at least one changes the number of buckets."""
+    """Writers at a bucket table, of which at least one replaces its file groups."""
     objects = initial_objects(groups, group_id)
     return WriterStory(groups, cast, objects=objects, write=write_buckets, invariant=check_buckets, **options)  # type: ignore[arg-type]
 

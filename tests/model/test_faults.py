@@ -1,27 +1,33 @@
 """Every storage call of every operation of the protocol fails once, in every way; running again makes it right."""
 
+import time
+from dataclasses import replace
+from functools import cache
 from itertools import count
 
 import pytest
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
-from lakeindex.commit.services.metadata_table import (
-    build_metadata_table,
-    compact_metadata_table,
-    drop_metadata_table,
-)
+from lakeindex.commit.services.metadata_archive import archive_metadata_table
+from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_table import compact_metadata_table, drop_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError, UsageError
 from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.metadata.metadata_table import FILES
+from lakeindex.metadata_upkeep.switch import METADATA_FOLDERS
+from lakeindex.options.types import LockProvider
 from lakeindex.storage.memory import Fault, MemoryStorage
 from lakeindex.table.handle import Table
-from lakeindex.table.metadata_switch import METADATA_FOLDERS
+from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.model.buckets import Rescale, check_buckets, counts_of, group_id
 from tests.model.buckets import write as write_buckets
 from tests.model.harness import Operation, count_calls, fail_every_call
 from tests.model.scheduling import START_MS
+from tests.model.shared_lock import SHARED
 from tests.model.stories import BUCKET_GROUPS, BUCKET_ROWS, GROUPS, JANITOR
 from tests.model.world import (
     CONFIG,
@@ -68,6 +74,28 @@ def check_upserted(store: MemoryStorage) -> None:
 
 
 UPSERT = Operation("upsert", prepare, lambda store: upsert(store, BATCH, host()), check_upserted)
+
+
+def locking(provider: LockProvider) -> Operation:
+    """An upsert that holds Hudi's lock, too: the next one clears what a failed one left of it."""
+    config = replace(SHARED, lock_provider=provider)
+
+    def run(store: MemoryStorage, batch: Batch = BATCH) -> str:
+        clock = PlainClock(time.time_ns() // 1_000_000)  # the store's, by which a torn file expires
+        return upsert(store, batch, make_host(f"h{next(_hosts)}", clock, lambda _: False), config=config)
+
+    def check(store: MemoryStorage) -> None:
+        run(store, JANITOR)
+        left = store.snapshot()
+        assert ".hoodie/lock" not in left
+        assert b'"expired":false' not in left.get(".hoodie/.locks/table_lock.json", b"")
+        check_upserted(store)
+
+    name = f"upsert under the {provider.name} lock"
+    return Operation(name, prepare, run, check)
+
+
+LOCKED = [locking(provider) for provider in LockProvider]
 
 
 def committed_table() -> dict[str, bytes]:
@@ -134,7 +162,7 @@ DROP = Operation("drop the metadata table", table_with_metadata, drop_and_upsert
 def build(store: MemoryStorage) -> None:
     """As often as somebody asks."""
     try:
-        build_metadata_table(Table.open(store), CONFIG, host=host())
+        build_metadata_table(Table.open(store), CONFIG, (FILES,), host=host())
     except MetadataTableError:
         assert Table.open(store).properties.metadata_partitions == ("files",)
 
@@ -295,16 +323,69 @@ ARCHIVE = Operation(
 )
 
 
+@cache
+def table_with_long_metadata_timeline() -> dict[str, bytes]:
+    store = MemoryStorage()
+    store.restore(prepare())
+    build(store)
+    for number in range(30):
+        upsert(store, Batch(f"h{number}", {"a1": str(number)}), host())
+    compact(store)
+    archive_table(Table.open(store), 3, CONFIG, host=host())
+    return store.snapshot()
+
+
+def archive_metadata(store: MemoryStorage) -> None:
+    archive_metadata_table(Table.open(store), CONFIG, host=host())
+
+
+def check_metadata_archived(store: MemoryStorage) -> None:
+    """No delta commit is lost between timeline and archive, none is only begun, and what is left is still of use."""
+    table = Table.open(store)
+    metadata = metadata_table_of(store, table.properties)
+    assert metadata is not None
+    timeline = metadata.load_timeline()
+    before = MemoryStorage()
+    before.restore(table_with_long_metadata_timeline())
+    known = Timeline.load(before, metadata.layout).completed_write_times
+    assert known == timeline.completed_write_times | timeline.archived.writes
+    assert not timeline.pending
+    assert not timeline.archived.damaged
+    assert len(timeline.completed_writes) <= len(known) - 10
+    check_metadata(store)
+    newest = table.load_timeline().completed_writes[-1].time
+    rollback_instant(table, newest, CONFIG, host=host("operator"))
+    check_metadata(store)
+    upsert(store, BATCH, host("after"))
+    check_metadata(store)
+
+
+ARCHIVE_METADATA = Operation(
+    "archive the metadata table", table_with_long_metadata_timeline, archive_metadata, check_metadata_archived
+)
 KEPT = tuple(kept(one) for one in (UPSERT, ROLLBACK, RESCALE, UNDO, CLEAN))
 
 
 @pytest.mark.parametrize(
     "operation",
-    [UPSERT, ROLLBACK, DROP, SWEEP, RESCALE, UNDO, CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT],
+    [UPSERT, *LOCKED, ROLLBACK, DROP, SWEEP, RESCALE, UNDO, CLEAN, ARCHIVE, BUILD, COMPACT, *KEPT],
     ids=lambda one: one.name,
 )
 def test_every_call_may_fail_in_every_way(operation: Operation) -> None:
     report = fail_every_call(operation)
+    assert report.histories >= report.calls
+    assert report.outcomes["fine"] > 0
+
+
+def test_some_calls_of_archiving_the_metadata_table_may_fail_in_every_way() -> None:
+    report = fail_every_call(ARCHIVE_METADATA, every=11, first=3)
+    assert report.outcomes["fine"] > 0
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+def test_every_call_of_archiving_the_metadata_table_may_fail_in_every_way() -> None:
+    report = fail_every_call(ARCHIVE_METADATA)
     assert report.histories >= report.calls
     assert report.outcomes["fine"] > 0
 

@@ -10,15 +10,17 @@ import pytest
 from lakeindex.commit import foreign_writers as foreign
 from lakeindex.commit import recovery
 from lakeindex.commit import session as commit
-from lakeindex.commit.attempts import Attempt, AttemptRecord, RunIdentity
-from lakeindex.commit.lock.lock import TableLock
+from lakeindex.commit.run_records import Attempt, AttemptRecord, RunIdentity
 from lakeindex.commit.services import rollback
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.index.key_match import match_keys
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.storage_lock import StorageLock
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.stages.merge_write import insert_check
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.verdicts import Verdict, overrule
 from tests.model.exploring import Story, Violation, explore
+from tests.model.shared_lock import SHARED_STORIES
 from tests.model.stories import (
     DISJOINT,
     GROUPS,
@@ -28,6 +30,7 @@ from tests.model.stories import (
     SAME_BATCH,
     SAME_NEW_KEY,
     SAME_ROW,
+    TWO_OVERWRITES,
     ZOMBIE,
     Cast,
     ChangedTableStory,
@@ -78,7 +81,7 @@ def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.Mon
         ("_check_file", lambda *_: None),
         ("rows_that_may_be_in", lambda *_: np.zeros(0, np.int64)),
         ("match_keys", lambda keys, stored: match_keys(keys, stored[:1])),  # only the first row group
-        ("_keys_of", lambda *_: pa.array([], pa.string())),
+        ("keys_of", lambda *_: pa.array([], pa.string())),
     ],
 )
 def test_without_the_real_look_for_inserts_a_key_is_doubled(
@@ -89,14 +92,14 @@ def test_without_the_real_look_for_inserts_a_key_is_doubled(
 
 
 def ledger_only_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = commit._find_done
+    real = commit.find_done
     looks: Counter[int] = Counter()
 
     def look(context: WriteContext, run: RunIdentity) -> commit.AlreadyDone | None:
         looks[id(run)] += 1
         return real(context, run) if looks[id(run)] <= 2 else None
 
-    monkeypatch.setattr(commit, "_find_done", look)
+    monkeypatch.setattr(commit, "find_done", look)
 
 
 def test_without_the_ledger_under_the_lock_a_batch_is_committed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +156,13 @@ def test_without_the_check_of_the_partition_a_new_group_stays_beside_the_new_one
     monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
     reason = violation(lambda: bucket_story(INTO_A_NEW_BUCKET, [{"a1": "0"}]), {"switch": 1})
     assert "bucket" in reason
+
+
+def test_without_the_check_of_the_partition_two_overwrites_of_nothing_both_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
+    assert "odd" in violation(lambda: bucket_story(TWO_OVERWRITES, []), {"switch": 1})
 
 
 def test_without_the_check_of_the_index_a_new_key_goes_where_the_old_count_says(
@@ -217,3 +227,11 @@ def test_without_carrying_a_decided_rollback_out_a_write_is_built_on_what_goes_a
     """The next holder of the lock finds the decision; whoever took it wakes up later, and takes the commit away."""
     monkeypatch.setattr(recovery, "take_back", lambda *_: None)
     violation(taken_back, {"stall": 1})
+
+
+def test_without_hudis_lock_an_update_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """We commit between the look for conflicts of a writer of Hudi, who has the lock, and its commit."""
+    monkeypatch.setattr(StorageLock, "try_acquire", lambda _: None)
+    monkeypatch.setattr(StorageLock, "check", lambda _: None)
+    report = explore(SHARED_STORIES["hudi under its storage lock, first"], {"switch": 1})
+    assert report.outcomes["window"] > 0

@@ -159,6 +159,67 @@ RESCALE = Operation(
 )
 
 
+def emptied(index: str) -> Operation:
+    """A partition is deleted; then its keys come again, as new ones."""
+
+    def check_all(store: MemoryStorage) -> None:
+        oracle = Oracle(is_global=is_global(index), moves=index != "RECORD_INDEX")
+        oracle.apply(FIRST)
+        oracle.rows = {key: row for key, row in oracle.rows.items() if row[0] != "x"}
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        late = [Row("a", "x", 0, "again"), Row("b", "y", 0, "again"), Row("c", "y", 2, "2")]
+        batch_of_operation(store, late, "afterwards")
+        oracle.apply(late)
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        report = LakeTable(TABLE).check()
+        assert report.ok, report.violations
+
+    def run(_: MemoryStorage) -> None:
+        LakeTable(TABLE).delete_partitions(["x"], checkpoints=RUNS, batch_id="x", run_id="x", options=OPTIONS)
+
+    return Operation(
+        f"delete partitions {index}",
+        prepare=prepared(index),
+        run=run,
+        check=check_all,
+        store=lambda: MemoryStorage.named("pipeline"),
+    )
+
+
+OVER = [Row("a", "x", 0, "over"), Row("n", "x", 0, "over")]
+
+
+def overwritten(index: str) -> Operation:
+    """The rows of a partition are replaced; then the keys come again, those that are gone as new ones."""
+
+    def check_all(store: MemoryStorage) -> None:
+        oracle = Oracle(is_global=is_global(index), moves=index != "RECORD_INDEX")
+        oracle.apply(FIRST)
+        oracle.rows = {key: row for key, row in oracle.rows.items() if row[0] != "x"}
+        oracle.apply(OVER)
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        late = [Row("a", "x", 1, "again"), Row("b", "y", 0, "again"), Row("c", "y", 2, "2")]
+        batch_of_operation(store, late, "afterwards")
+        oracle.apply(late)
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        report = LakeTable(TABLE).check()
+        assert report.ok, report.violations
+
+    def run(_: MemoryStorage) -> None:
+        name, runner = "over", LocalRunner(1)
+        LakeTable(TABLE).insert_overwrite(
+            batch_of(OVER), checkpoints=RUNS, batch_id=name, run_id=name, options=OPTIONS, runner=runner
+        )
+
+    return Operation(
+        f"overwrite {index}",
+        prepare=prepared(index),
+        run=run,
+        check=check_all,
+        store=lambda: MemoryStorage.named("pipeline"),
+    )
+
+
 def create(store: MemoryStorage) -> None:
     """As a user: create, and after an error look whether it is there."""
     try:
@@ -171,7 +232,7 @@ def is_empty_table(_: MemoryStorage) -> None:
     assert content_of(LakeTable(TABLE)) == set()
 
 
-@pytest.mark.parametrize(("index", "every"), [("BLOOM", 11), ("BUCKET", 17), ("RECORD_INDEX", 23)])
+@pytest.mark.parametrize(("index", "every"), [("BLOOM", 11), ("BUCKET", 17), ("RECORD_INDEX", 21)])
 def test_upsert_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(upsert(index), every=every)
     assert report.histories > 10
@@ -201,6 +262,34 @@ def test_rescale_survives_every_failing_call(first: int):
     """In four parts, so that they can be done beside each other."""
     report = fail_every_call(RESCALE, every=4, first=first)
     assert report.histories > 25
+
+
+@pytest.mark.parametrize(("index", "every"), [("BLOOM", 7), ("RECORD_INDEX", 11)])
+def test_deleting_partitions_survives_some_failing_calls(index: str, every: int):
+    report = fail_every_call(emptied(index), every=every)
+    assert report.histories > 5
+
+
+@pytest.mark.parametrize(("index", "every"), [("BLOOM", 13), ("BUCKET", 17), ("RECORD_INDEX", 21)])
+def test_overwriting_survives_some_failing_calls(index: str, every: int):
+    report = fail_every_call(overwritten(index), every=every)
+    assert report.histories > 5
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX", "BUCKET"])
+def test_overwriting_survives_every_failing_call(index: str):
+    report = fail_every_call(overwritten(index))
+    assert report.histories > 80
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX", "BUCKET"])
+def test_deleting_partitions_survives_every_failing_call(index: str):
+    report = fail_every_call(emptied(index))
+    assert report.histories > 50
 
 
 def test_create_survives_every_failing_call():

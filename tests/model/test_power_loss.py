@@ -10,7 +10,21 @@ from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.timeline.verdicts import load_verdict
 from tests.model.harness import Operation, count_calls
 from tests.model.power import DiskStorage, Machine, cut_power_everywhere
-from tests.model.test_faults import ARCHIVE, BUILD, CLEAN, COMPACT, DROP, KEPT, RESCALE, ROLLBACK, SWEEP, UNDO, UPSERT
+from tests.model.test_faults import (
+    ARCHIVE,
+    ARCHIVE_METADATA,
+    BUILD,
+    CLEAN,
+    COMPACT,
+    DROP,
+    KEPT,
+    LOCKED,
+    RESCALE,
+    ROLLBACK,
+    SWEEP,
+    UNDO,
+    UPSERT,
+)
 from tests.model.world import LAYOUT
 
 SEEDS = int(os.environ.get("LAKEINDEX_POWER_SEEDS", "4"))
@@ -25,7 +39,8 @@ def swept_again(store: MemoryStorage) -> None:
 
 OPERATIONS = (
     *(UPSERT, ROLLBACK, DROP, replace(SWEEP, check=swept_again), RESCALE, UNDO, CLEAN, ARCHIVE),
-    *(BUILD, COMPACT, *KEPT),
+    *(BUILD, COMPACT, ARCHIVE_METADATA, *KEPT),
+    LOCKED[0],  # the file: object stores lose nothing
 )
 
 

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.commands.metadata.verify import find_faults
-from lakeindex.commit.archive.log_entries import entry_key
-from lakeindex.commit.attempts import RunIdentity
-from lakeindex.commit.services.metadata_table import committed_files
+from lakeindex.commit.archive.log_archive import entry_key
+from lakeindex.commit.run_records import RunIdentity
+from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write
 from lakeindex.commit.undo.sweep import Stray, find_strays, sweep_all
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
@@ -32,6 +31,7 @@ from lakeindex.format.instants import (
 )
 from lakeindex.format.partition_metadata import PartitionMetadata, format_partition_metadata
 from lakeindex.format.properties import format_properties
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.options.types import WriteConfig
@@ -97,6 +97,11 @@ class Batch:
     @property
     def identity(self) -> RunIdentity:
         return RunIdentity(self.run_id, self.batch_id or f"batch of {self.run_id}", self.digest)
+
+
+@dataclass(frozen=True)
+class Overwrite(Batch):
+    """What one run puts in the place of all rows; nothing, if it has none: the partition is emptied."""
 
 
 def file_id(number: int) -> str:
@@ -330,12 +335,28 @@ def check_metadata(store: MemoryStorage) -> None:
     if metadata is None:
         return
     view = MetadataView.load(metadata, table.load_timeline())
-    assert list(find_faults(view, committed_files(table.snapshot()))) == []
+    assert list(find_faults(view, committed_files(table.listed_snapshot()))) == []
+    check_named(table)
     times = {one.time for one in view.timeline.files if one.action == DELTA_COMMIT and len(one.time) == TIME_DIGITS}
     unknown = {time for time in times if not view.data.find(time) and time >= (view.data.first_write_time or "")}
     assert not unknown, "a delta commit outlived its instant"
     pending = {one.time for one in view.timeline.pending} - view.data.pending_times
     assert not pending, "what keeps up with a completed action is completed"
+
+
+def check_named(table: Table) -> None:
+    """Who takes the files from the metadata table sees what who lists the folders does: what a clean that was cut short
+    has deleted it still names.
+    """
+    timeline = table.load_timeline()
+    named, listed = table.snapshot(timeline=timeline), table.listed_snapshot(timeline)
+    is_cleaning = any(one.action == CLEAN for one in timeline.pending)
+    for partition in {*named.partitions(), *listed.partitions()}:
+        ours, theirs = named.files_of(partition), listed.files_of(partition)
+        assert (ours.live, ours.doubles) == (theirs.live, ()), partition
+        assert set(ours.older) >= set(theirs.older), partition
+        assert set(ours.older) == set(theirs.older) or is_cleaning, partition
+    assert named.partitions_named
 
 
 def _check_timeline(store: MemoryStorage, timeline: Timeline) -> dict[str, CommitMetadata]:
@@ -364,13 +385,15 @@ def _last_committed(
     commits: Mapping[str, CommitMetadata], batches: Sequence[Batch], base: Rows, foreign: Sequence[Rows]
 ) -> dict[str, str]:
     """The value of each key that was committed last; the commits come in the order in which they were completed."""
-    rows_of = {batch.identity.batch_id: batch.rows for batch in batches}
+    batch_of = {batch.identity.batch_id: batch for batch in batches}
     expected = dict(base)
     for time, metadata in commits.items():
         if time == FIRST:
             continue
         batch_id = metadata.extra_metadata.get("lakeindex.batch_id")
-        for rows in foreign if batch_id is None else [rows_of[batch_id]]:
+        if batch_id is not None and isinstance(batch_of[batch_id], Overwrite):
+            expected.clear()
+        for rows in foreign if batch_id is None else [batch_of[batch_id].rows]:
             expected.update(rows)
     return expected
 

@@ -233,7 +233,7 @@ class Scenario:
         finally:
             process.close()
         wanted = {(r.id, r.day, r.ts, r.v) for r in self.oracle.content().values()}
-        self._compare("our reader", LakeTable(self.uri).read(), wanted)
+        self._compare("our reader", LakeTable(self.uri).read(meta=True), wanted)
         self._compare("hudi-rs", read_with_rust(self.uri, self.folder / "copy"), wanted)
 
     def _compare(self, who: str, rows: pa.Table, wanted: set[tuple[str, str, int, str]]) -> None:

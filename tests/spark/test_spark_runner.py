@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import GroupedData, SparkSession
 
+import lakeindex
 from lakeindex.errors import OptionError, QuarantineExceededError, StorageError, UsageError
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
@@ -42,6 +43,15 @@ def test_upsert_on_spark_equals_a_dictionary(session: SparkSession, tmp_path: Pa
         summary = table.upsert(batch_of(batch), runner=runner, options=options)
         assert counts_of(summary) == oracle.apply(batch)
     assert content_of(table) == oracle.content()
+
+
+def test_a_table_is_made_like_a_dataframe_and_takes_partitions_in_pieces(session: SparkSession, tmp_path: Path):
+    frame = session.range(0, 5000, 1, 2).selectExpr("cast(id as string) as id", "'x' as day", "id as ts", "'v' as v")
+    table = lakeindex.create_table(tmp_path / "t", like=frame, key="id", partition="day", ordering="ts")
+    assert table.schema.field("ts").type == pa.int64()
+    assert table.upsert(frame, runner=SparkRunner(session)).inserts == table.count() == 5000
+    pieces = [path.name for path in Path(f"{table.uri}.lakeindex").rglob("*.arrow")]
+    assert sorted(pieces) == ["00000-00000.arrow", "00001-00000.arrow"]
 
 
 def test_upsert_of_a_spark_dataframe_and_of_a_spark_table(session: SparkSession, tmp_path: Path):
@@ -168,3 +178,20 @@ def test_a_filter_of_spark_finds_what_is_not_a_number(session: SparkSession, tmp
         for condition, found in (("x > 1e308", ["k17"]), ("isnan(x)", ["k17"]), ("x = 38", ["k38"])):
             assert [row.id for row in frame.filter(condition).collect()] == found, (turn, condition)
         table.upsert(rows.slice(30, 1), options=options, batch_id="two")
+
+
+@pytest.mark.parametrize("where", [None, "id IN ('k0005', 'k0100')", "ts = 2 AND day = 'd1'"])
+def test_a_scan_is_a_spark_dataframe(session: SparkSession, tmp_path: Path, where: str | None):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(rows(0, 300, 1)), options={"lakeindex.parquet.row.group.rows": "50"})
+    table.upsert(batch_of(rows(100, 150, 2)))
+    scan = table.scan(where=where)
+    frame = scan.to_spark(session)
+    assert frame.columns == ["id", "day", "ts", "v"]
+    found = sorted(tuple(row) for row in frame.collect())
+    assert found == sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist())
+    assert frame.filter("day = 'd2'").count() == sum(day == "d2" for _, day, _, _ in found)
+
+
+def test_a_scan_of_an_empty_table_is_an_empty_dataframe(session: SparkSession, tmp_path: Path):
+    assert make_table(tmp_path / "t").scan().to_spark(session).collect() == []

@@ -47,7 +47,7 @@ def test_an_upsert_needs_no_room_for_results_and_no_adaptive_plans(
         session.stop()
     assert (loaded.inserts, loaded.files_created > 20) == (ROWS, True)
     assert (summary.updates, summary.inserts) == (ROWS // 2, ROWS // 2)
-    assert table.read().group_by("ts").aggregate([("id", "count")]).sort_by("ts").to_pydict() == {
+    assert table.read(meta=True).group_by("ts").aggregate([("id", "count")]).sort_by("ts").to_pydict() == {
         "ts": [1, 2],
         "id_count": [ROWS // 2, ROWS],
     }

@@ -51,9 +51,22 @@ def line_of(name: str) -> int:
     return inspect.getsourcelines(inspected)[1] if callable(found) else 0  # type: ignore[arg-type] # a class or function
 
 
-@pytest.mark.parametrize("name", ["lakeindex.api.table", "lakeindex.notebook"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lakeindex.api.table",
+        "lakeindex.api.row_readers",
+        "lakeindex.api.looking",
+        "lakeindex.api.creating",
+        "lakeindex.notebook",
+    ],
+)
 def test_docstrings(name: str, lake: pa.Table):
-    """The examples of a module follow each other, on one table."""
+    """The examples of a module follow each other, on one table, and know what those before them named."""
+    if name == "lakeindex.api.row_readers":
+        table = lakeindex.LakeTable("lake/orders")
+        table.upsert(pa.table({"id": ["a", "b"], "region": ["eu", "us"], "ts": [1, 1], "amount": [3.5, 4.0]}))
+        table.delete(pa.table({"id": ["b"], "region": ["us"]}))
     module = importlib.import_module(name)
     names = {**vars(module), "orders": lakeindex.LakeTable("lake/orders")}
     found = [one for one in doctest.DocTestFinder().find(module, name) if one.examples]
@@ -61,6 +74,6 @@ def test_docstrings(name: str, lake: pa.Table):
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     text: list[str] = []
     for one in sorted(found, key=lambda test: line_of(test.name)):
-        one.globs = dict(names)
-        runner.run(one, out=text.append)
+        one.globs = names
+        runner.run(one, out=text.append, clear_globs=False)
     assert runner.summarize(verbose=False).failed == 0, "".join(text)

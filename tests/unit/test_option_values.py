@@ -85,7 +85,7 @@ def test_what_is_taken_where_nothing_is_said():
 
 
 @pytest.mark.parametrize(
-    "key", ["hoodie.populate.meta.fields", "hoodie.metadata.enable", "hoodie.index.clas", "no.such"]
+    "key", ["hoodie.populate.meta.fields", "hoodie.metadata.index.column.stats.enable", "hoodie.index.clas", "no.such"]
 )
 def test_an_option_that_is_none_of_ours_says_what_to_do(key: str):
     with pytest.raises(OptionError, match=key) as caught:

@@ -21,7 +21,7 @@ from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run
 from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import EXECUTIONS, TableConf
 from lakeindex.errors import UsageError
-from lakeindex.model import IndexType, Operation
+from lakeindex.model import BATCH_OPERATIONS, IndexType, Operation
 from lakeindex.pipeline import STAGE_TITLES, Stage
 from lakeindex.shipped_files import jobs_folder
 
@@ -144,9 +144,10 @@ def advanced_params() -> dict[str, Param]:
         "operation": Param(
             str(Operation.UPSERT),
             type="string",
-            enum=[str(operation) for operation in Operation],
+            enum=[str(operation) for operation in BATCH_OPERATIONS],
             title="Operation",
-            description="DELETE: the input has the keys of the rows to delete",
+            description="DELETE: the input has the keys of the rows to delete. INSERT_OVERWRITE: it takes the place of "
+            "all rows of its partitions, INSERT_OVERWRITE_TABLE of all rows of the table",
             section="Advanced",
         ),
         "lock_wait": Param(

@@ -1,4 +1,7 @@
-"""The funnel of a run as text: how many rows and (key, file) pairs each stage took in and let through."""
+"""The funnel of a run as text: how many rows and (key, file) pairs each stage took in and let through.
+
+Without Airflow: the demo prints it, too.
+"""
 
 from __future__ import annotations
 

@@ -76,6 +76,10 @@ def refuse_backfill(plan: DagPlan, context: Mapping[str, Any]) -> None:
         raise AirflowFailException(
             f"{plan.table}: a backfill cannot delete, for a delete by key wins over newer rows ({by_hand[3:]})"
         )
+    if plan.operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE):
+        raise AirflowFailException(
+            f"{plan.table}: a backfill cannot overwrite, for it would replace newer rows, too ({by_hand[3:]})"
+        )
     try:
         mode = files.merge_mode(plan.uri) or dict(plan.options).get(MERGE_OPTION)
     except LakeIndexError as error:

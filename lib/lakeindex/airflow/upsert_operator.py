@@ -14,7 +14,7 @@ from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.planning import as_it_began, refuse_backfill
 from lakeindex.airflow.tables import SINGLE
 from lakeindex.errors import UsageError
-from lakeindex.model import Operation
+from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.shipped_files import jobs_folder
@@ -39,7 +39,8 @@ class LakeIndexUpsertOperator(JobOperator):
         inputs: files, folders or ``*`` patterns, one or several.
         table_name: name of the table's asset, the same wherever the table is written; default: the folder's name.
         checkpoints: root of the run folders, for worker and driver; default: ``<table>.lakeindex``.
-        operation: ``UPSERT`` or ``DELETE``.
+        operation: ``UPSERT``, ``INSERT``, ``BULK_INSERT``, ``INSERT_OVERWRITE``, ``INSERT_OVERWRITE_TABLE`` or
+            ``DELETE``.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
         max_quarantined: bad rows allowed; more fail the task.
         force: commit a used batch id again, and roll back other writers' unfinished instants whatever their age.
@@ -117,8 +118,8 @@ class LakeIndexUpsertOperator(JobOperator):
         inputs = [self.inputs] if isinstance(self.inputs, str) else [str(place) for place in self.inputs or ()]
         if not inputs or not all(inputs):
             raise self._wrong("inputs", inputs, "give a file, a folder or a * pattern, or a list of them")
-        if self.operation not in set(Operation):
-            raise self._wrong("operation", self.operation, f"give {' or '.join(Operation)}")
+        if self.operation not in BATCH_OPERATIONS:
+            raise self._wrong("operation", self.operation, f"give {' or '.join(BATCH_OPERATIONS)}")
         if not str(self.max_quarantined).isdecimal():
             raise self._wrong("max_quarantined", self.max_quarantined, "give a whole number, 0 or more")
         if str(self.force).lower() not in {"true", "false"}:

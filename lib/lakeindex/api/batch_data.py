@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lakeindex.errors import InputError, UsageError
+from lakeindex.errors import UsageError
 from lakeindex.storage.paths import absolute
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from lakeindex.run.spec import RunSpec
     from lakeindex.tasks.runner import Runner
 
-ROWS_HINT = "rows, and keys to delete, are given as columns, for example pyarrow.table({'id': ['a', 'b']})"
 _IN_MEMORY_BYTES = 64 * 1024 * 1024
 
 PointInTime: TypeAlias = str | date
 """An instant or ISO time as text, a datetime, or a date (its first moment)."""
 
 BatchData: TypeAlias = Any
-"""An Arrow table or record batches, a pandas or Polars frame, a Spark DataFrame, or a path or paths of files."""
+"""Arrow tables, readers, datasets and record batches, generators of batches, dicts, pandas, Polars, DuckDB and Spark
+frames, what has ``__arrow_c_stream__``, or a path or paths of files: the table of docs/api.md."""
 
 
 def uri_text(uri: Any) -> str:
@@ -61,20 +61,37 @@ def point_text(point: Any, name: str) -> str | None:
 
 
 def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
-    """The run with its inputs named; data in memory is written to the run folder first, in pieces."""
-    if isinstance(data, (str, os.PathLike)):
-        data = [data]
-    if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-        return _with_paths(spec, [os.fspath(d) for d in data], runner)
+    """The run with its inputs named; rows that are no files are written to the run folder first, in pieces.
+
+    A stream is read once, here. Whatever of the run is done again reads the pieces.
+    """
+    paths = paths_in(data)
+    if paths is not None:
+        return _with_paths(spec, paths, runner)
     folder = f"{spec.run_id}/input/{uuid.uuid4().hex[:12]}"
-    if type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow"):
+    if is_spark_frame(data):
         from lakeindex.runners.spark import SparkRunner, write_pieces
 
         if not isinstance(runner, SparkRunner):
             raise UsageError("a Spark DataFrame needs the Spark runner", hint="pass runner='spark'")
-        paths = write_pieces(data, spec.checkpoints_uri, folder)
-        return replace(spec, inputs=tuple(posixpath.join(spec.checkpoints_uri, p) for p in paths))
-    return replace(spec, inputs=_write_in_memory(spec, arrow_table(data), folder))
+        return _with_pieces(spec, write_pieces(data, spec.checkpoints_uri, folder))
+    import pyarrow as pa
+
+    from lakeindex.api.rows import rows_in
+
+    rows = rows_in(data)
+    if isinstance(rows, pa.Table):
+        return replace(spec, inputs=_write_in_memory(spec, rows, folder))
+    from lakeindex.run import row_pieces
+    from lakeindex.run.spec import storage_at
+
+    blocks = row_pieces.in_blocks(rows.batches)
+    written = row_pieces.write_pieces(storage_at(spec.checkpoints_uri), f"{folder}/", rows.schema, blocks)
+    return _with_pieces(spec, [path for path, _ in written])
+
+
+def _with_pieces(spec: RunSpec, paths: Sequence[str]) -> RunSpec:
+    return replace(spec, inputs=tuple(posixpath.join(spec.checkpoints_uri, path) for path in paths))
 
 
 def _with_paths(spec: RunSpec, paths: Sequence[str], runner: Runner) -> RunSpec:
@@ -89,44 +106,33 @@ def _with_paths(spec: RunSpec, paths: Sequence[str], runner: Runner) -> RunSpec:
     return with_tables_written(replace(spec, inputs=inputs), runner)
 
 
-def arrow_table(data: BatchData) -> pa.Table:
-    """Data in memory as an Arrow table.
+def is_spark_frame(data: Any) -> bool:
+    """Whether it is a DataFrame of Spark; asked without loading Spark."""
+    return type(data).__module__.startswith("pyspark.") and hasattr(data, "mapInArrow")
+
+
+def paths_in(data: BatchData) -> list[str] | None:
+    """The paths that are given as a batch; None if it is something else."""
+    if isinstance(data, (str, os.PathLike)):
+        data = [data]
+    if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
+        return [os.fspath(d) for d in data]
+    return None
+
+
+def schema_of(data: BatchData) -> pa.Schema:
+    """The columns of a batch in memory; nothing of a stream is read but them.
 
     Raises:
-        InputError: it is nothing that can be one.
+        InputError: it is nothing that has rows.
     """
-    import pyarrow as pa
+    if is_spark_frame(data):
+        from lakeindex.runners.spark import frame_schema
 
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, (pa.RecordBatchReader,)):
-        return data.read_all()
-    if type(data).__module__.startswith("pandas."):
-        return _from_pandas(data)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
-    raise InputError(
-        f"a batch cannot be a {type(data).__name__}",
-        culprit=type(data).__name__,
-        hint=f"give an Arrow table, a pandas, Polars or Spark frame, or paths of files; {ROWS_HINT}",
-    )
+        return frame_schema(data)
+    from lakeindex.api.rows import rows_in
 
-
-def _from_pandas(frame: Any) -> pa.Table:
-    """A frame whose columns have one type each. Raises: InputError: one has not."""
-    import pyarrow as pa
-
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        told = [str(one) for one in error.args]
-        raise InputError(
-            f"the frame cannot be made an Arrow table: {'; '.join(reversed(told)) or type(error).__name__}",
-            culprit=next((name for name in map(str, frame.columns) if f"column {name} " in " ".join(told)), None),
-            hint="give each column one type, for example with frame.astype({'id': 'string'})",
-        ) from error
+    return rows_in(data).schema
 
 
 def _write_in_memory(spec: RunSpec, table: pa.Table, folder: str) -> tuple[str, ...]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
 
 from lakeindex.api.batch_data import BatchData, with_inputs
-from lakeindex.errors import OptionError
+from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
-from lakeindex.options.types import ReportFormat
+from lakeindex.options.types import DuplicatePolicy, ReportFormat
+from lakeindex.options.values import DUPLICATES_OPTION
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
@@ -25,15 +29,27 @@ class RunArguments(TypedDict, total=False):
     """Arguments of :func:`run` that :meth:`LakeTable.upsert` and :meth:`LakeTable.delete` take."""
 
     options: Options | None
+    """``hoodie.*`` and ``lakeindex.*`` options."""
     batch_id: str | None
+    """Name of the batch: the same id is committed once."""
     run_id: str | None
+    """Name of the run folder; by default made from the batch id, or new."""
     checkpoints: str | None
+    """Root of the run folders; by default ``<table>.lakeindex`` beside the table."""
     max_quarantined: int
+    """Bad rows that are tolerated; 0 if not given."""
     force: bool
+    """Commit a used batch id again; roll back pending instants of other writers whatever their age."""
     runner: Runner | str
+    """``local`` (the default), ``spark``, or a runner."""
     master: str | None
+    """Spark master, if a session has to be created."""
     progress: Progress | None
+    """Receives the progress of the steps."""
     report: ReportFormat
+    """Format of the run's report if ``lakeindex.report`` is not given."""
+    dry_run: bool
+    """Say what would be done, and write nothing, neither to the table nor beside it; on threads only."""
 
 
 @door
@@ -52,13 +68,14 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     master: str | None = None,
     progress: Progress | None = None,
     report: ReportFormat = ReportFormat.JSON,
+    dry_run: bool = False,
 ) -> RunSummary:
     """One batch, all stages.
 
     Args:
         uri: the table.
         data: the batch.
-        operation: upsert or delete.
+        operation: what is done with the batch.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
         batch_id: name of the batch: the same id is committed once.
         run_id: name of the run folder; by default made from the batch id, or new.
@@ -69,35 +86,122 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
         master: Spark master, if a session has to be created.
         progress: receives the progress of the steps.
         report: format of the run's report if ``lakeindex.report`` is not given.
+        dry_run: say what would be done, and write nothing, neither to the table nor beside it; on threads only.
 
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
+    from lakeindex.conductor.upsert import run_batch
+
+    spec = _spec(uri, operation, options, batch_id, run_id, checkpoints, dry_run=dry_run)
+    chosen = chosen_runner(runner, spec.config.parallelism, master, progress)
+    spec = replace(spec, max_quarantined=max_quarantined, force=force)
+    if dry_run:
+        return _planned(spec, data, chosen)
+    return _watched(
+        spec, lambda begun: with_inputs(begun, data, chosen), lambda begun: run_batch(begun, chosen), report
+    )
+
+
+OnConflict: TypeAlias = Literal["error", "ignore"]
+"""What becomes of a row whose key is stored."""
+
+
+@door
+def with_conflict(on_conflict: OnConflict, options: Options | None) -> Options:
+    """Options with the one that says what becomes of a row whose key is stored.
+
+    Raises:
+        OptionError: it can be neither.
+    """
+    policies = {"error": DuplicatePolicy.FAIL, "ignore": DuplicatePolicy.DROP}
+    if on_conflict not in policies:
+        raise OptionError(f"on_conflict cannot be {on_conflict!r}", culprit="on_conflict", hint="valid: error | ignore")
+    return {**option_texts(options or {}), DUPLICATES_OPTION: str(policies[on_conflict])}
+
+
+class ReplaceArguments(TypedDict, total=False):
+    """Arguments of :func:`run_delete_partitions` that :meth:`LakeTable.delete_partitions` and ``truncate`` take."""
+
+    options: Options | None
+    batch_id: str | None
+    run_id: str | None
+    checkpoints: str | None
+    force: bool
+    report: ReportFormat
+
+
+@door
+def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable.delete_partitions and truncate
+    uri: str,
+    partitions: Sequence[str] | None,
+    *,
+    options: Options | None = None,
+    batch_id: str | None = None,
+    run_id: str | None = None,
+    checkpoints: str | None = None,
+    force: bool = False,
+    report: ReportFormat = ReportFormat.JSON,
+) -> RunSummary:
+    """Take partitions out of the table, with all rows that are in them.
+
+    Args:
+        uri: the table.
+        partitions: their paths; None: all of the table.
+        options: ``hoodie.*`` and ``lakeindex.*`` options.
+        batch_id: names what is done: the same id is committed once.
+        run_id: name of the run folder; by default made from the batch id, or new.
+        checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
+        force: commit a used batch id again; roll back pending instants of other writers whatever their age.
+        report: format of the run's report if ``lakeindex.report`` is not given.
+
+    Raises:
+        UsageError: no partition is named, or there is none of that path.
+        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+    """
+    from lakeindex.conductor.delete_partitions import delete_partitions
+
+    if isinstance(partitions, str) or (partitions is not None and not partitions):
+        raise UsageError(
+            f"partitions to delete cannot be {partitions!r}",
+            culprit="partitions",
+            hint="name one or several in a list, for example ['region=eu']; truncate takes all of them",
+        )
+    spec = _spec(uri, Operation.DELETE_PARTITION, options, batch_id, run_id, checkpoints)
+    named = None if partitions is None else tuple(sorted(set(partitions)))
+    return _watched(replace(spec, force=force, partitions=named), lambda begun: begun, delete_partitions, report)
+
+
+def _spec(
+    uri: str,
+    operation: Operation,
+    options: Options | None,
+    batch_id: str | None,
+    run_id: str | None,
+    checkpoints: str | None,
+    *,
+    dry_run: bool = False,
+) -> RunSpec:
     from lakeindex.run.run_folders import run_id_for
     from lakeindex.run.spec import RunSpec
 
     pairs = tuple(sorted(option_texts(options or {}).items()))
-    config = parse_options(pairs)
+    parse_options(pairs)  # wrong options fail before anything is looked at
+    if dry_run:  # its folder is made when it begins
+        name = run_id or run_id_of(batch_id)
+        return RunSpec(absolute(uri), "", name, batch_id or name, operation, (), pairs)
     where = absolute(checkpoints or default_checkpoints(uri))
     run_id = run_id or (run_id_of(None) if batch_id is None else run_id_for(batch_id, absolute(uri), where))
-    chosen = chosen_runner(runner, config.parallelism, master, progress)
-    spec = RunSpec(
-        table_uri=absolute(uri),
-        checkpoints_uri=where,
-        run_id=run_id,
-        batch_id=batch_id or run_id,
-        operation=operation,
-        inputs=(),
-        options=pairs,
-        max_quarantined=max_quarantined,
-        force=force,
-    )
-    return _watched(spec, data, chosen, report)
+    return RunSpec(absolute(uri), where, run_id, batch_id or run_id, operation, (), pairs)
 
 
-def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportFormat) -> RunSummary:
+def _watched(
+    spec: RunSpec,
+    with_data: Callable[[RunSpec], RunSpec],
+    work: Callable[[RunSpec], RunSummary],
+    report: ReportFormat,
+) -> RunSummary:
     """The run, and what is told and kept of it."""
-    from lakeindex.conductor.upsert import run_batch
     from lakeindex.report.keep import keep_report
     from lakeindex.run.retention import end_run
     from lakeindex.run.run_folders import begin_run
@@ -105,13 +209,48 @@ def _watched(spec: RunSpec, data: BatchData, runner: Runner, report: ReportForma
 
     with RunObserver(spec) as observer:
         begin_run(spec)
-        spec = with_inputs(spec, data, runner)
+        spec = with_data(spec)
         observer.begins(spec)
-        summary = run_batch(spec, runner)
+        summary = work(spec)
         notes = observer.ends(summary)
     notes += keep_report(spec, report)
     notes += end_run(spec)
     return replace(summary, notes=summary.notes + notes)
+
+
+def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
+    """What the run would do. Its folder is one of this machine, and goes with the end of the call; that of bad rows
+    stays if there are too many, because the error names it.
+    """
+    from lakeindex.conductor.dry_run import plan_batch
+    from lakeindex.run.spec import writing_nothing
+    from lakeindex.storage import open_storage
+    from lakeindex.table.handle import Table
+    from lakeindex.tasks.local_runner import LocalRunner
+
+    if spec.operation not in (Operation.UPSERT, Operation.DELETE):
+        raise UsageError(
+            f"there is no dry run of {spec.operation}",
+            culprit="dry_run",
+            hint="there is one of upsert and delete; `lakeindex rollback` takes back what was written",
+        )
+    if not isinstance(runner, LocalRunner):
+        raise UsageError(
+            "a dry run is done by threads of this process", culprit="runner", hint="leave out the runner, or say local"
+        )
+    Table.open(open_storage(spec.table_uri))
+    folder = tempfile.mkdtemp(prefix="lakeindex-dry-run-")
+    keep = False
+    try:
+        spec = replace(spec, checkpoints_uri=f"{folder}/runs")
+        with writing_nothing(spec.table_uri, open_storage(f"{folder}/table")):
+            return plan_batch(with_inputs(spec, data, runner), runner)
+    except QuarantineExceededError:
+        keep = True
+        raise
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def chosen_runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
-from lakeindex.api.batch_data import BatchData, PointInTime, arrow_table, point_text, uri_text
+from lakeindex.api import looking, upkeep
+from lakeindex.api.batch_data import BatchData, PointInTime, paths_in, point_text, uri_text
+from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.row_readers import RowReaders
 from lakeindex.api.run import RunArguments, chosen_runner, run
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
@@ -39,19 +43,30 @@ if TYPE_CHECKING:
     from lakeindex.tasks.runner import Runner
 
 
+_META_WILL_GO: Final = (
+    "read() gives Hudi's five meta columns first; the next release leaves them out: "
+    "say read(meta=True) or read(meta=False)"
+)
+
+
 class IndexArguments(TypedDict, total=False):
     """Arguments of the methods that concern a stored index, as of :func:`run`."""
 
     options: Options | None
+    """``hoodie.*`` and ``lakeindex.*`` options."""
     checkpoints: str | None
+    """Folder for working data; by default ``<table>.lakeindex`` beside the table."""
     runner: Runner | str
+    """``local`` (the default), ``spark``, or a runner."""
     master: str | None
+    """Spark master, if a session has to be created."""
     progress: Progress | None
+    """Receives the progress of the steps."""
 
 
 @doors
 @dataclass(frozen=True, repr=False)
-class LakeTable:
+class LakeTable(TableOperations, RowReaders):
     """A Hudi copy-on-write table that can be upserted into.
 
     Attributes:
@@ -91,8 +106,8 @@ class LakeTable:
         True
 
         Args:
-            data: an Arrow table, a pandas or Polars frame, a Spark DataFrame, paths of files, or ``table:NAME``.
-            **arguments: as :func:`run`.
+            data: any frame or stream of rows, or paths of files: the table of docs/api.md lists them.
+            **arguments: as of :func:`run`: options, batch_id, dry_run, ...
 
         Returns:
             What happened to every row.
@@ -106,23 +121,41 @@ class LakeTable:
         >>> import pyarrow as pa
         >>> orders.delete(pa.table({"id": ["b", "x"], "region": ["us", "us"]})).fates
         {'deletes': 1, 'ignored': 1}
+
+        Args:
+            data: as of :meth:`upsert`; other columns than those of key and partition are not needed.
+            **arguments: as of :meth:`upsert`.
         """
         return run(self.uri, data, Operation.DELETE, **arguments)
 
     @in_its_stores
-    def read(self, *, as_of: PointInTime | None = None, since: PointInTime | None = None) -> pa.Table:
-        """The table's rows, meta columns first.
+    def read(
+        self,
+        *,
+        as_of: PointInTime | None = None,
+        since: PointInTime | None = None,
+        meta: bool | None = None,
+        options: Options | None = None,
+    ) -> pa.Table:
+        """The table's rows; :meth:`scan` reads a part of them, or streams.
 
-        >>> orders.read().column("id").to_pylist()
+        >>> orders.read(meta=True).column("id").to_pylist()
         ['a']
 
         Args:
             as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
             since: an instant, an ISO time or a datetime, exclusive: only rows written after it.
+            meta: Hudi's five meta columns come first. If it is not given they do, with a FutureWarning: the next
+                release leaves them out then.
+            options: ``hoodie.metadata.enable=false`` lists folders, where a metadata table would name the files.
         """
         from lakeindex.commands.read.read import read_rows
 
-        return read_rows(self.uri, as_of=point_text(as_of, "as_of"), since=point_text(since, "since"))
+        if meta is None:
+            warnings.warn(_META_WILL_GO, FutureWarning, stacklevel=4)
+        if meta is False:
+            return self.scan(as_of=as_of, since=since, options=options).to_arrow()
+        return read_rows(self.uri, as_of=point_text(as_of, "as_of"), since=point_text(since, "since"), options=options)
 
     @in_its_stores
     def get(  # noqa: PLR0913 - public: callers name what they want
@@ -172,19 +205,34 @@ class LakeTable:
         and recommend one. Changes nothing.
 
         Args:
-            data: a typical batch: an Arrow table, a pandas or Polars frame, or paths of files; a sample of it is read.
+            data: a typical batch, as of :meth:`upsert`; a sample of files is read, a stream to its end.
             options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
             checkpoints: root of the run folders, for the error of the last runs' estimates.
         """
+        from lakeindex.api.rows import all_rows
         from lakeindex.commands.advise.advise import advise
 
-        if isinstance(data, (str, os.PathLike)):
-            data = [data]
-        if isinstance(data, Sequence) and data and all(isinstance(d, (str, os.PathLike)) for d in data):
-            batch: Any = [absolute(os.fspath(d)) for d in data]
-        else:
-            batch = arrow_table(data)
+        paths = paths_in(data)
+        batch: Any = all_rows(data) if paths is None else [absolute(path) for path in paths]
         return advise(absolute(self.uri), batch, options=option_texts(options or {}), checkpoints=checkpoints)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As :func:`lakeindex.api.looking.schema`."""
+        return looking.schema(self)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """As :func:`lakeindex.api.looking.properties`."""
+        return looking.properties(self)
+
+    count = looking.count
+    files = looking.files
+    partitions = looking.partitions
+    inspect = looking.inspect
+    report = looking.report
+    compare = looking.compare
+    rescale = upkeep.rescale
 
     @in_its_stores
     def history(self) -> History:
@@ -252,19 +300,24 @@ class LakeTable:
         return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **self._index_arguments(**arguments))
 
     @in_its_stores
-    def metadata_build(self, *, force: bool = False, options: Options | None = None) -> MetadataBuilt:
-        """Build the metadata table, from which Hudi's readers list the table's files; every write keeps it up.
+    def metadata_build(
+        self, partitions: Sequence[str] = (), *, force: bool = False, options: Options | None = None
+    ) -> MetadataBuilt:
+        """Build the metadata table, from which Hudi's readers list the table's files, or add partitions to it; every
+        write keeps it up.
 
         Args:
+            partitions: those that are built, ``record_index`` for example, and what they need; if none are named those
+                that Hudi makes by itself.
             force: take other writers' pending instants for dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
 
         Raises:
-            MetadataTableError: there is one.
+            MetadataTableError: it has them.
         """
         from lakeindex.commands.metadata.metadata import metadata_build
 
-        return metadata_build(self.uri, parse_options(options or {}), force=force)
+        return metadata_build(self.uri, partitions, parse_options(options or {}), force=force)
 
     @in_its_stores
     def metadata_drop(self, partitions: Sequence[str] = (), *, options: Options | None = None) -> MetadataDropped:
@@ -290,7 +343,7 @@ class LakeTable:
 
     @in_its_stores
     def metadata_verify(self) -> MetadataVerified:
-        """Compare the metadata table with the files of the table; what is wrong is reported, and does not raise.
+        """Compare the metadata table with files, footers and record keys; what is wrong is reported and does not raise.
 
         Raises:
             MetadataTableError: there is none.

@@ -1,7 +1,15 @@
 """Hudi's bloom filters: sizing, building, probing, and the text in a Parquet footer."""
 
-from lakeindex.bloom.codec import FilterProblem, parse_filter, usable_filter
-from lakeindex.bloom.filter import BloomFilter, build_filter, expected_fpp, extend_filter, filter_candidates
+from lakeindex.bloom.filter import (
+    BloomFilter,
+    FilterProblem,
+    build_filter,
+    expected_fpp,
+    extend_filter,
+    filter_candidates,
+    parse_filter,
+    usable_filter,
+)
 from lakeindex.bloom.sizing import FilterSize, size_for
 
 __all__ = [

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from lakeindex.aftermath import show_warnings
 from lakeindex.errors import LakeIndexError
 from lakeindex.raw_errors import in_our_words
 
@@ -76,6 +77,7 @@ class LakeGroup(click.Group):
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always exits
         """Run and exit."""
+        show_warnings()
         given = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:

@@ -10,15 +10,16 @@ from lakeindex.cli.commands.advise import advise
 from lakeindex.cli.commands.create import create, options
 from lakeindex.cli.commands.dags import dags
 from lakeindex.cli.commands.doctor import doctor
+from lakeindex.cli.commands.facts import count, files, partitions, properties, schema
 from lakeindex.cli.commands.get import get
 from lakeindex.cli.commands.index import index
-from lakeindex.cli.commands.look import check, history, inspect, read
+from lakeindex.cli.commands.look import changes, check, history, inspect, read
 from lakeindex.cli.commands.maintain import archive, clean, maintain
 from lakeindex.cli.commands.metadata import metadata as metadata_commands
 from lakeindex.cli.commands.report import compare, report
 from lakeindex.cli.commands.rescale import rescale
 from lakeindex.cli.commands.rollback import rollback
-from lakeindex.cli.commands.write import delete, upsert
+from lakeindex.cli.commands.write import bulk_insert, delete, delete_partitions, insert, overwrite, truncate, upsert
 from lakeindex.cli.group import LakeGroup
 
 
@@ -35,7 +36,9 @@ def main() -> None:
 
 
 for _command in (
-    *(create, upsert, delete, inspect, history, check, read, get, advise, report, compare),
+    *(create, upsert, insert, bulk_insert, overwrite, delete, delete_partitions, truncate),
+    *(inspect, history, check, read, changes, get, advise, report, compare),
+    *(schema, properties, count, files, partitions),
     *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags),
 ):
     main.add_command(_command)

@@ -13,11 +13,12 @@ from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
     from lakeindex.commands.advise.advise import Advice
+    from lakeindex.commands.changes.to_file import ChangesSummary
     from lakeindex.commands.check.report import CheckReport
     from lakeindex.commands.get.get import GetResult
     from lakeindex.commands.look.history import HistoryEntry, TableHistory
     from lakeindex.commands.look.inspect import Column, SizeBucket, TableInspection
-    from lakeindex.commands.read.read import ReadSummary
+    from lakeindex.commands.scan.to_file import ReadSummary
     from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
     from lakeindex.commands.upkeep.create_table import CreatedTable
     from lakeindex.commands.upkeep.maintain import MaintenanceSummary
@@ -51,17 +52,24 @@ def _grid(*columns: str, text: int = 1) -> Grid:
 
 
 def show_run(console: Console, run: RunSummary) -> None:
-    """What an upsert or delete did to every row, and the funnel of its stages."""
+    """What a write did to every row, and the funnel of its stages."""
     console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {run.outcome}")
     counts = ", ".join(f"{_count(count)} {name}" for name, count in run.fates.items())
     console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}" if counts else ""))
-    if run.files_created or run.files_rewritten:
+    if run.dry_run:
+        console.print(
+            f"would create {_count(run.files_created)} files, and rewrite {_count(run.files_rewritten)} "
+            f"of {human_bytes(run.bytes_to_rewrite)}"
+        )
+    elif run.files_created or run.files_rewritten:
         console.print(
             f"{_count(run.files_created)} files created, {_count(run.files_rewritten)} rewritten, "
             f"{human_bytes(run.bytes_written)} written, {_count(run.rows_copied)} untouched rows copied "
             f"({_count(run.chunks_copied)} column chunks copied as bytes, {_count(run.chunks_encoded)} encoded), "
             f"{run.seconds:.2f} s"
         )
+    if run.files_replaced:
+        console.print(f"{_count(run.files_replaced)} files with {_count(run.rows_replaced)} rows replaced")
     if run.stages:
         console.print(_funnel(run))
     show_notes(console, run.notes)
@@ -105,9 +113,10 @@ def show_created(console: Console, created: CreatedTable) -> None:
         ("key generator", created.key_generator or ""),
         ("index", created.index_type),
         ("merge mode", created.merge_mode),
+        ("metadata table", ", ".join(created.metadata) or "none"),
         ("columns", _columns(created.columns)),
     ]
-    console.print(_facts(f"created {created.table}", rows))
+    console.print(_facts(f"{'found' if created.existed else 'created'} {created.table}", rows))
 
 
 def _columns(columns: tuple[Column, ...]) -> str:
@@ -217,7 +226,19 @@ def show_read(console: Console, summary: ReadSummary) -> None:
     console.print(
         f"{_count(summary.rows)} rows as of {summary.as_of or summary.instant or 'the beginning'}"
         + (f" written after {summary.since}" if summary.since else "")
-        + f" from {_count(summary.files)} files to {escape(summary.out)} ({human_bytes(summary.bytes_written)})"
+        + f" from {_count(summary.files)} files"
+        + (f" ({_count(summary.files_pruned)} left out)" if summary.files_pruned else "")
+        + f" to {escape(summary.out)} ({human_bytes(summary.bytes_written)})"
+    )
+
+
+def show_changes(console: Console, summary: ChangesSummary) -> None:
+    """What happened between two points in time."""
+    console.print(
+        f"{_count(summary.inserts)} inserts, {_count(summary.updates)} updates and {_count(summary.deletes)} deletes"
+        f" from {summary.since or 'the beginning'} to {summary.until or 'now'}"
+        f" in {_count(summary.file_groups)} file groups"
+        f", to {escape(summary.out)} ({human_bytes(summary.bytes_written)})"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footers import read_footer
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
@@ -17,15 +18,19 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
 
-def open_at(uri: str) -> Table:
+def open_at(uri: str, *, use_metadata: bool = True) -> Table:
     """Open the table for reading.
+
+    Args:
+        uri: the table.
+        use_metadata: ``hoodie.metadata.enable``: the metadata table is asked for the files, if there is one.
 
     Raises:
         TableNotFoundError: there is none.
         TableCorruptError: its properties or binding are damaged.
         TableUnsupportedError: a kind of table that is not read.
     """
-    return Table.open(storage_at(absolute(uri)))
+    return Table.open(storage_at(absolute(uri)), use_metadata=use_metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,20 @@ def live_slices(commits: Commits) -> dict[tuple[str, str], WrittenSlice]:
         for one in written_slices(instant, metadata):
             newest[one.file.partition_path, one.file.file_id] = one
     return {group: one for group, one in newest.items() if group not in replaced}
+
+
+def rows_of_files(table: Table, commits: Commits, files: Sequence[BaseFile]) -> dict[str, int]:
+    """The rows of live files by path: from the commits' stats; from the footer of a file that no commit names.
+
+    Raises:
+        TableCorruptError: a footer cannot be read.
+    """
+    stated = {one.file.path: one.stat.num_writes for one in live_slices(commits).values()}
+    unknown = [file for file in files if file.path not in stated]
+    storage = table.storage
+    footers = in_parallel(storage.uri, lambda file: read_footer(storage, file, want_filter=False).rows, unknown)
+    known = stated | {file.path: rows for file, rows in zip(unknown, footers, strict=True)}
+    return {file.path: known[file.path] for file in files}
 
 
 def missing_slices(snapshot: Snapshot, live: Mapping[tuple[str, str], WrittenSlice]) -> list[WrittenSlice]:

@@ -9,14 +9,20 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 
-from lakeindex.commit.attempts import Attempt, RunIdentity
 from lakeindex.commit.claims import claim_new_instant, drop_claim
 from lakeindex.commit.foreign_writers import rolled_back_error
 from lakeindex.commit.recovery import abandon_instant, is_requested, recover
-from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, action_of, newest_plan, store_plan
-from lakeindex.commit.write_context import WriteContext
+from lakeindex.commit.run_records import (
+    Attempt,
+    PlannedFile,
+    Replacement,
+    RunIdentity,
+    RunPlan,
+    action_of,
+    newest_plan,
+    store_plan,
+)
 from lakeindex.errors import FencedError, ObjectNotFoundError
-from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, PlannedUpdate, inflight_plan
 from lakeindex.format.file_names import MarkerKind, marker_path
 from lakeindex.format.partition_metadata import (
@@ -25,13 +31,13 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import in_parallel
 from lakeindex.table.index_changes import store_index_change
 from lakeindex.timeline import records
-from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
+from lakeindex.timeline.beside_pending import write_markers
 from lakeindex.timeline.layout import TimelineLayout
-from lakeindex.timeline.markers import write_markers
 from lakeindex.timeline.verdicts import BATCH_KEY, RUN_KEY, load_verdict
 
 PLAN_KEY = "lakeindex.plan"
@@ -56,7 +62,8 @@ def settle_plan(
             return stored
         attempt.check()
         action = action_of(replacement)
-        instant = claim_new_instant(context.table, context.host, run, attempt.number, action, _requested(action))
+        requested = context.table.properties.timeline_layout.encode_requested(action)
+        instant = claim_new_instant(context, run, attempt.number, action, requested)
         generation = 1 if stored is None else stored.generation + 1
         plan = RunPlan(instant, digest, generation, planned, context.host.new_token(), replacement)
         if store_plan(context.storage, run.key, plan) == plan:
@@ -146,15 +153,6 @@ def _give_up(context: WriteContext, instant: str) -> None:
         recover(context, lock, own=instant)
         abandon_instant(context, instant)
         lock.settled(instant)
-
-
-def _requested(action: str) -> bytes:
-    """Content of the requested file: of a replacecommit Hudi's record with every field empty,
-    as its insert overwrite has it.
-
-    Not a clustering's: Hudi would carry a clustering plan out by itself, and does not roll one back.
-    """
-    return b"" if action == names.COMMIT else format_requested_replace(RequestedReplace())
 
 
 def _inflight(run: RunIdentity, plan: RunPlan, operation: str, layout: TimelineLayout) -> bytes:

@@ -10,20 +10,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from lakeindex.commit.attempts import RunIdentity, attempt_path
-from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, UnknownOutcomeError
+from lakeindex.commit.run_records import RunIdentity, attempt_path
+from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import Storage
-from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.timeline import records
-from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.beside_pending import begin_heartbeat
 from lakeindex.timeline.verdicts import load_verdict
 
 CLAIMS_FOLDER: Final = f"{records.OWN_FOLDER}/instants"
-
-_TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +48,33 @@ class Claim:
 
 
 def claim_new_instant(
-    table: Table, host: Host, run: RunIdentity, attempt: int, action: str = names.COMMIT, requested: bytes = b""
+    context: WriteContext, run: RunIdentity, attempt: int, action: str = names.COMMIT, requested: bytes = b""
 ) -> str:
     """Take an instant that nobody has, greater than all on the timeline, and put its requested file there.
 
-    Two writers never share one: among ours the claim decides, towards Hudi the exclusive
-    creation of the requested file.
+    Two writers never share one: among ours the claim decides, towards Hudi the exclusive creation of the requested
+    file. If its answer was lost and Hudi really asked for the same millisecond, the contents of the inflight file tell
+    them apart before any data file is written. A heartbeat that was begun in vain stays: it may be the other writer's
+    by now.
 
     Args:
-        table: the table.
-        host: clock and process.
+        context: the writer.
         run: whose instant it is.
         attempt: number of the attempt that takes it.
         action: what it is going to be: a commit or a replacecommit.
         requested: content of the requested file; the same for all instants of the action.
     """
-    storage = table.storage
-    timeline = table.load_timeline()
+    storage = context.storage
+    timeline = context.table.load_timeline()
     floor = timeline.max_time
     while True:
-        time = names.next_instant_time(floor, timeline_ms(table.properties.timezone, host.clock.now_ms()))
-        claim = Claim(time, host.new_token(), run.key, run.run_id, run.batch_id, attempt)
+        time = names.next_instant_time(floor, context.table_clock_ms)
+        claim = Claim(time, context.host.new_token(), run.key, run.run_id, run.batch_id, attempt)
         path = timeline.path(Instant(time, action, InstantState.REQUESTED))
         if _claimed(storage, claim):
-            if load_verdict(storage, time) is None and _request(storage, path, requested):
-                found = table.load_timeline().find(time)
+            untold = load_verdict(storage, time) is None
+            if untold and begin_heartbeat(storage, time) and records.create_alike(storage, path, requested):
+                found = context.table.load_timeline().find(time)
                 if found and all(one.action == action and not one.is_completed for one in found):
                     return time
                 records.remove(storage, [path])
@@ -139,25 +139,3 @@ def _claimed(storage: Storage, claim: Claim) -> bool:
             continue  # the attempt's record, if the run is over; else the claim
         return True
     return False
-
-
-def _request(storage: Storage, path: str, content: bytes) -> bool:
-    """Create the requested file; False if it was there.
-
-    The file is the same for all instants, as Hudi's is, so that reading it back proves nothing after a lost answer. It
-    is then taken for ours: the claim is, and if Hudi really asked for the same millisecond, the contents of the
-    inflight file tell us apart before any data file is written.
-    """
-    unsure = False
-    for left in reversed(range(_TRIES)):
-        try:
-            storage.create(path, content)
-        except ObjectExistsError:
-            return unsure
-        except UnknownOutcomeError:
-            unsure = True
-            if not left:
-                raise
-        else:
-            return True
-    return True

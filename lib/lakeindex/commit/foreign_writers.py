@@ -7,17 +7,17 @@ from dataclasses import replace
 from typing import Final
 
 from lakeindex.commit.claims import load_claim
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import ObjectNotFoundError, PendingInstantError, TableCorruptError, WriteConflictError
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import TEMP_FOLDER, parse_base_file
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.avro_instants import parse_requested_replace
+from lakeindex.timeline.beside_pending import heartbeat_path
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import load_verdict
 
-_HEARTBEATS: Final = ".hoodie/.heartbeat"
 _CLUSTER: Final = "CLUSTER"
 
 
@@ -47,7 +47,7 @@ def _signs_of_life(storage: Storage, timeline: Timeline, instant: Instant) -> It
     what is asked cheaply comes first.
     """
     states = (InstantState.REQUESTED, InstantState.INFLIGHT)
-    paths = [f"{_HEARTBEATS}/{instant.time}", *(timeline.path(replace(instant, state=state)) for state in states)]
+    paths = [heartbeat_path(instant.time), *(timeline.path(replace(instant, state=state)) for state in states)]
     for path in paths:
         modified = modified_ms(storage, path)
         if modified is not None:
@@ -81,7 +81,8 @@ def rolled_back_error(time: str, when: str = "") -> WriteConflictError:
     return WriteConflictError(
         f"instant {time} was rolled back by another writer{when and ' '}{when}",
         culprit=time,
-        hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time",
+        hint="the batch is planned again; a Hudi writer with its default settings must not run at the same time "
+        "(docs/compatibility.md)",
     )
 
 

@@ -1,23 +1,26 @@
-"""Checks before a commit, inside the lock: is what the plan rests on still so?
+"""Checks before a commit: is every file what its writer says, and is what the plan rests on still so?
 
-File groups are compared by listing the partitions that are written to: the live slice of every group that is rewritten
-must still be the one that was read. That catches every way in which a group can move: another commit, a clustering or
-insert-overwrite that replaced it, a rollback or restore of the slice itself, whatever order instants completed in.
+Files are looked at before the lock is taken, the rest inside it. File groups are compared by listing the partitions
+that are written to: the live slice of every group that is rewritten must still be the one that was read. That catches
+every way in which a group can move: another commit, a clustering or insert-overwrite that replaced it, a rollback or
+restore of the slice itself, whatever order instants completed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from lakeindex.commit.run_plan import RunPlan
-from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.commit.run_records import RunPlan
+from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.footers import read_footer
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
-from lakeindex.model import BaseFile, Instant
+from lakeindex.model import ARRANGING_OPERATION, BaseFile, Instant
 from lakeindex.storage.port import Storage
 from lakeindex.table.index_changes import index_change_times, newest_in_force
 from lakeindex.timeline.timeline import Timeline
@@ -40,6 +43,9 @@ class ExpectedFile:
     rows: int
 
 
+VerifyFile: TypeAlias = Callable[[Storage, BaseFile, ExpectedFile], None]
+
+
 def accept_inserts(files: Sequence[BaseFile]) -> None:
     """The re-check of a write that inserts no keys."""
 
@@ -54,17 +60,25 @@ class PublishGuards:
         known_writes: instants that were completed in the snapshot; ``None``: all up to the snapshot's instant. Two
             writers' instants may complete in another order than they began.
         pending_writes: instants that were pending in the snapshot.
+        alone_in: partitions into which nobody else may have written since the snapshot, beside those that lose file
+            groups; ``None``: none of the table.
     """
 
     recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts
     known_writes: frozenset[str] | None = None
     pending_writes: frozenset[str] = frozenset()
+    alone_in: frozenset[str] | None = frozenset()
 
     @staticmethod
-    def of(timeline: Timeline, recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts) -> PublishGuards:
+    def of(
+        timeline: Timeline,
+        recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts,
+        *,
+        alone_in: frozenset[str] | None = frozenset(),
+    ) -> PublishGuards:
         """The guards of a write that was planned on the snapshot with this timeline."""
         pending = frozenset(one.time for one in timeline.pending_writes)
-        return PublishGuards(recheck_inserts, timeline.completed_write_times, pending)
+        return PublishGuards(recheck_inserts, timeline.completed_write_times, pending, alone_in)
 
 
 def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[ExpectedFile]) -> None:
@@ -111,21 +125,41 @@ def check_groups(plan: RunPlan, snapshot: Snapshot) -> None:
             raise _conflict(file_id, path, f"was changed by instant {found.instant_time}" if found else "was replaced")
 
 
-def check_untouched(plan: RunPlan, since: Sequence[BaseFile]) -> None:
-    """Nobody wrote into partitions whose file groups are replaced as a whole.
+def check_untouched(plan: RunPlan, guards: PublishGuards, since: Sequence[BaseFile]) -> None:
+    """Nobody wrote into partitions whose file groups are replaced as a whole, or that have to be empty.
 
     Raises:
         WriteConflictError: somebody did: what he wrote would stay beside what the plan puts in its place.
     """
-    if plan.replacement is None:
-        return
+    replacement = plan.replacement
+    lost = replacement.partitions if replacement is not None else frozenset()
+    everywhere = guards.alone_in is None or (replacement is not None and replacement.everywhere)
     for file in since:
-        if plan.replacement.everywhere or file.partition_path in plan.replacement.partitions:
+        if everywhere or file.partition_path in lost or file.partition_path in (guards.alone_in or ()):
             raise WriteConflictError(
                 f"{file.path} was committed meanwhile in a partition that is rewritten as a whole",
                 culprit=file.path,
                 hint=_AGAIN,
             )
+
+
+def check_not_overwritten(plan: RunPlan, commits: Mapping[Instant, CommitMetadata]) -> None:
+    """Nobody took rows away, as a whole partition, from where the plan writes.
+
+    What the batch found there, and left as it is or is about to change, is gone: a row that was ignored for being late
+    would be none now. Rows that were only put into other files are all there.
+
+    Raises:
+        WriteConflictError: somebody did.
+    """
+    written = {one.partition_path for one in plan.planned}
+    for instant, metadata in commits.items():
+        if metadata.operation == ARRANGING_OPERATION:
+            continue
+        for partition, file_id in sorted(metadata.replaced()):
+            if partition in written:
+                what = f"was replaced by {metadata.operation or instant.action} {instant.time}"
+                raise _conflict(file_id, partition, what)
 
 
 def check_index(storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None) -> None:
@@ -258,3 +292,27 @@ def _conflict(file_id: str, path: str, what: str) -> WriteConflictError:
 
 def _broken(plan: RunPlan, what: str) -> InvariantError:
     return InvariantError(what, culprit=plan.instant, hint="nothing was published; report this with the run folder")
+
+
+def verify_file(storage: Storage, file: BaseFile, expected: ExpectedFile) -> None:
+    """A data file is there, whole, and holds as many rows as it should.
+
+    Raises:
+        StorageError: it is missing, or not what was written.
+        InvariantError: it holds another number of rows.
+    """
+    hint = "nothing was published; run again"
+    try:
+        size = storage.head(file.path).size_bytes
+    except ObjectNotFoundError:
+        raise StorageError(f"data file {file.path} is missing", culprit=file.path, hint=hint) from None
+    if size != expected.size_bytes:
+        what = f"data file {file.path} has {size} bytes, {expected.size_bytes} were written"
+        raise StorageError(what, culprit=file.path, hint=hint)
+    try:
+        rows = read_footer(storage, replace(file, size_bytes=size), want_filter=False).rows
+    except TableCorruptError as error:
+        raise StorageError(f"data file is damaged: {error.message}", culprit=file.path, hint=hint) from error
+    if rows != expected.rows:
+        what = f"data file {file.path} holds {rows} rows, {expected.rows} were counted"
+        raise InvariantError(what, culprit=file.path, hint="nothing was published")

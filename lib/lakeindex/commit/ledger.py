@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from lakeindex.commit.claims import load_claim
+from lakeindex.commit.run_records import RunIdentity
+from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
@@ -42,6 +45,21 @@ class LedgerEntry:
     withdrawn: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AlreadyDone:
+    """The batch is in the table.
+
+    Attributes:
+        instant: its commit.
+        summary: what its run reported (JSON text), if that is known.
+        notes: what was done to other writers' instants now.
+    """
+
+    instant: str
+    summary: str | None
+    notes: tuple[str, ...] = ()
+
+
 def record_batch(storage: Storage, entry: LedgerEntry) -> LedgerEntry:
     """Write an entry, unless there is one: the entry that stands."""
     path = _path(entry.batch_id, entry.instant)
@@ -54,6 +72,30 @@ def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
     path = _path(batch_id, instant)
     found = records.load(storage, path)
     return not _from_record(found, path).withdrawn if found else False
+
+
+def find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
+    """The batch's commit, if it is in the table and not to be committed again. Raises: BatchIdReusedError."""
+    if context.force:
+        return None
+    entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
+    if entry is None:
+        return None
+    is_same = not entry.input_digest or run.has_input(entry.input_digest)
+    if is_same is None:
+        raise TableUnsupportedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant}; "
+            f"its input's digest {entry.input_digest} is one that this release cannot make",
+            culprit=run.batch_id,
+            hint="use the release that committed it, or a newer one",
+        )
+    if not is_same:
+        raise BatchIdReusedError(
+            f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
+            culprit=run.batch_id,
+            hint="use a new batch id, or --force to commit this input, too",
+        )
+    return AlreadyDone(entry.instant, entry.summary)
 
 
 def forget_batch(storage: Storage, batch_id: str, instant: str) -> None:

@@ -10,22 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lakeindex.commit.attempts import newest_attempt
 from lakeindex.commit.claims import Claim, claim_foreign, drop_claim, load_claims
-from lakeindex.commit.clock_checks import check_zone
 from lakeindex.commit.foreign_writers import is_dead_foreign, is_foreign, modified_ms, pending_error, racing
 from lakeindex.commit.ledger import LedgerEntry, forget_batch, is_told, record_batch
-from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import Upkeep, keep_commit
-from lakeindex.commit.run_plan import forget_run, newest_plan
-from lakeindex.commit.undo.undo import RolledBack, pending_rollbacks, roll_back
-from lakeindex.commit.write_context import WriteContext
+from lakeindex.commit.run_records import forget_run, newest_attempt, newest_plan
+from lakeindex.commit.undo.undo import RolledBack, roll_back
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
+from lakeindex.lock.clock_checks import check_zone
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata_upkeep.upkeep import Upkeep, keep_commit
 from lakeindex.model import InstantState
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.timeline import records
-from lakeindex.timeline.markers import remove_markers
+from lakeindex.timeline.beside_pending import end_heartbeat, remove_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -46,16 +45,18 @@ Note = Callable[[str, Callable[[], object]], None]
 """Does something, and keeps a note in these words if it goes wrong."""
 
 
-def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> None:
+def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, alone: bool = False) -> None:
     """Settle everything that is not alive.
 
     Args:
         context: the writer.
         lock: the lock, held.
         own: our instant, which is left alone.
+        alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.
 
     Raises:
-        PendingInstantError: a living writer that is none of ours has an instant in flight.
+        PendingInstantError: a living writer that is none of ours has an instant in flight, and does not share
+            Hudi's lock with us.
         ClockError: an instant lies hours ahead of now.
     """
     inherited = [time for time in lock.unsettled if time != own]
@@ -65,7 +66,7 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None) -> N
         standing = _settle(context, time)
         if standing is not None and standing.is_committed and standing.target:
             take_back(context, standing)
-    _settle_unclaimed(context, own)
+    _settle_unclaimed(context, own, alone=alone or not context.shares_lock)
     for claim in load_claims(context.storage):
         if claim.instant != own:
             _resolve(context, replace(claim, torn=True) if lock.blind else claim)
@@ -105,7 +106,7 @@ def roll_forward(
     if not stands and _is_archived(timeline, time):
         stands = _any_exists(storage, verdict.paths) and _tell(context, verdict)
     elif not stands:
-        other = None if publishing else racing(context, timeline, time)
+        other = None if publishing or context.shares_lock else racing(context, timeline, time)
         if other is not None:
             raise pending_error(other)
         put = _stands(context, timeline, verdict) or _put_commit(
@@ -120,6 +121,7 @@ def roll_forward(
             shrink(storage, verdict)
         if run_key:
             forget_run(storage, run_key)
+        end_heartbeat(storage, time)
         drop_claim(storage, time)
 
     if note is None:
@@ -228,7 +230,7 @@ def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict
     return decide(context.storage, verdict)
 
 
-def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
+def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) -> None:
     """Pending writes without a claim: zombies' leftovers of ours, and other writers'.
 
     The timeline is read before the claims: a requested file of ours is never without one.
@@ -241,7 +243,9 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
             continue
         if is_foreign(context, timeline, instant):
             if not is_dead_foreign(context, timeline, instant):
-                raise pending_error(instant)
+                if alone:
+                    raise pending_error(instant)
+                continue
             done = roll_back_unclaimed(context, instant.time)
             context.notes.append(
                 f"instant {instant.time} ({instant.action}) of another writer was rolled back, "
@@ -249,7 +253,7 @@ def _settle_unclaimed(context: WriteContext, own: str | None) -> None:
             )
         elif is_tombstoned(context.storage, instant.time):
             roll_back_unclaimed(context, instant.time)
-    for rollback in pending_rollbacks(context, timeline):
+    for rollback in timeline.pending_rollbacks(context.storage):
         time = rollback.plan.instant_time
         if rollback.is_ours and time != own and time not in claimed and is_tombstoned(context.storage, time):
             roll_back_unclaimed(context, time)  # begun by a zombie, for an instant whose claim was dropped before
@@ -338,10 +342,13 @@ def _is_undisturbed(context: WriteContext, verdict: Verdict) -> bool:
     """The look back, after the commit was put: nobody has rolled it back, nor begun or completed a write beside it.
 
     Another kind of writer may have read the table before our commit was there, and looks for no conflicts:
-    its commit would undo ours, or double a key.
+    its commit would undo ours, or double a key. One that shares Hudi's lock with us looks for conflicts while it holds
+    it, and may be in flight; that it has completed a write meanwhile means that the lock was lost.
     """
     timeline = context.table.load_timeline()
-    if not _is_intact(context, timeline, verdict.instant) or racing(context, timeline, verdict.instant) is not None:
+    if not _is_intact(context, timeline, verdict.instant):
+        return False
+    if not context.shares_lock and racing(context, timeline, verdict.instant) is not None:
         return False
     if verdict.commit is None:
         return True
@@ -363,7 +370,7 @@ def _write_states(timeline: Timeline, time: str) -> set[InstantState]:
 
 
 def _is_named(context: WriteContext, timeline: Timeline, time: str) -> bool:
-    return any(one.plan.instant_time == time for one in pending_rollbacks(context, timeline))
+    return any(one.plan.instant_time == time for one in timeline.pending_rollbacks(context.storage))
 
 
 def _is_archived(timeline: Timeline, time: str) -> bool:

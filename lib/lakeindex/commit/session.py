@@ -11,49 +11,55 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from lakeindex.aftermath import noted
-from lakeindex.commit.attempts import Attempt, RunIdentity, start_attempt
 from lakeindex.commit.begin import make_ready, settle_plan
-from lakeindex.commit.clock_checks import check_clock
-from lakeindex.commit.file_check import VerifyFile, verify_file
 from lakeindex.commit.foreign_writers import rolled_back_error
 from lakeindex.commit.guards import (
     ExpectedFile,
     PublishGuards,
+    VerifyFile,
     check_files_match,
     check_groups,
     check_history,
     check_index,
+    check_not_overwritten,
     check_schema,
     check_untouched,
     commits_since,
     files_of_commits,
+    verify_file,
 )
-from lakeindex.commit.ledger import find_batch
-from lakeindex.commit.lock.heartbeat import Heartbeat
-from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import Upkeep, compact_if_due, prepare_upkeep, sweep_deltas
+from lakeindex.commit.ledger import AlreadyDone, find_done
 from lakeindex.commit.recovery import abandon_instant, is_rolled_back, recover, roll_forward
-from lakeindex.commit.run_plan import PlannedFile, Replacement, RunPlan, forget_run
+from lakeindex.commit.run_records import (
+    Attempt,
+    PlannedFile,
+    Replacement,
+    RunIdentity,
+    RunPlan,
+    forget_run,
+    start_attempt,
+)
 from lakeindex.commit.turns import Turn, TurnScope
 from lakeindex.commit.undo.sweep import sweep_partitions
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import (
-    BatchIdReusedError,
     FencedError,
     InvariantError,
     LakeIndexError,
     StorageError,
-    TableUnsupportedError,
     WriteConflictError,
 )
 from lakeindex.files.file_system_view import snapshot
 from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.lock.clock_checks import check_clock
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import Heartbeat, WriteContext
+from lakeindex.metadata_upkeep.upkeep import Upkeep, check_metadata_table, compact_if_due, prepare_upkeep, sweep_deltas
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.index_changes import forget_dead_changes
-from lakeindex.table.metadata_switch import check_metadata_table
+from lakeindex.timeline.beside_pending import InstantHeartbeat
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -77,21 +83,6 @@ __all__ = [
     "WriteSession",
     "begin_write",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyDone:
-    """The batch is in the table.
-
-    Attributes:
-        instant: its commit.
-        summary: what its run reported (JSON text), if that is known.
-        notes: what was done to other writers' instants now.
-    """
-
-    instant: str
-    summary: str | None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +134,7 @@ def begin_write(
     machine = host or this_host()
     table.check_writable(config.metadata_table)
     context = WriteContext(table, machine, config, None, force)
-    done = _find_done(context, run)
+    done = find_done(context, run)
     if done is not None:
         return done
     attempt = start_attempt(table.storage, machine, run, context.lease_ms)
@@ -177,6 +168,7 @@ class WriteSession:
         self._attempt = attempt
         self._verify = verify
         self._plan: RunPlan | None = None
+        self._beat: InstantHeartbeat | None = None
         self._snapshot_time: str | None = None
         self._notes: tuple[str, ...] = ()
         self._turn = Turn(context.storage, context.host, context.lease_ms, context.config.lock_wait_seconds * 1000)
@@ -201,7 +193,7 @@ class WriteSession:
             recover(context, lock)
             sweep_deltas(context, properties)
             forget_dead_changes(context.storage, context.table.load_timeline)
-            return _find_done(context, self._run)
+            return find_done(context, self._run)
 
     def take_turn(self, scope: TurnScope) -> bool:
         """Wait while others change what this run is going to change;
@@ -210,7 +202,11 @@ class WriteSession:
         return self._turn.take(scope)
 
     def check_planned(
-        self, planned: Sequence[PlannedFile], snapshot_time: str | None, guards: PublishGuards | None = None
+        self,
+        planned: Sequence[PlannedFile],
+        snapshot_time: str | None,
+        guards: PublishGuards | None = None,
+        replacement: Replacement | None = None,
     ) -> None:
         """Find out before anything is written that a plan would be in vain:
         the checks of :meth:`publish`, without the lock.
@@ -222,7 +218,7 @@ class WriteSession:
         timeline = self._context.table.load_timeline()
         if timeline.completed_write_times == given.known_writes:
             return
-        self._check_stands(timeline, RunPlan("", "", 0, tuple(planned), ""), snapshot_time, given)
+        self._check_stands(timeline, RunPlan("", "", 0, tuple(planned), "", replacement), snapshot_time, given)
 
     def plan(
         self,
@@ -250,6 +246,7 @@ class WriteSession:
         self._attempt.check()
         while True:
             plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest, replacement)
+            self._begin_beat(plan.instant)
             if make_ready(context, self._run, plan, self._operation, retried=self._attempt.number > 1):
                 break
         self._plan = plan
@@ -314,6 +311,7 @@ class WriteSession:
         context = self._context
         with context.locked(f"abandoning {plan.instant} of run {self._run.run_id}", plan.instant) as lock:
             recover(context, lock, own=plan.instant)
+            self._end_beat()
             abandon_instant(context, plan.instant)
             lock.settled(plan.instant)
 
@@ -323,6 +321,24 @@ class WriteSession:
             self._context.heartbeat.stop()
         self._turn.end()
         self._attempt.end()
+
+    def _begin_beat(self, instant: str) -> None:
+        """Keep the heartbeat of a pending instant of ours going, also where an earlier attempt has begun it."""
+        self._end_beat()
+        self._beat = InstantHeartbeat(self._context.storage, instant)
+        if self._attempt.number > 1:
+            self._beat.renew()
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.add(self._beat)
+
+    def _end_beat(self) -> None:
+        """Beat no more for an instant that is decided: who carries the verdict out removes the heartbeat."""
+        if self._beat is None:
+            return
+        self._beat.end()
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.drop(self._beat)
+        self._beat = None
 
     def _required_plan(self) -> RunPlan:
         if self._plan is None:
@@ -359,6 +375,7 @@ class WriteSession:
             lock.settled(plan.instant)  # nothing was decided, and this call is not going to
             raise
         if checked.done_by is not None:
+            self._end_beat()
             abandon_instant(context, plan.instant)
             lock.settled(plan.instant)
             return checked.done_by
@@ -369,11 +386,11 @@ class WriteSession:
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
         """Everything that must still hold, unless another run has committed the batch."""
         context = self._context
-        recover(context, lock, own=plan.instant)
+        recover(context, lock, own=plan.instant, alone=plan.replacement is not None)
         self._attempt.check()
         properties = check_metadata_table(context.table, context.config.metadata_table)
         self._check_not_rolled_back(plan)
-        done = _find_done(context, self._run)
+        done = find_done(context, self._run)
         if done is not None:
             return _Checked(done_by=done.instant)
         timeline = context.table.load_timeline()
@@ -405,7 +422,8 @@ class WriteSession:
         if commit is not None:
             check_schema(commit, tuple(commits.values()))
         since = files_of_commits(timeline, commits)
-        check_untouched(plan, since)
+        check_untouched(plan, guards, since)
+        check_not_overwritten(plan, commits)
         check_index(storage, timeline, snapshot_time, guards.known_writes)
         guards.recheck_inserts(since)
 
@@ -441,33 +459,10 @@ class WriteSession:
                 culprit=plan.instant,
                 hint="the batch is planned again; raise lakeindex.lock.lease if this happens often",
             )
+        self._end_beat()
         stands = roll_forward(self._context, standing, self._run.key, note=self.note, upkeep=upkeep)
         lock.settled(plan.instant)
         if not stands:
             raise rolled_back_error(plan.instant, "while it was committed")
         self._plan = None
         return plan.instant
-
-
-def _find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
-    """The batch's commit, if it is in the table and not to be committed again. Raises: BatchIdReusedError."""
-    if context.force:
-        return None
-    entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
-    if entry is None:
-        return None
-    is_same = not entry.input_digest or run.has_input(entry.input_digest)
-    if is_same is None:
-        raise TableUnsupportedError(
-            f"batch {run.batch_id!r} was committed by instant {entry.instant}; "
-            f"its input's digest {entry.input_digest} is one that this release cannot make",
-            culprit=run.batch_id,
-            hint="use the release that committed it, or a newer one",
-        )
-    if not is_same:
-        raise BatchIdReusedError(
-            f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
-            culprit=run.batch_id,
-            hint="use a new batch id, or --force to commit this input, too",
-        )
-    return AlreadyDone(entry.instant, entry.summary)

@@ -6,10 +6,12 @@ Whoever reads one of them finds it missing, or its commit; that is no damage as 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 from lakeindex.errors import (
+    IndexChangedError,
     LakeIndexError,
     ObjectNotFoundError,
     TableCorruptError,
@@ -21,9 +23,11 @@ from lakeindex.stages.index_lookup.stage import snapshot_mark
 from lakeindex.table.handle import Table
 
 _T = TypeVar("_T")
+_LOG: Final = logging.getLogger(__name__)
 
-MOVED_ERRORS: Final = (WriteConflictError, ObjectNotFoundError, TableCorruptError, TimelineChangedError)
-"""What reading or publishing may end with when the table has moved."""
+_MOVED_FOR_SURE: Final = (WriteConflictError, TimelineChangedError, IndexChangedError)
+MOVED_ERRORS: Final = (*_MOVED_FOR_SURE, ObjectNotFoundError, TableCorruptError)
+"""What reading or publishing may end with when the table or its index has moved."""
 
 
 def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) -> bool:
@@ -34,7 +38,7 @@ def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) ->
         snapshot: what was worked on; None if the error came from taking it.
         error: what the work ended with.
     """
-    if isinstance(error, WriteConflictError | TimelineChangedError):
+    if isinstance(error, _MOVED_FOR_SURE):
         return True
     return snapshot is not None and snapshot_mark(table.snapshot()) != snapshot_mark(snapshot)
 
@@ -71,4 +75,5 @@ def until_still(table: Table, retries: int, work: Callable[[Snapshot], _T]) -> _
                 raise
             if not left:
                 raise moved_error(table, error) from error
+            _LOG.info("table %s was changed by another writer meanwhile, %d tries left: %s", table.name, left, error)
     raise AssertionError("unreachable: every try returns or raises")

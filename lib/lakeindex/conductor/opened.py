@@ -45,7 +45,7 @@ def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> 
         OptionError: an option differs from what is bound.
         WriteConflictError: other writers changed the table in every try.
     """
-    table = Table.open(storage_at(uri))
+    table = Table.open(storage_at(uri), use_metadata=config.use_metadata)
     table.check_writable(config.metadata_table)
 
     def on(snapshot: Snapshot) -> _T:

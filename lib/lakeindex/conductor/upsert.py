@@ -1,25 +1,45 @@
-"""A whole run in one process, and single stages for the jobs of a DAG. Both go through the same functions."""
+"""A whole run in one process, and single stages for the jobs of a DAG. Both go through the same functions.
+
+From the look-up to the commit there are attempts at the merge until one is published. Locations that are no longer true
+are never used: if the table moved since the look-up, the keys are looked up again; if it moves while files are written,
+publishing finds out under the lock, the plan is abandoned and made anew.
+"""
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from lakeindex.aftermath import noted
-from lakeindex.conductor.merge_attempts import merge_until_published
+from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
+from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.conductor.opened import Opened, open_for_write, while_still
-from lakeindex.conductor.stage_runs import look_up, run_metered, run_stage_input
-from lakeindex.errors import UsageError
+from lakeindex.errors import FencedError, InputError, UsageError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.model import Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
-from lakeindex.run.checkpoints import CheckpointError, Manifest
-from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder
+from lakeindex.run.lookup_files import read_files
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
-from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.run.summary import RunSummary, StageSummary, costs_of
+from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.bloom_check.stage import bloom_check
-from lakeindex.stages.index_lookup.stage import index_lookup
-from lakeindex.stages.verify_keys.stage import verify_keys
+from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
+from lakeindex.stages.merge_write.stage import MergeAttempt, OutOfDateError
+from lakeindex.stages.stage_input.batch_columns import with_columns_of
+from lakeindex.stages.stage_input.stage import SCHEMA_FACT, identity_of, schema_digest, stage_input
+from lakeindex.stages.verify_keys.carried import VerifiedBefore
+from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
+from lakeindex.table.handle import Table
 from lakeindex.tasks.memory_bound import memory_bound
-from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.runner import Runner, do_task
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -28,10 +48,12 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
     Returns:
         The summary; it is also in the run folder.
     """
+    _LOG.info("run %s: %s of batch %s into %s", spec.run_id, spec.operation, spec.batch_id, spec.table_uri)
     with memory_bound(spec.config.memory):
         try:
             return _run_batch(spec, runner)
-        except CheckpointError:
+        except CheckpointError as error:
+            _LOG.info("run %s: its checkpoints are made again: %s", spec.run_id, error)
             _forget_checkpoints(spec)
             return _run_batch(spec, runner)
 
@@ -45,8 +67,8 @@ def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
 
     opened, staged, looked_up = while_still(spec.table_uri, spec.config, stages_1_to_4)
     if looked_up is None:
-        return _keep(spec, _nothing_to_do(spec, staged))
-    return _keep(spec, merge_until_published(spec, opened.table, opened.facts, staged, looked_up, runner))
+        return keep_summary(spec, nothing_to_do(spec, staged))
+    return keep_summary(spec, merge_until_published(spec, opened.table, opened.facts, staged, looked_up, runner))
 
 
 def _forget_checkpoints(spec: RunSpec) -> None:
@@ -86,8 +108,8 @@ def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
     done = _checkpoints_before(Stage.MERGE_WRITE, spec, opened, runner)[Stage.STAGE_INPUT]
     staged = StageRun(done, summary_of(done, reused=False))
     if not done.counters["rows_out"]:
-        return _keep(spec, _nothing_to_do(spec, staged))
-    return _keep(spec, merge_until_published(spec, opened.table, opened.facts, staged, None, runner))
+        return keep_summary(spec, nothing_to_do(spec, staged))
+    return keep_summary(spec, merge_until_published(spec, opened.table, opened.facts, staged, None, runner))
 
 
 def _checkpoints_before(stage: Stage, spec: RunSpec, opened: Opened, runner: Runner) -> dict[Stage, Manifest]:
@@ -125,8 +147,18 @@ def _look_up_stage(
     return verify_keys(spec, opened.facts, staged, lookup, before.get(Stage.BLOOM_CHECK, lookup), runner)
 
 
-def _nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
-    """An empty batch is done, with nothing committed."""
+def nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
+    """An empty batch is done, with nothing committed.
+
+    Raises:
+        InputError: nothing would be left of the table.
+    """
+    if spec.operation is Operation.INSERT_OVERWRITE_TABLE:
+        raise InputError(
+            f"batch {spec.batch_id!r} has no row that could be stored, and would take the place of the whole table",
+            culprit=", ".join(spec.inputs),
+            hint="look at the input; `lakeindex truncate` takes all rows out of a table",
+        )
     counters = staged.manifest.counters
     return RunSummary(
         instant=None,
@@ -143,7 +175,192 @@ def _nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
     )
 
 
-def _keep(spec: RunSpec, summary: RunSummary) -> RunSummary:
+def keep_summary(spec: RunSpec, summary: RunSummary) -> RunSummary:
+    """Leave the summary in the run's folder, and log it."""
+    _LOG.info("run %s: %s; %s, %.2f s", spec.run_id, summary.outcome, summary.fates, summary.seconds)
+    for note in summary.notes:
+        _LOG.info("run %s: note: %s", spec.run_id, note)
     store, path = run_folder(spec).store, f"{spec.run_id}/{SUMMARY_FILE}"
     notes = noted(f"{path} could not be written", lambda: store.write(path, summary.to_json().encode()))
     return replace(summary, notes=summary.notes + notes)
+
+
+def merge_until_published(
+    spec: RunSpec, table: Table, facts: TableFacts, staged: StageRun, looked_up: LookedUp | None, runner: Runner
+) -> RunSummary:
+    """Begin, and merge and publish until it has succeeded.
+
+    Args:
+        spec: the run.
+        table: the table.
+        facts: what tasks know of it.
+        staged: stage 1.
+        looked_up: stages 2 to 4, if they ran; what is missing or no longer true is looked up here.
+        runner: schedules the tasks.
+
+    Returns:
+        The summary of the whole run; of the earlier run, with ``noop``, if the batch is committed already.
+
+    Raises:
+        ConflictError: another writer's work stands in the way for good; nothing was published.
+        InvariantError: an identity is broken; nothing was published.
+    """
+    config = spec.config
+    identity = identity_of(spec, staged.manifest, runner)
+    session = begin_write(table, identity, spec.operation, config, force=spec.force)
+    if isinstance(session, AlreadyDone):
+        return done_before(spec, session)
+    facts = with_columns_of(facts, staged.manifest.facts, config)
+    try:
+        return _attempts(spec, table, facts, session, runner, staged=staged, looked_up=looked_up)
+    finally:
+        session.close()
+
+
+def done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
+    """What the run says that has committed the batch, or what is known of it."""
+    if done.summary is not None:
+        earlier = RunSummary.from_json(done.summary)
+        return replace(earlier, noop=True, notes=earlier.notes + done.notes)
+    return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True, notes=done.notes)
+
+
+def _attempts(
+    spec: RunSpec,
+    table: Table,
+    facts: TableFacts,
+    session: WriteSession,
+    runner: Runner,
+    *,
+    staged: StageRun,
+    looked_up: LookedUp | None,
+) -> RunSummary:
+    """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
+    deadline = time.monotonic() + spec.config.lock_wait_seconds
+    lost = 0
+    while True:
+        snapshot = merge = None
+        try:
+            snapshot = table.snapshot()
+            now = with_columns_of(_facts_now(table, snapshot, facts), staged.manifest.facts, spec.config)
+            if now != facts:
+                facts, looked_up = now, None  # nothing of that look-up is taken over, in no later try either
+            staged = _staged_as_now(spec, facts, staged, runner)
+            if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
+                looked_up = look_up(spec, facts, snapshot, staged, runner, before=looked_up)
+            merge = MergeAttempt(spec, facts, session, runner, looked_up, snapshot, lost=lost)
+            return merge.run()
+        except OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt
+            if time.monotonic() > deadline:
+                raise error.conflict from None
+            _LOG.info("run %s: another writer was first, keys are looked up again: %s", spec.run_id, error)
+        except MOVED_ERRORS as error:
+            if not has_moved(table, snapshot, error):
+                raise
+            session.abandon()
+            if merge is not None:
+                merge.given_up()
+            lost += 1
+            if lost > spec.config.conflict_retries:
+                raise moved_error(table, error) from error
+            _LOG.info("run %s: attempt %d was lost to another writer: %s", spec.run_id, lost, error)
+
+
+def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: Runner) -> StageRun:
+    """The batch staged with the columns that the table has now: another writer may have changed them.
+
+    Raises:
+        InputError: it does not fit them, or is no longer the batch that it was.
+    """
+    if staged.manifest.facts.get(SCHEMA_FACT) == schema_digest(facts):
+        return staged
+    again = run_stage_input(spec, facts, runner)
+    before, now = staged.manifest.facts["input_digest"], again.manifest.facts
+    if before not in (now["input_digest"], now.get("older_digest")):
+        raise InputError(
+            f"the input of batch {spec.batch_id!r} is not what it was when the run began",
+            culprit=", ".join(spec.inputs),
+            hint="leave the input alone until the run has ended; run the batch again",
+        )
+    return again
+
+
+def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
+    """The facts with the index in force and the columns that the table has now:
+    both may have changed since the run began.
+
+    Raises:
+        FencedError: keys are unique in another scope now, by which the batch was not staged.
+    """
+    index = table.index(snapshot.timeline) or facts.index
+    if index.is_global is not facts.is_global:
+        raise FencedError(
+            f"the index of table {facts.name} was changed from {facts.index_type} to {index.index_type} during the run",
+            culprit=index.index_type,
+            hint="run the batch again; nothing was published",
+        )
+    return replace(facts, index=index, schema=table_schema(table, snapshot), before=None)
+
+
+def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:
+    """Run a stage under a meter, write its manifest, and report what it cost; a whole checkpoint is taken over."""
+    outcome = do_task(lambda _: stage(), None)
+    manifest = outcome.value
+    reused = bool(manifest.costs)
+    if not reused:
+        manifest = replace(manifest, costs=costs_of(outcome.cost))
+        run_folder(spec).write_manifest(manifest)
+    done = StageRun(manifest, summary_of(manifest, reused=reused))
+    what = "taken over" if reused else "done"
+    _LOG.info(
+        "run %s: %s %s: %d rows, %.2f s", spec.run_id, manifest.stage, what, done.summary.rows_out, done.summary.seconds
+    )
+    return done
+
+
+def run_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> StageRun:
+    """Stage 1."""
+    return run_metered(spec, lambda: stage_input(spec, facts, runner))
+
+
+def look_up(
+    spec: RunSpec,
+    facts: TableFacts,
+    snapshot: Snapshot,
+    staged: StageRun,
+    runner: Runner,
+    before: LookedUp | None = None,
+) -> LookedUp:
+    """Stages 2 to 4 against one snapshot; those whose checkpoints fit are taken over.
+
+    Args:
+        spec: the run.
+        facts: the table.
+        snapshot: its state.
+        staged: stage 1.
+        runner: schedules the tasks.
+        before: the look-up on an earlier snapshot, by the same index: files that did not change are not searched again.
+    """
+    lookup = run_metered(spec, lambda: index_lookup(spec, facts, snapshot, staged.manifest, runner))
+    candidates = lookup
+    summaries = [staged.summary, lookup.summary]
+    if Stage.BLOOM_CHECK in stages_for(facts.index_type):
+        candidates = run_metered(spec, lambda: bloom_check(spec, staged.manifest, lookup.manifest, runner))
+        summaries.append(candidates.summary)
+    known = None if before is None else _verified(run_folder(spec), before)
+    verified = run_metered(
+        spec,
+        lambda: verify_keys(spec, facts, staged.manifest, lookup.manifest, candidates.manifest, runner, before=known),
+    )
+    return LookedUp(
+        staged.manifest,
+        lookup.manifest,
+        candidates.manifest,
+        verified.manifest,
+        (*summaries, verified.summary),
+    )
+
+
+def _verified(folder: RunFolder, before: LookedUp) -> VerifiedBefore:
+    files = read_files(folder, before.lookup.parts("files")[0])
+    return VerifiedBefore(tuple(files), proposed_by(before.candidates), before.verified.parts("locations"))

@@ -1,15 +1,17 @@
 """Which base files make up the table at one moment.
 
-Files are found by listing folders, never by the metadata table: a folder is a partition if it holds a partition
-metadata file, a base file counts if its instant is visible (see :class:`~lakeindex.timeline.timeline.Timeline`) and its
-file group was not replaced, and of each group the newest such file is the live one.
+A base file counts if its instant is visible (see :class:`~lakeindex.timeline.timeline.Timeline`) and its file group was
+not replaced, and of each group the newest such file is the live one. Which files there are says the metadata table, or
+a listing of the folders, where a folder is a partition if it holds a partition metadata file. Who looks for what is
+really there (checks, sweeps, whatever deletes files, the look under the lock before a commit) lists.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.commit_metadata import CommitMetadata
@@ -19,6 +21,12 @@ from lakeindex.format.partition_metadata import PARTITION_METADATA_FILES
 from lakeindex.model import BaseFile
 from lakeindex.storage import ObjectMeta, Storage, in_parallel
 from lakeindex.timeline.timeline import Timeline
+
+FilesByPartition: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Partition path -> file name -> bytes."""
+
+Told: TypeAlias = Callable[[Timeline], FilesByPartition | None]
+"""What the metadata table says, to who has loaded the timeline before; None: there is none any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,7 @@ class PartitionFiles:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The table as of one instant. Partitions are listed when they are first asked for, and then remembered.
+    """The table as of one instant. Partitions are looked at when they are first asked for, and then remembered.
 
     Attributes:
         storage: the table's folder.
@@ -49,6 +57,7 @@ class Snapshot:
         as_of: the newest instant that counts; ``None`` for all.
         replaced: when file groups were replaced: (partition path, file id) -> time.
         pending_clustering: (partition path, file id) of groups that a pending clustering will replace.
+        told: asks the metadata table for the files, once; None: folders are listed.
     """
 
     storage: Storage = field(repr=False)
@@ -56,6 +65,8 @@ class Snapshot:
     as_of: str | None
     replaced: Mapping[tuple[str, str], str]
     pending_clustering: frozenset[tuple[str, str]]
+    told: Told | None = field(default=None, repr=False, compare=False)
+    _answer: list[FilesByPartition | None] = field(default_factory=list, repr=False, compare=False)
     _partitions: dict[str, PartitionFiles] = field(default_factory=dict, repr=False, compare=False)
     _walked: list[tuple[str, ...]] = field(default_factory=list, repr=False, compare=False)
     _stats: dict[str, CommitMetadata | None] = field(default_factory=dict, repr=False, compare=False)
@@ -73,15 +84,33 @@ class Snapshot:
             storage: another handle on the same folder, if the snapshot's own is not to be used.
         """
         if not self._walked:
-            self._walked.append(self._walk(self.storage if storage is None else storage))
+            named = self._named
+            found = self._walk(self.storage if storage is None else storage) if named is None else sorted(named)
+            self._walked.append(tuple(found))
         return self._walked[0]
+
+    @property
+    def partitions_named(self) -> int:
+        """How many partitions were asked for that the metadata table answered: each saved at least one listing."""
+        return len(self._partitions) if self._answer and self._answer[0] is not None else 0
+
+    @property
+    def _named(self) -> FilesByPartition | None:
+        """What the metadata table says; None: folders are to be listed."""
+        if not self._answer:
+            self._answer.append(None if self.told is None else self.told(self.timeline))
+        return self._answer[0]
 
     def files_of(self, partition_path: str) -> PartitionFiles:
         """All base files of a partition, sorted out by what they are. Empty if there is no such partition."""
         known = self._partitions.get(partition_path)
         if known is None:
-            objects = self.storage.list_folder(partition_path).objects
-            known = self._sort_out(partition_path, objects) if _is_partition(objects) else PartitionFiles()
+            named = self._named
+            if named is None:
+                objects = self.storage.list_folder(partition_path).objects
+                known = self._sort_out(partition_path, _sizes(objects)) if _is_partition(objects) else PartitionFiles()
+            else:
+                known = self._sort_out(partition_path, named.get(partition_path, {}).items())
             self._partitions[partition_path] = known
         return known
 
@@ -92,6 +121,11 @@ class Snapshot:
     def base_files_all(self) -> tuple[BaseFile, ...]:
         """The live base files of all partitions, by partition, then file id."""
         return tuple(file for partition in self.partitions() for file in self.base_files(partition))
+
+    def without(self, files: Iterable[BaseFile]) -> Snapshot:
+        """The same without the file groups of these files: as after a write that replaces them."""
+        gone = {(file.partition_path, file.file_id): file.instant_time for file in files}
+        return replace(self, replaced={**self.replaced, **gone}, _partitions={}) if gone else self
 
     def refuse_clustered(self, files: Iterable[BaseFile]) -> None:
         """Let nobody change a file group that a pending clustering is going to replace.
@@ -108,7 +142,9 @@ class Snapshot:
                 )
 
     def preload(self, partition_paths: Iterable[str]) -> None:
-        """List several partitions, in parallel where it pays."""
+        """Look at several partitions, listing them in parallel where it pays."""
+        if self._named is not None:
+            return
         missing = sorted({path for path in partition_paths if path not in self._partitions})
         in_parallel(self.storage.uri, self.files_of, missing)
 
@@ -122,14 +158,14 @@ class Snapshot:
                 by_folder[path] += objects
         found = {path: objects for path, objects in by_folder.items() if _is_partition(objects)}
         for path, objects in found.items():
-            self._partitions[path] = self._sort_out(path, objects)
+            self._partitions[path] = self._sort_out(path, _sizes(objects))
         return tuple(sorted(found))
 
-    def _sort_out(self, partition_path: str, objects: Iterable[ObjectMeta]) -> PartitionFiles:
+    def _sort_out(self, partition_path: str, files_there: Iterable[tuple[str, int]]) -> PartitionFiles:
         groups: dict[str, list[BaseFile]] = defaultdict(list)
         unseen: list[BaseFile] = []
-        for one in objects:
-            file = parse_base_file(partition_path, one.path.rpartition("/")[2], one.size_bytes)
+        for name, size in files_there:
+            file = parse_base_file(partition_path, name, size)
             if file is not None:
                 seen = self._counts(file.instant_time) and self.timeline.is_visible(file.instant_time)
                 (groups[file.file_id] if seen else unseen).append(file)
@@ -179,8 +215,14 @@ class Snapshot:
         return self.as_of is None or comparable(time) <= comparable(self.as_of)
 
 
-def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None) -> Snapshot:
+def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None, *, told: Told | None = None) -> Snapshot:
     """The table as of an instant (inclusive), or as it is now.
+
+    Args:
+        storage: the table's folder.
+        timeline: its timeline, or what of it counts.
+        as_of: the newest instant that counts; None for all.
+        told: asks the metadata table for the files; None: folders are listed.
 
     Raises:
         TableCorruptError: a replacecommit or a pending clustering plan cannot be read.
@@ -191,7 +233,26 @@ def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None) -> 
         as_of,
         timeline.replaced_at(storage, as_of),
         timeline.pending_clustering(storage),
+        told,
     )
+
+
+def named_snapshot(storage: Storage, timeline: Timeline, named: FilesByPartition) -> Snapshot:
+    """The table as it is now, of files that somebody has named; no folder is listed.
+
+    Args:
+        storage: the table's folder.
+        timeline: its timeline.
+        named: all files that there are; which of them are live follows from the timeline.
+
+    Raises:
+        TableCorruptError: a replacecommit or a pending clustering plan cannot be read.
+    """
+    return replace(snapshot(storage, timeline), _answer=[named])
+
+
+def _sizes(objects: Iterable[ObjectMeta]) -> Iterable[tuple[str, int]]:
+    return ((one.path.rpartition("/")[2], one.size_bytes) for one in objects)
 
 
 def _is_partition(objects: Iterable[ObjectMeta]) -> bool:

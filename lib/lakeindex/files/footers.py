@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.bloom import marks
-from lakeindex.bloom.codec import FilterProblem, parse_filter
+from lakeindex.bloom.filter import FilterProblem, parse_filter
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.hashing.java_order import java_order_key, orders_may_differ
 from lakeindex.model import BaseFile

@@ -44,6 +44,25 @@ class StoredColumns:
         """As :func:`row_groups_for`, of this file."""
         return row_groups_for(self._layout, keys)
 
+    def row_groups_since(self, name: str, least: str) -> list[int]:
+        """Row groups that may hold a value of a column of texts that is not less than this one, by its statistics.
+
+        Args:
+            name: the column.
+            least: plain text.
+        """
+        names = self._file.schema_arrow.names
+        if name not in names:
+            return list(self.row_groups)
+        metadata, found = self._layout.metadata, []
+        place = metadata.schema.names.index(name)
+        for group in self.row_groups:
+            statistics = metadata.row_group(group).column(place).statistics
+            greatest = statistics.max if statistics is not None and statistics.has_min_max else None
+            if greatest is None or greatest >= least:
+                found.append(group)
+        return found
+
     def column(self, name: str, row_groups: Iterable[int]) -> list[pa.Array]:
         """The column's values, an array a row group; null where the file has no such column."""
         groups = list(row_groups)

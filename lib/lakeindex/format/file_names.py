@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -86,6 +87,15 @@ def parse_base_path(path: str, size_bytes: int = 0) -> BaseFile | None:
     """As :func:`parse_base_file`, from a path relative to the table's folder."""
     partition_path, _, name = path.rpartition("/")
     return parse_base_file(partition_path, name, size_bytes)
+
+
+def names_by_partition(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Partition path -> names of files, both in path order, of paths relative to the table's folder."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        partition_path, _, name = path.rpartition("/")
+        found.setdefault(partition_path, []).append(name)
+    return found
 
 
 def new_file_id(entropy: bytes | None = None) -> str:

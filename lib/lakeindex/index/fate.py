@@ -6,6 +6,7 @@ op          stored row  partition      ordering (event)  fate
 upsert      none                                         INSERT
 delete      none                                         IGNORED_MISSING
 any         there       any            OLDER             IGNORED_OLDER
+insert      there       any                              IGNORED_STORED
 delete      there       any            else              DELETE (where it is)
 upsert      there       same           else              UPDATE
 upsert      there       other, global  else              MOVED, or UPDATE where
@@ -37,6 +38,7 @@ class Fate(IntEnum):
     MOVED = 3
     IGNORED_OLDER = 4
     IGNORED_MISSING = 5
+    IGNORED_STORED = 6
 
 
 class Ordering(StrEnum):
@@ -77,6 +79,8 @@ def fate_of(
     deletes = operation is Operation.DELETE
     if not found:
         return Fate.IGNORED_MISSING if deletes else Fate.INSERT
+    if operation.only_inserts:
+        return Fate.IGNORED_STORED
     if not same_partition and not is_global:
         raise InvariantError(
             "a key was found in another partition by an index that looks only into the row's own",

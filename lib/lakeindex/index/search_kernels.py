@@ -6,22 +6,11 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_inline, njit_kernel
+from lakeindex.hashing.byte_order import compare_bytes
+from lakeindex.hashing.compile_cache import READ_BYTES, READ_OFFSETS, njit_kernel
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
-
-
-@njit_inline
-def _compare(a: Bytes, a_from: int, a_to: int, b: Bytes, b_from: int, b_to: int) -> int:
-    """Below, equal to or above zero, as the first byte string is less than, equal to or greater than the second."""
-    shared = min(a_to - a_from, b_to - b_from)
-    for i in range(shared):
-        x = a[a_from + i]
-        y = b[b_from + i]
-        if x != y:
-            return -1 if x < y else 1
-    return (a_to - a_from) - (b_to - b_from)
 
 
 @njit_kernel(READ_BYTES, READ_OFFSETS, READ_BYTES, READ_OFFSETS, numba.boolean, numba.int64[::1])
@@ -32,7 +21,7 @@ def search_sorted(data: Bytes, offsets: Offsets, ends: Bytes, end_offsets: Offse
         high = len(offsets) - 1
         while low < high:
             middle = (low + high) >> 1
-            order = _compare(data, offsets[middle], offsets[middle + 1], ends, end_offsets[j], end_offsets[j + 1])
+            order = compare_bytes(data, offsets[middle], offsets[middle + 1], ends, end_offsets[j], end_offsets[j + 1])
             if order < 0 or (right and order == 0):
                 low = middle + 1
             else:

@@ -7,13 +7,11 @@ Source: ``HoodieBackedTableMetadataWriter.initializeFromFilesystem`` of Hudi 0.1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
-from lakeindex.format.hfile import format_hfile
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
 from lakeindex.format.partition_metadata import (
     PartitionMetadata,
@@ -21,75 +19,108 @@ from lakeindex.format.partition_metadata import (
     partition_metadata_path,
 )
 from lakeindex.format.properties import format_properties, table_checksum
-from lakeindex.metadata.changes import change_of_files
-from lakeindex.metadata.compaction import BLOCK_BYTES
-from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT, MetadataTable, file_id
-from lakeindex.metadata.records import encode_record, format_deletes, own_schema
+from lakeindex.metadata.changes import PartitionChange
+from lakeindex.metadata.compaction import format_base
+from lakeindex.metadata.group_changes import GroupChange, by_group
+from lakeindex.metadata.metadata_table import METADATA_ROOT, MetadataTable
+from lakeindex.metadata.records import format_deletes
+from lakeindex.metadata.slices import FileSlice
 from lakeindex.model import Instant, InstantState
 from lakeindex.timeline import records
 from lakeindex.timeline.layout import LAYOUT_1
+from lakeindex.timeline.timeline import Timeline
 
 OPERATION: Final = "BULK_INSERT"
 
 _OLD_FIRST: Final = "0" * 14
-_OLD_SUFFIX: Final = "010"
-_NEW_FIRST: Final = "0" * names.TIME_DIGITS
+_OLD_SUFFIX: Final = 10
+_OLD_LAST: Final = 999
 _TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
 
 
 @dataclass(frozen=True, slots=True)
-class Building:
-    """What a metadata table is made of.
+class NewPartition:
+    """A partition that a metadata table is to have.
 
     Attributes:
-        name: the table's name.
-        last_completed: the last completed instant of its timeline; None on an empty table.
-        completion_time: when the first delta commit is completed; None in timeline layout 1.
-        files: partition path -> file name -> bytes, of all committed files.
+        name: its name.
+        groups: ids of its file groups, in order.
+        change: what is in it at first; deletes are left out.
     """
 
     name: str
+    groups: tuple[str, ...]
+    change: PartitionChange = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Building:
+    """When and how partitions are made.
+
+    Attributes:
+        last_completed: the last completed instant of the table's timeline; None on an empty table.
+        completion_time: when the delta commits are completed; None in timeline layout 1.
+        schema: the Avro schema of the records, JSON.
+    """
+
     last_completed: str | None
     completion_time: str | None
-    files: Mapping[str, Mapping[str, int]]
+    schema: str = field(repr=False)
 
 
-def build(table: MetadataTable, what: Building) -> None:
-    """Write a metadata table with the partition ``files``, durably, where none is.
+def make_table(table: MetadataTable, name: str) -> None:
+    """Write the properties of a metadata table, durably, where none is.
 
     Args:
-        table: the metadata table that is made. Who makes it holds the table's lock.
-        what: what it is about.
+        table: the metadata table. Who makes it holds the table's lock.
+        name: the table's name.
     """
-    time = _first_instant(table, what)
-    schema = own_schema(table.version)
-    _put(table, f"{METADATA_ROOT}/.hoodie/hoodie.properties", _properties(table, what.name))
-    group = file_id(FILES, 0)
-    folder = table.folder(FILES)
+    _put(table, f"{METADATA_ROOT}/.hoodie/hoodie.properties", _properties(table, name))
+
+
+def add_partition(table: MetadataTable, what: Building, new: NewPartition, time: str) -> None:
+    """Write a partition of a metadata table, durably, where none is.
+
+    Every file group begins with a log of nothing, so that it is there though no record is in it.
+
+    Args:
+        table: the metadata table. Who makes it holds the table's lock.
+        what: when and how.
+        new: the partition.
+        time: instant of its delta commit, as :func:`free_instant` gives it.
+    """
+    timeline = table.load_timeline()
+    folder = table.folder(new.name)
     marker = format_partition_metadata(PartitionMetadata(time, 1))
-    _put(table, f"{METADATA_ROOT}/{partition_metadata_path(FILES)}", marker)
+    _put(table, f"{METADATA_ROOT}/{partition_metadata_path(new.name)}", marker)
     for state in (InstantState.REQUESTED, InstantState.INFLIGHT):
         _put(table, table.layout.path(Instant(time, names.DELTA_COMMIT, state)), b"")
-    empty = LogBlock(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: time}, format_deletes((), FILES))
-    _put(table, f"{folder}/.{group}_{time}.log.1_{_TOKEN}", format_block(empty))
-    puts = change_of_files(what.files)[FILES].puts
-    entries = sorted((key.encode(), encode_record(one, schema)) for key, one in puts.items())
-    info = {b"minRecordKey": entries[0][0], b"maxRecordKey": entries[-1][0]}
-    data = format_hfile(entries, schema, info=info, block_bytes=BLOCK_BYTES)
+    empty = LogBlock(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: time}, format_deletes((), new.name))
+    for group in new.groups:
+        _put(table, f"{folder}/.{group}_{time}.log.1_{_TOKEN}", format_block(empty))
+    slices = [FileSlice(new.name, group, time, None, ()) for group in new.groups]
+    stats = tuple(_write_base(table, what.schema, time, part) for part in by_group(slices, new.change, time))
+    completion = _completion_time(table, timeline, what)
+    done = Instant(time, names.DELTA_COMMIT, InstantState.COMPLETED, completion)
+    metadata = CommitMetadata({new.name: stats} if stats else {}, OPERATION, {"schema": what.schema})
+    _put(table, table.layout.path(done), table.layout.encode_commit(metadata))
+
+
+def _write_base(table: MetadataTable, schema: str, time: str, part: GroupChange) -> WriteStat:
+    partition, group = part.group.partition, part.group.file_id
+    entries = part.entries(schema)
+    data = format_base(entries, schema)
     name = f"{group}_{_TOKEN}_{time}.hfile"
-    _put(table, f"{folder}/{name}", data)
-    stat = WriteStat(
+    _put(table, f"{table.folder(partition)}/{name}", data)
+    return WriteStat(
         file_id=group,
-        path=f"{FILES}/{name}",
-        partition_path=FILES,
+        path=f"{partition}/{name}",
+        partition_path=partition,
         num_writes=len(entries),
         num_inserts=len(entries),
         total_write_bytes=len(data),
         file_size_bytes=len(data),
     )
-    done = Instant(time, names.DELTA_COMMIT, InstantState.COMPLETED, what.completion_time)
-    metadata = CommitMetadata({FILES: (stat,)}, OPERATION, {"schema": schema})
-    _put(table, table.layout.path(done), table.layout.encode_commit(metadata))
 
 
 def _put(table: MetadataTable, path: str, data: bytes) -> None:
@@ -97,10 +128,30 @@ def _put(table: MetadataTable, path: str, data: bytes) -> None:
     table.storage.sync([path])
 
 
-def _first_instant(table: MetadataTable, what: Building) -> str:
+def free_instant(table: MetadataTable, what: Building) -> str:
+    """The instant of a partition that is made: of a kind of its own, which no action of the table has.
+
+    Args:
+        table: the metadata table.
+        what: when and how.
+    """
+    timeline = table.load_timeline()
+    taken = {one.time for one in timeline.files} | timeline.archived.writes
     if table.layout.version != LAYOUT_1:
-        return _NEW_FIRST
-    return (what.last_completed or _OLD_FIRST) + _OLD_SUFFIX
+        firsts = (f"{number:0{names.TIME_DIGITS}d}" for number in range(len(taken) + 1))
+        return next(one for one in firsts if one not in taken)
+    last = what.last_completed or _OLD_FIRST
+    suffixed = (f"{last}{number:03d}" for number in range(_OLD_SUFFIX, _OLD_LAST))
+    return next(one for one in suffixed if one not in taken)
+
+
+def _completion_time(table: MetadataTable, timeline: Timeline, what: Building) -> str | None:
+    """The first that is free from the one that was given on."""
+    if what.completion_time is None:
+        return None
+    taken = timeline.max_time or ""
+    at = what.completion_time
+    return at if at > taken else table.layout.completion_time(taken, 0)
 
 
 def _properties(table: MetadataTable, name: str) -> bytes:

@@ -10,9 +10,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, RecordType, key_of_partition
 from lakeindex.metadata.records import Record, files_record
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRun:
+    """Record keys of a partition of the table that one record says the same of, in the record index.
+
+    Attributes:
+        partition: path of the table's partition.
+        keys: the record keys, text, each once.
+        record: their record; None if they go.
+    """
+
+    partition: str
+    keys: pa.Array = field(repr=False)
+    record: Record | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +39,16 @@ class PartitionChange:
     Attributes:
         puts: records by their keys.
         deletes: keys whose records go.
+        runs: what changes in the record index. A key that is put and goes is put: it has moved.
     """
 
     puts: Mapping[str, Record] = field(default_factory=dict)
     deletes: frozenset[str] = frozenset()
+    runs: tuple[KeyRun, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.puts or self.deletes or self.runs)
 
 
 MetadataChange: TypeAlias = Mapping[str, PartitionChange]

@@ -77,14 +77,13 @@ class ColumnRange:
     Attributes:
         column: its name; of a leaf the path to it, in Hudi's form.
         kind: type of its values.
-        least: no value is less; None if all are null, or if the range is open.
-        greatest: no value is greater; None likewise.
+        least: no value is less; None if all are null.
+        greatest: no value is greater; None likewise. Where bounds are unknown they are the widest of the type: without
+            bounds, or without a record, readers would skip the rows.
         value_count: how many values, nulls included.
-        null_count: how many nulls; of an open range perhaps a guess.
+        null_count: how many nulls. If that is unknown, counts are such that some values are null and some are not.
         total_size: bytes in the file.
         total_uncompressed_size: bytes before compression.
-        is_open: there may be values, or nulls, that the rest says nothing of. A file or a partition with such a column
-            has no place in the index: readers would skip it.
     """
 
     column: str
@@ -95,8 +94,10 @@ class ColumnRange:
     null_count: int
     total_size: int
     total_uncompressed_size: int
-    is_open: bool = False
 
+
+NUMBERS: Final = (ValueType.INT, ValueType.LONG, ValueType.FLOAT, ValueType.DOUBLE)
+"""Types of which each but the first is wider than those before it."""
 
 _BY_PHYSICAL: Final = {
     "BOOLEAN": ValueType.BOOLEAN,
@@ -112,19 +113,24 @@ _UNITS: Final = {"milliseconds": 0, "microseconds": 1, "nanoseconds": 2}
 _DAYS: Final = (-719_162, 2_932_896)  # years 1 to 9999, which is what Spark's dates and timestamps are
 _DAY_SECONDS: Final = 86_400
 _LONG: Final = (-(2**63), 2**63 - 1)
-_NUMBERS: Final = (ValueType.INT, ValueType.LONG, ValueType.FLOAT, ValueType.DOUBLE)
 _PER_SECOND: Final = {
     ValueType.TIMESTAMP_MILLIS: 10**3,
     ValueType.LOCAL_TIMESTAMP_MILLIS: 10**3,
     ValueType.TIMESTAMP_MICROS: 10**6,
     ValueType.LOCAL_TIMESTAMP_MICROS: 10**6,
 }
+_LAST_TEXT: Final = "\U0010ffff" * 64
+"""Behind every text, by its bytes. Unicode keeps this code point out of texts, for uses like this one."""
+_LAST_BYTES: Final = b"\xff" * 256
 _WIDEST: Final[dict[ValueType, tuple[Value, Value]]] = {
     ValueType.BOOLEAN: (False, True),
     ValueType.INT: (-(2**31), 2**31 - 1),
     ValueType.LONG: _LONG,
     ValueType.FLOAT: (-math.inf, math.nan),
     ValueType.DOUBLE: (-math.inf, math.nan),
+    ValueType.STRING: ("", _LAST_TEXT),
+    ValueType.BYTES: (b"", _LAST_BYTES),
+    ValueType.FIXED: (b"", _LAST_BYTES),
     ValueType.DATE: _DAYS,
     ValueType.TIME_MILLIS: (0, _DAY_SECONDS * 10**3 - 1),
     ValueType.TIME_MICROS: (0, _DAY_SECONDS * 10**6 - 1),
@@ -144,11 +150,28 @@ def column_ranges(footer: pq.FileMetaData, columns: Collection[str]) -> tuple[Co
     for place in range(footer.num_columns):
         schema = footer.schema.column(place)
         name = _hudis_name(schema.path)
-        kind = _kind(schema) if name in wanted else None
+        kind = value_kind(schema) if name in wanted else None
         if kind is not None and footer.num_row_groups:
             groups = (footer.row_group(group).column(place) for group in range(footer.num_row_groups))
             found.append(merged_range(_chunk_range(chunk, name, kind, schema) for chunk in groups))
     return tuple(found)
+
+
+def column_kinds(footer: pq.FileMetaData, columns: Collection[str]) -> dict[str, ValueKind]:
+    """The types of a file's columns, whether it has rows or not; without columns of types that have no order.
+
+    Args:
+        footer: the parsed footer.
+        columns: names of columns, in Hudi's form.
+    """
+    wanted, found = frozenset(columns), {}
+    for place in range(footer.num_columns):
+        schema = footer.schema.column(place)
+        name = _hudis_name(schema.path)
+        kind = value_kind(schema) if name in wanted else None
+        if kind is not None:
+            found[name] = kind
+    return found
 
 
 def merged(ranges: Iterable[ColumnRange]) -> tuple[ColumnRange, ...]:
@@ -166,8 +189,8 @@ def merged(ranges: Iterable[ColumnRange]) -> tuple[ColumnRange, ...]:
 def merged_range(ranges: Iterable[ColumnRange]) -> ColumnRange:
     """What is known of one column in all of several files, at least one.
 
-    Where the type changed from file to file, numbers get the widest type. No other change has an order in common, and
-    makes the range open.
+    Where the type changed from file to file, numbers get the widest type. No other change has an order in common: the
+    range is then the widest of the newest type.
 
     Args:
         ranges: of one column.
@@ -175,8 +198,9 @@ def merged_range(ranges: Iterable[ColumnRange]) -> ColumnRange:
     several = tuple(ranges)
     kind = _common_kind([one.kind for one in several])
     parts = several if kind is None else [_as_kind(one, kind) for one in several]
-    is_open = kind is None or any(one.is_open for one in parts)
-    ends = None if is_open else [one for part in parts for one in (part.least, part.greatest) if one is not None]
+    ends = [one for part in parts for one in (part.least, part.greatest) if one is not None]
+    if kind is None and ends:
+        ends = list(_widest(several[-1].kind))
     return ColumnRange(
         column=several[0].column,
         kind=kind or several[-1].kind,
@@ -186,7 +210,6 @@ def merged_range(ranges: Iterable[ColumnRange]) -> ColumnRange:
         null_count=sum(one.null_count for one in several),
         total_size=sum(one.total_size for one in several),
         total_uncompressed_size=sum(one.total_uncompressed_size for one in several),
-        is_open=is_open,
     )
 
 
@@ -200,7 +223,7 @@ def order_key(value: Value) -> Any:
 def _common_kind(kinds: list[ValueKind]) -> ValueKind | None:
     if all(one == kinds[0] for one in kinds):
         return kinds[0]
-    if all(one.type in _NUMBERS for one in kinds):
+    if all(one.type in NUMBERS for one in kinds):
         widest = max(one.type for one in kinds)
         is_mixed = widest is ValueType.FLOAT and any(one.type < ValueType.FLOAT for one in kinds)
         return ValueKind(ValueType.DOUBLE if is_mixed else widest)  # a float does not hold every int
@@ -211,7 +234,9 @@ def _common_kind(kinds: list[ValueKind]) -> ValueKind | None:
 
 
 def _as_kind(one: ColumnRange, kind: ValueKind) -> ColumnRange:
-    if one.kind == kind or one.least is None or one.greatest is None:
+    if one.kind == kind:
+        return one
+    if one.least is None or one.greatest is None:
         return replace(one, kind=kind)
     if kind.type is ValueType.DECIMAL:
         factor = 10 ** (kind.scale - one.kind.scale)
@@ -234,24 +259,22 @@ def _chunk_range(chunk: pq.ColumnChunkMetaData, name: str, kind: ValueKind, sche
     nulls = stats.null_count if stats is not None and stats.has_null_count else None
     if nulls is None and schema.max_definition_level == 0:
         nulls = 0
-    ends = _ends(stats, kind) if stats is not None and stats.has_min_max else None
+    ends = chunk_ends(stats, kind) if stats is not None and stats.has_min_max else None
     if ends is None and nulls != count:
         ends = _widest(kind)
-    is_open = nulls is None or (ends is None and nulls != count)
     return ColumnRange(
         column=name,
         kind=kind,
-        least=ends[0] if ends and not is_open else None,
-        greatest=ends[1] if ends and not is_open else None,
-        value_count=count,
-        null_count=min(1, count - 1) if nulls is None else nulls,
+        least=ends[0] if ends else None,
+        greatest=ends[1] if ends else None,
+        value_count=max(count, 2) if nulls is None else count,
+        null_count=1 if nulls is None else nulls,
         total_size=chunk.total_compressed_size,
         total_uncompressed_size=chunk.total_uncompressed_size,
-        is_open=is_open,
     )
 
 
-def _ends(stats: pq.Statistics, kind: ValueKind) -> tuple[Value, Value] | None:
+def chunk_ends(stats: pq.Statistics, kind: ValueKind) -> tuple[Value, Value] | None:
     """The ends that a chunk's statistics say; None if they cannot be taken."""
     least, greatest = stats.min_raw, stats.max_raw
     if isinstance(least, float) and isinstance(greatest, float):
@@ -269,8 +292,8 @@ def _ends(stats: pq.Statistics, kind: ValueKind) -> tuple[Value, Value] | None:
     return least, greatest
 
 
-def _widest(kind: ValueKind) -> tuple[Value, Value] | None:
-    """A range that holds every value of a type; None if there is none."""
+def _widest(kind: ValueKind) -> tuple[Value, Value]:
+    """A range that holds every value of a type."""
     if kind.type is ValueType.DECIMAL:
         most = 10**kind.precision - 1
         return -most, most
@@ -278,10 +301,10 @@ def _widest(kind: ValueKind) -> tuple[Value, Value] | None:
     if seconds is not None:
         first, last = _DAYS
         return first * _DAY_SECONDS * seconds, (last + 1) * _DAY_SECONDS * seconds - 1
-    return _WIDEST.get(kind.type)
+    return _WIDEST[kind.type]
 
 
-def _kind(schema: pq.ColumnSchema) -> ValueKind | None:
+def value_kind(schema: pq.ColumnSchema) -> ValueKind | None:
     """Type of a leaf column; None where Hudi has no type for it."""
     logical: dict[str, Any] = json.loads(schema.logical_type.to_json())
     name = logical["Type"]

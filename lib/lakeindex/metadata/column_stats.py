@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
 
-from lakeindex.metadata.column_ranges import ColumnRange, Value, ValueKind, ValueType, order_key
+from lakeindex.metadata.column_ranges import NUMBERS, ColumnRange, Value, ValueKind, ValueType, order_key
 from lakeindex.metadata.indexed_columns import StatsEncoding
 from lakeindex.metadata.metadata_table import RecordType
 
@@ -31,6 +31,9 @@ Wrapped: TypeAlias = tuple[str, dict[str, Any]]
 FIELD: Final = "ColumnStatsMetadata"
 
 _MODEL: Final = "org.apache.hudi.avro.model."
+TEXT_WRAPPER: Final = f"{_MODEL}StringWrapper"
+"""Full name of the wrapper of texts."""
+
 _WRAPPERS: Final = {
     ValueType.BOOLEAN: "BooleanWrapper",
     ValueType.INT: "IntWrapper",
@@ -84,6 +87,35 @@ def partition_stats_record(
     return _record(RecordType.PARTITION_STATS, partition, column_range, encoding, tight=tight)
 
 
+def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange | None:
+    """What a record says of a column in a file: the inverse of :func:`column_stats_record`.
+
+    Args:
+        record: a decoded one.
+        kind: the type of the column in the newest files. V1 does not say the type of a record, and a column may have
+            become wider since.
+
+    Returns:
+        None if the record does not say enough, or its type cannot be told.
+    """
+    stats = record[FIELD]
+    if not stats or stats["isDeleted"]:
+        return None
+    counts = [stats[name] for name in _COUNTS]
+    ends = (stats["minValue"], stats["maxValue"])
+    found = _kind_of(stats, kind)
+    if found is None or any(not isinstance(one, int) for one in counts):
+        return None
+    if ends[0] is None or ends[1] is None:
+        if ends != (None, None) or stats["nullCount"] != stats["valueCount"]:
+            return None
+        return ColumnRange(stats["columnName"], found, None, None, *counts)
+    least, greatest = (_unwrapped(end, found) for end in ends)
+    if least is None or greatest is None:
+        return None
+    return ColumnRange(stats["columnName"], found, least, greatest, *counts)
+
+
 def deleted_record(file_name: str, column: str, encoding: StatsEncoding) -> dict[str, Any]:
     """The record that says that a file with a column is gone.
 
@@ -127,6 +159,66 @@ def merge_column_stats(older: Mapping[str, Any], newer: Mapping[str, Any]) -> di
     return {**newer, FIELD: {**after, **sums, **ends}}
 
 
+def in_wrapper_of(end: Wrapped | None, other: Wrapped | None) -> Wrapped | None:
+    """An end in the wrapper of another one, if both stand for the same type; else as it is.
+
+    Hudi 0.15 loses the wrappers of V1 when it reads a record and writes it again, in a compaction for example: a date
+    becomes an int (days), a decimal the bytes of its unscaled value. Source: the branch for generic records of
+    ``HoodieAvroUtils.unwrapAvroValueWrapper``.
+
+    Args:
+        end: an end of a range; None if it has none.
+        other: another end of the same column, likewise.
+    """
+    if end is None or other is None or end[0] == other[0]:
+        return end
+    kinds, value = (end[0].removeprefix(_MODEL), other[0].removeprefix(_MODEL)), end[1]["value"]
+    if set(kinds) == {"DateWrapper", "IntWrapper"}:
+        return other[0], {"value": value}
+    if kinds == ("BytesWrapper", "DecimalWrapper"):
+        return other[0], {"value": Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-_SCALE_V1, _EXACT)}
+    return end
+
+
+def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:
+    """The type of a record's values; None if it cannot be told."""
+    said = stats.get("valueType")
+    if said is not None:
+        try:
+            found = ValueType(said["typeOrdinal"])
+            digits = (int(one) for one in (said["additionalInfo"] or "").split(",") if one)
+            return ValueKind(found, *digits)
+        except (ValueError, TypeError):
+            return None
+    wrapper = _name_of(stats)
+    if wrapper is None:
+        return kind
+    name = wrapper.removeprefix(_MODEL)
+    if name == _wrapper_of(kind.type, StatsEncoding.V1):
+        return kind
+    if kind.type not in NUMBERS:
+        return None
+    narrower = (one for one in NUMBERS if one < kind.type)
+    return next((ValueKind(one) for one in narrower if _wrapper_of(one, StatsEncoding.V1) == name), None)
+
+
+def _unwrapped(end: Wrapped, kind: ValueKind) -> Value | None:
+    """An end of a range; None if it is none of that type."""
+    value: Any = end[1]["value"]
+    if kind.type is not ValueType.DECIMAL:
+        found: Value = value
+        return found
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "big", signed=True)
+    unscaled = Decimal(value).scaleb(kind.scale, _EXACT)
+    return int(unscaled) if unscaled == unscaled.to_integral_value() else None
+
+
+def _wrapper_of(kind: ValueType, encoding: StatsEncoding) -> str:
+    name = _WRAPPERS.get(kind, "LongWrapper")
+    return _WRAPPERS_V1.get(kind, name) if encoding is StatsEncoding.V1 else name
+
+
 def _record(kind: RecordType, name: str, found: ColumnRange, encoding: StatsEncoding, *, tight: bool) -> dict[str, Any]:
     stats = {
         "fileName": name,
@@ -152,10 +244,8 @@ def _value_type(kind: ValueKind) -> dict[str, Any]:
 def _wrapped(value: Value | None, kind: ValueKind, encoding: StatsEncoding) -> Wrapped | None:
     if value is None:
         return None
-    name = _WRAPPERS.get(kind.type, "LongWrapper")
+    name = _wrapper_of(kind.type, encoding)
     stored: Any = value
-    if encoding is StatsEncoding.V1:
-        name = _WRAPPERS_V1.get(kind.type, name)
     if kind.type is ValueType.DECIMAL:
         stored = _shortest(int(value)) if encoding is StatsEncoding.V2 else _decimal_v1(int(value), kind.scale)
     return None if stored is None else (_MODEL + name, {"value": stored})
@@ -185,6 +275,7 @@ def _sum(one: int | None, other: int | None) -> int:
 def _outer(before: Mapping[str, Any], after: Mapping[str, Any], end: str, *, greatest: bool) -> Wrapped | None:
     """The outer one of two ends; the other one where one is null."""
     old, new = before[end], after[end]
+    old = in_wrapper_of(old, new)
     if old is None or new is None:
         return new if old is None else _as_newer(old, before, after)
     promoted = _as_newer(old, before, after)

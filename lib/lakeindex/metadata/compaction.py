@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -23,8 +23,10 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.format.file_names import crc_path
-from lakeindex.format.hfile import format_hfile
-from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT, MetadataTable
+from lakeindex.format.hfile import format_hfile, merge_hfile
+from lakeindex.format.hfile.reading import Entry
+from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
+from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, METADATA_ROOT, RECORD_INDEX, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import encode_record, without_deleted
 from lakeindex.metadata.slices import FileSlice, load_slices, pending_compaction
@@ -34,8 +36,9 @@ from lakeindex.timeline import records
 from lakeindex.timeline.avro_instants import avro_record, format_avro
 from lakeindex.timeline.timeline import Timeline
 
-BLOCK_BYTES: Final = 65_536
+_BLOCK_BYTES: Final = 65_536
 
+_NEWEST_COUNTS: Final = frozenset({BLOOM_FILTERS, RECORD_INDEX})
 _OLD_SUFFIX: Final = "001"
 _PLAN_VERSION: Final = 2
 _TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
@@ -63,12 +66,14 @@ def delta_commits_since(timeline: Timeline) -> int:
     return sum((one.completion_time or one.time) > last for one in done)
 
 
-def compact(view: MetadataView, time: str) -> str | None:
+def compact(view: MetadataView) -> str | None:
     """Compact the metadata table, or finish what somebody began. Nothing is pending on the table's own timeline.
+
+    In timeline layout 2 its instant is later than every delta commit was completed, those of new partitions too, and
+    earlier than any will be; in layout 1 it is that of the newest delta commit, and a suffix.
 
     Args:
         view: the metadata table. Who compacts holds the table's lock.
-        time: in timeline layout 2 its instant: later than every delta commit was completed, earlier than any will be.
 
     Returns:
         The compaction's instant; None if there is nothing to compact.
@@ -80,11 +85,11 @@ def compact(view: MetadataView, time: str) -> str | None:
     if begun is not None:
         _carry_out(view, begun)
         return begun
-    deltas = [one.time for one in view.timeline.completed_writes if one.action == names.DELTA_COMMIT]
+    deltas = [one for one in view.timeline.completed_writes if one.action == names.DELTA_COMMIT]
     if not deltas or not delta_commits_since(view.timeline):
         return None
-    if not view.table.layout.has_completion_times:
-        time = max(deltas) + _OLD_SUFFIX
+    last = max(one.completion_time or one.time for one in deltas)
+    time = view.table.layout.completion_time(last, 0) or last + _OLD_SUFFIX
     slices = [one for partition in view.table.partitions for one in view.slices(partition)]
     path = view.timeline.path(Instant(time, names.COMPACTION, InstantState.REQUESTED))
     records.settle_bytes(view.table.storage, path, _format_plan(slices))
@@ -133,13 +138,13 @@ def _carry_out(view: MetadataView, time: str) -> None:
 
 
 def _compact_slice(view: MetadataView, one: FileSlice, time: str, schema: str) -> WriteStat | None:
-    """Write a slice's base file; None if no record is left, and the logs stay."""
-    found = view.records(one)
-    entries = sorted((key.encode(), encode_record(without_deleted(it), schema)) for key, it in found.items())
-    if not entries:
+    """Write a slice's base file; None if no record was ever left, and the logs stay.
+
+    A base file of which nothing is left is followed by an empty one: Hudi 0.15 forgets logs that are archived.
+    """
+    data, count = (_replaced if one.partition in _NEWEST_COUNTS else _merged)(view, one, schema)
+    if not count and one.base is None:
         return None
-    info = {b"minRecordKey": entries[0][0], b"maxRecordKey": entries[-1][0]}
-    data = format_hfile(entries, schema, info=info, block_bytes=BLOCK_BYTES)
     name = f"{one.file_id}_{_TOKEN}_{time}.hfile"
     path = f"{view.table.folder(one.partition)}/{name}"
     records.remove(view.table.storage, [crc_path(path)])
@@ -150,12 +155,51 @@ def _compact_slice(view: MetadataView, one: FileSlice, time: str, schema: str) -
         partition_path=one.partition,
         prev_commit=one.instant if one.base is not None else NO_PREVIOUS,
         prev_base_file=one.base_name or None,
-        num_writes=len(entries),
-        num_inserts=len(entries),
+        num_writes=count,
+        num_inserts=count,
         total_write_bytes=len(data),
         file_size_bytes=len(data),
         extra={"totalLogFilesCompacted": len(one.logs)},
     )
+
+
+def format_base(entries: Sequence[Entry], schema: str) -> bytes:
+    """A base file of the metadata table.
+
+    Args:
+        entries: keys and encoded records, in the order of the keys' bytes.
+        schema: the Avro schema of the records, JSON.
+    """
+    info = {MIN_KEY: entries[0][0], MAX_KEY: entries[-1][0]} if entries else None
+    return format_hfile(entries, schema, info=info, block_bytes=_BLOCK_BYTES)
+
+
+def _merged(view: MetadataView, one: FileSlice, schema: str) -> tuple[bytes, int]:
+    """A base file of a slice, and how many records are in it."""
+    found = view.records(one)
+    entries = sorted((key.encode(), encode_record(without_deleted(it), schema)) for key, it in found.items())
+    return format_base(entries, schema), len(entries)
+
+
+def _replaced(view: MetadataView, one: FileSlice, schema: str) -> tuple[bytes, int]:
+    """The same where the newest record of a key is all that counts: most of the base file stays as it is."""
+    base = view.base(one, whole=True) if one.base is not None else None
+    is_kept = base is not None and base.schema == schema
+    changes: dict[bytes, bytes | None] = {}
+    encoded: dict[tuple[bytes, str], bytes] = {}
+    for change in view.changes(replace(one, base=None) if is_kept else one):
+        value = change.value
+        if value is not None and change.schema != schema:
+            known = encoded.get((value, change.schema))
+            value = known or encode_record(change.record() or {}, schema)
+            encoded[change.value or b"", change.schema] = value
+        changes[change.key] = value
+    newest = sorted(changes.items())
+    if base is not None and is_kept:
+        done = merge_hfile(base, newest, schema, block_bytes=_BLOCK_BYTES)
+        return done.data, done.entry_count
+    entries = [(key, value) for key, value in newest if value is not None]
+    return format_base(entries, schema), len(entries)
 
 
 def _completion_time(view: MetadataView, time: str) -> str | None:

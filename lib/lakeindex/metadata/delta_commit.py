@@ -12,8 +12,7 @@ Source: ``HoodieBackedTableMetadataWriter``, ``HoodieLogFormatWriter`` of Hudi 0
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,14 +23,14 @@ from lakeindex.format.file_names import crc_path
 from lakeindex.format.hfile import format_hfile
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block, read_blocks
-from lakeindex.metadata.changes import MetadataChange, PartitionChange
-from lakeindex.metadata.groups import groups_of
+from lakeindex.metadata.changes import MetadataChange
+from lakeindex.metadata.group_changes import GroupChange, by_group
 from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import Record, encode_record, format_deletes
+from lakeindex.metadata.records import format_deletes
 from lakeindex.metadata.slices import FileSlice, load_slices
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage import sync_folders
+from lakeindex.storage import in_parallel, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 
@@ -85,11 +84,16 @@ def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -
     pending = [layout.path(Instant(delta.time, names.DELTA_COMMIT, state)) for state in _PENDING]
     for path in pending:
         records.settle(storage, path, b"")
-    stats: dict[str, tuple[WriteStat, ...]] = {}
-    for partition, change in delta.change.items():
-        parts = _by_group(delta.slices[partition], change)
-        stats[partition] = tuple(_write_group(view, delta, one, part) for one, part in parts)
-    logs = [f"{METADATA_ROOT}/{stat.path}" for written in stats.values() for stat in written]
+    parts = [
+        part
+        for partition, change in delta.change.items()
+        for part in by_group(delta.slices[partition], change, delta.time)
+    ]
+    written = in_parallel(storage.uri, lambda part: _write_group(view, delta, part), parts)
+    stats = {
+        partition: tuple(stat for stat in written if stat.partition_path == partition) for partition in delta.change
+    }
+    logs = [f"{METADATA_ROOT}/{stat.path}" for stat in written]
     storage.sync([*pending, *logs])
     metadata = CommitMetadata(stats, OPERATION, {"schema": delta.schema})
     completed = Instant(delta.time, names.DELTA_COMMIT, InstantState.COMPLETED, completion_time)
@@ -121,6 +125,17 @@ def undo(view: MetadataView, time: str) -> None:
     _remove(storage, [timeline.path(one) for one in files if not one.is_completed])
 
 
+def forget_pending(view: MetadataView, time: str) -> None:
+    """Remove the requested and inflight files of a delta commit that was completed and archived.
+
+    Args:
+        view: the metadata table. Who does so holds the table's lock.
+        time: its instant.
+    """
+    files = [one for one in view.timeline.files if one.time == time and one.action == names.DELTA_COMMIT]
+    _remove(view.table.storage, [view.timeline.path(one) for one in files if not one.is_completed])
+
+
 def is_compacted(view: MetadataView, time: str) -> bool:
     """Whether a completed delta commit went into base files already: undoing it would change nothing there."""
     done = view.timeline.completed_write(time)
@@ -133,21 +148,9 @@ def is_compacted(view: MetadataView, time: str) -> bool:
 _PENDING: Final = (InstantState.REQUESTED, InstantState.INFLIGHT)
 
 
-def _by_group(groups: Sequence[FileSlice], change: PartitionChange) -> Iterator[tuple[FileSlice, PartitionChange]]:
-    """What changes in each file group of a partition."""
-    puts: dict[int, dict[str, Record]] = defaultdict(dict)
-    deletes: dict[int, set[str]] = defaultdict(set)
-    for number, key in zip(groups_of(list(change.puts), len(groups)), change.puts, strict=True):
-        puts[number][key] = change.puts[key]
-    gone = sorted(change.deletes)
-    for number, key in zip(groups_of(gone, len(groups)), gone, strict=True):
-        deletes[number].add(key)
-    for number in sorted({*puts, *deletes}):
-        yield groups[number], PartitionChange(puts[number], frozenset(deletes[number]))
-
-
-def _write_group(view: MetadataView, delta: DeltaCommit, one: FileSlice, change: PartitionChange) -> WriteStat:
-    data = b"".join(format_block(block) for block in _blocks(delta, one.partition, change))
+def _write_group(view: MetadataView, delta: DeltaCommit, change: GroupChange) -> WriteStat:
+    one = change.group
+    data = b"".join(format_block(block) for block in _blocks(delta, change))
     instant = delta.time if view.table.layout.has_completion_times else one.instant
     path, number = _create_log(view, one, instant, data)
     name = path.rpartition("/")[2]
@@ -172,14 +175,13 @@ def _write_group(view: MetadataView, delta: DeltaCommit, one: FileSlice, change:
     )
 
 
-def _blocks(delta: DeltaCommit, partition: str, change: PartitionChange) -> Iterator[LogBlock]:
+def _blocks(delta: DeltaCommit, change: GroupChange) -> Iterator[LogBlock]:
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: delta.time, HeaderKey.SCHEMA: delta.schema}
     if change.puts:
-        entries = sorted((key.encode(), encode_record(one, delta.schema)) for key, one in change.puts.items())
-        content = format_hfile(entries, delta.schema, created_ms=_created_ms(delta.time))
+        content = format_hfile(change.entries(delta.schema), delta.schema, created_ms=_created_ms(delta.time))
         yield LogBlock(BlockKind.HFILE_DATA, header, content)
     if change.deletes:
-        yield LogBlock(BlockKind.DELETE, header, format_deletes(sorted(change.deletes), partition))
+        yield LogBlock(BlockKind.DELETE, header, format_deletes(sorted(change.deletes), change.group.partition))
 
 
 def _created_ms(time: str) -> int:

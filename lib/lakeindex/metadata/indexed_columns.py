@@ -12,19 +12,21 @@ Source: ``HoodieTableMetadataUtil.getColumnsToIndex``, ``isColumnTypeSupported``
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeindex.errors import TableCorruptError
-from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError
+from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
+from lakeindex.storage.port import Storage
 
 DEFINITIONS_PATH: Final = ".hoodie/.index_defs/index.json"
 
 _META_INDEXED: Final = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
 _META: Final = (*_META_INDEXED, "_hoodie_commit_seqno", "_hoodie_file_name", "_hoodie_operation")
+_IS_PARTITIONED: Final = "isPartitioned"
 _MOST: Final = 32
 _V2_VERSION: Final = 9
 _OLD_VERSION: Final = 6
@@ -40,6 +42,29 @@ class StatsEncoding(StrEnum):
 
     V2 = "V2"
     """Only wrappers of primitive types; ``valueType`` says the type."""
+
+
+def read_definitions(storage: Storage) -> str | None:
+    """Text of ``index.json``; None if the table has none."""
+    try:
+        return storage.read(DEFINITIONS_PATH).decode()
+    except ObjectNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        return "damaged"
+
+
+def is_partitioned_index(definitions: str | None) -> bool:
+    """Whether the record index has a record for a key in each partition of the table: Hudi 1.1 and later.
+
+    Args:
+        definitions: text of ``index.json``; None if the table has none.
+
+    Raises:
+        TableCorruptError: the text is damaged.
+    """
+    options = _definitions(definitions).get(RECORD_INDEX, {}).get("indexOptions")
+    return isinstance(options, dict) and options.get(_IS_PARTITIONED) == "true"
 
 
 def stats_encoding(definitions: str | None, table_version: int) -> StatsEncoding:
@@ -97,27 +122,76 @@ def columns_to_index(schema: pa.Schema, encoding: StatsEncoding) -> tuple[str, .
     return (*_META_INDEXED, *others[:_MOST])
 
 
-def index_definitions(columns: Sequence[str], table_version: int) -> str:
-    """Text of ``index.json`` as Hudi 1.2 writes it.
+def with_definition(
+    text: str | None, name: str, columns: Sequence[str], table_version: int, *, partitioned: bool = False
+) -> str:
+    """Text of ``index.json`` with an index more, as Hudi 1.2 writes it.
 
     Args:
-        columns: those with statistics, as :func:`columns_to_index` names them.
-        table_version: of the table. There is no definition of the statistics of partitions, in any version: they are
-            of the same columns.
+        text: as it is; None if the table has none.
+        name: ``column_stats`` or ``record_index``.
+        columns: with statistics; none of a record index.
+        table_version: of the table.
+        partitioned: the record index has a record for a key in each partition of the table.
+
+    Raises:
+        TableCorruptError: the text is damaged.
     """
-    encoding = stats_encoding(None, table_version)
-    fields = ", ".join(json.dumps(one, ensure_ascii=False) for one in columns)
-    return (
-        '{\n  "indexDefinitions" : {\n'
-        f'    "{COLUMN_STATS}" : {{\n'
-        f'      "indexName" : "{COLUMN_STATS}",\n'
-        f'      "indexType" : "{COLUMN_STATS}",\n'
-        f'      "indexFunction" : "{COLUMN_STATS}",\n'
-        f'      "sourceFields" : [ {fields} ],\n'
-        '      "indexOptions" : { },\n'
-        f'      "version" : "{encoding}"\n'
-        "    }\n  }\n}"
-    )
+    of_keys = name == RECORD_INDEX
+    definition = {
+        "indexName": name,
+        "indexType": name,
+        "indexFunction": "" if of_keys else name,
+        "sourceFields": list(columns),
+        "indexOptions": {_IS_PARTITIONED: str(partitioned).lower()} if of_keys else {},
+        "version": str(StatsEncoding.V1 if of_keys else stats_encoding(None, table_version)),
+    }
+    return _as_jackson({"indexDefinitions": {**_definitions(text), name: definition}})
+
+
+def with_new_columns(text: str, before: pa.Schema, after: pa.Schema) -> str:
+    """Text of ``index.json`` with statistics of the columns that a table has got, if it has those of all columns that
+    Hudi takes by itself: Hudi's next commit would enter them, and readers would skip the files that have none.
+
+    Args:
+        text: as it is.
+        before: the table's columns when it was written.
+        after: its columns now.
+
+    Raises:
+        TableCorruptError: the text is damaged.
+    """
+    known = _definitions(text)
+    if COLUMN_STATS not in known:
+        return text
+    encoding = stats_encoding(text, _V2_VERSION)
+    if set(indexed_columns(text, _V2_VERSION, before)) != set(columns_to_index(before, encoding)):
+        return text  # its writer chose them
+    wanted = columns_to_index(after, encoding)
+    changed = {**known[COLUMN_STATS], "sourceFields": list(wanted)}
+    return _as_jackson({"indexDefinitions": {**known, COLUMN_STATS: changed}})
+
+
+def without_definitions(text: str, names: Collection[str]) -> str:
+    """Text of ``index.json`` without some indexes. Raises: TableCorruptError: the text is damaged."""
+    kept = {name: one for name, one in _definitions(text).items() if name not in names}
+    return _as_jackson({"indexDefinitions": kept})
+
+
+def _as_jackson(value: object, indent: str = "") -> str:
+    """JSON as Hudi writes it: objects over lines, lists on one."""
+    inner = indent + "  "
+    if isinstance(value, dict):
+        if not value:
+            return "{ }"
+        lines = (
+            f"{inner}{json.dumps(str(key), ensure_ascii=False)} : {_as_jackson(one, inner)}"
+            for key, one in value.items()
+        )
+        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+    if isinstance(value, list):
+        return "[ ]" if not value else f"[ {', '.join(_as_jackson(one, indent) for one in value)} ]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _is_supported(kind: pa.DataType, encoding: StatsEncoding) -> bool:

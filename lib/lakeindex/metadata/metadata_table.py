@@ -9,10 +9,12 @@ Source: ``MetadataPartitionType``, ``HoodieTableMetadata`` of Hudi 0.15 and 1.2.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+from lakeindex.format.partition_paths import escape_partition_value
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.layout import LAYOUT_1, LAYOUT_2, TimelineLayout
 from lakeindex.timeline.timeline import Timeline
@@ -22,13 +24,22 @@ METADATA_ROOT: Final = ".hoodie/metadata"
 FILES: Final = "files"
 COLUMN_STATS: Final = "column_stats"
 PARTITION_STATS: Final = "partition_stats"
+BLOOM_FILTERS: Final = "bloom_filters"
+RECORD_INDEX: Final = "record_index"
 ALL_PARTITIONS_KEY: Final = "__all_partitions__"
 UNPARTITIONED_KEY: Final = "."
 
-GROUP_PREFIXES: Final = {FILES: "files", COLUMN_STATS: "col-stats", PARTITION_STATS: "partition-stats"}
+GROUP_PREFIXES: Final = {
+    FILES: "files",
+    COLUMN_STATS: "col-stats",
+    PARTITION_STATS: "partition-stats",
+    BLOOM_FILTERS: "bloom-filters",
+    RECORD_INDEX: "record-index",
+}
 """What the file ids of a partition that is kept up begin with."""
 
 _GROUP_DIGITS: Final = 4
+_GROUP_TAIL: Final = re.compile(r"(?P<data>.*)-[0-9]{4,}-0")
 _OLD: Final = f"{METADATA_ROOT}/.hoodie"
 _LAYOUTS: Final = {
     LAYOUT_1: TimelineLayout(LAYOUT_1, _OLD, f"{_OLD}/archived"),
@@ -85,14 +96,34 @@ class MetadataTable:
         return f"{METADATA_ROOT}/{partition}"
 
 
-def file_id(partition: str, group: int) -> str:
+def file_id(partition: str, group: int, data_partition: str | None = None) -> str:
     """Id of a file group of the metadata table.
 
     Args:
         partition: one of :data:`GROUP_PREFIXES`.
         group: its number in the partition.
+        data_partition: partition of the table that its keys are of, in a partitioned record index; None elsewhere.
     """
-    return f"{GROUP_PREFIXES[partition]}-{group:0{_GROUP_DIGITS}d}-0"
+    within = "" if data_partition is None else f"-{_escaped(data_partition)}"
+    return f"{GROUP_PREFIXES[partition]}{within}-{group:0{_GROUP_DIGITS}d}-0"
+
+
+def is_of_data_partition(group_id: str, partition: str, data_partition: str | None) -> bool:
+    """Whether a file group has keys of a partition of the table; None: whether it has keys of all of them.
+
+    Args:
+        group_id: the file group's id.
+        partition: partition of the metadata table.
+        data_partition: as :func:`file_id` takes it.
+    """
+    match = _GROUP_TAIL.fullmatch(group_id.removeprefix(GROUP_PREFIXES[partition]))
+    within = "" if data_partition is None else f"-{_escaped(data_partition)}"
+    return match is not None and match["data"] == within
+
+
+def _escaped(data_partition: str) -> str:
+    """A partition's path within a file id: ``PartitionPathEncodeUtils.escapeFileName`` of Hudi 1.2."""
+    return escape_partition_value(data_partition).replace("_", "%5F").replace("-", "%2D")
 
 
 def key_of_partition(partition_path: str) -> str:

@@ -73,6 +73,7 @@ def decode_record(data: bytes, schema: str, source: str) -> Record:
         )
         if not isinstance(found, dict) or not isinstance(found["type"], int):
             raise TypeError("not a record of a metadata table")
+        _check_named(found)
     except DECODE_ERRORS as error:
         raise _damaged(source, error) from None
     return found
@@ -152,6 +153,22 @@ def _merged_files(older: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[st
     return found
 
 
+def _check_named(record: Record) -> None:
+    """The schema of a block stands in it without a checksum: a name in it may be another one.
+
+    Raises:
+        ValueError: it lacks a name that a record of its type has.
+    """
+    field, needed = _NEEDED.get(record["type"], ("", frozenset()))
+    content = record.get(field) if field else {}
+    if field and field not in record:
+        raise ValueError(f"it has no field {field}")
+    parts = (content or {}).values() if field == FILES_FIELD else (content,) if content else ()
+    for part in parts:
+        if not needed <= part.keys():
+            raise ValueError(f"{field} has no field {', '.join(sorted(needed - part.keys()))}")
+
+
 def _damaged(source: str, error: Exception) -> TableCorruptError:
     return TableCorruptError(
         f"{source} has a damaged record: {type(error).__name__}: {error}",
@@ -179,3 +196,23 @@ def _bounded(schema: str) -> Any:
 
 
 _OLD_VERSION: Final = 6
+
+_OF_FILES: Final = (FILES_FIELD, frozenset({"size", "isDeleted"}))
+_OF_COLUMNS: Final = (
+    "ColumnStatsMetadata",
+    frozenset({"fileName", "columnName", "minValue", "maxValue", "valueCount", "nullCount", "totalSize", "isDeleted"}),
+)
+_NEEDED: Final[dict[int, tuple[str, frozenset[str]]]] = {
+    RecordType.ALL_PARTITIONS: _OF_FILES,
+    RecordType.FILES: _OF_FILES,
+    RecordType.COLUMN_STATS: _OF_COLUMNS,
+    RecordType.PARTITION_STATS: _OF_COLUMNS,
+    RecordType.BLOOM_FILTER: ("BloomFilterMetadata", frozenset({"type", "bloomFilter", "isDeleted"})),
+    RecordType.RECORD_INDEX: (
+        "recordIndexMetadata",
+        frozenset(
+            {"partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "instantTime", "fileIdEncoding"}
+        ),
+    ),
+}
+"""Field of a type of record, and what is in it, or in each of its entries."""

@@ -17,18 +17,18 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from lakeindex.errors import TableCorruptError
 from lakeindex.format import instants as names
-from lakeindex.metadata.metadata_table import GROUP_PREFIXES, MetadataTable
+from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
+from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX, MetadataTable, is_of_data_partition
 from lakeindex.storage.port import ObjectMeta
 from lakeindex.timeline.timeline import Timeline
 
-_BASE: Final = re.compile(r"(?P<group>[A-Za-z0-9-]+)_(?P<token>[0-9-]+)_(?P<instant>[0-9]+)\.hfile", re.ASCII)
-_LOG: Final = re.compile(
-    r"\.(?P<group>[A-Za-z0-9-]+)_(?P<instant>[0-9]+)\.log\.(?P<number>[0-9]+)_(?P<token>[0-9-]+)", re.ASCII
-)
+_BASE: Final = re.compile(r"(?P<group>.+)_(?P<token>[0-9-]+)_(?P<instant>[0-9]+)\.hfile", re.ASCII)
+_LOG: Final = re.compile(r"\.(?P<group>.+)_(?P<instant>[0-9]+)\.log\.(?P<number>[0-9]+)_(?P<token>[0-9-]+)", re.ASCII)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -79,6 +79,16 @@ class FileSlice:
         return "" if self.base is None else self.base.path.rpartition("/")[2]
 
     @property
+    def base_instant(self) -> str:
+        """Instant of its base file; empty if there is none."""
+        match = _BASE.fullmatch(self.base_name)
+        return "" if match is None else match["instant"]
+
+    def is_of(self, data_partition: str | None) -> bool:
+        """Whether it has keys of a partition of the table; None: whether it has keys of all of them."""
+        return is_of_data_partition(self.file_id, self.partition, data_partition)
+
+    @property
     def next_log_number(self) -> int:
         """Number of a log that is added to the slice in version 6."""
         return max((log.number for log in self.logs if log.instant == self.instant), default=0) + 1
@@ -101,9 +111,12 @@ class PartitionSlices:
 def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> PartitionSlices:
     """List the slices of a partition.
 
+    A base file of which the timeline says nothing may be newer than it: then those before may be gone already, and the
+    timeline is listed again. Base files that are older than the timeline need no such care.
+
     Args:
         table: the metadata table.
-        timeline: its timeline.
+        timeline: its timeline, listed before.
         partition: one that it has.
 
     Raises:
@@ -112,7 +125,10 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
     bases: dict[str, dict[str, ObjectMeta]] = defaultdict(dict)
     logs: dict[str, list[LogFile]] = defaultdict(list)
     prefix = GROUP_PREFIXES[partition]
-    for one in table.storage.list_folder(table.folder(partition)).objects:
+    objects = table.storage.list_folder(table.folder(partition)).objects
+    if any(map(partial(_is_unknown, timeline), objects)):
+        timeline = table.load_timeline()
+    for one in objects:
         name = one.path.rpartition("/")[2]
         if match := _LOG.fullmatch(name):
             log = LogFile(match["instant"], int(match["number"]), match["token"], one.path, one.size_bytes)
@@ -120,7 +136,7 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
         elif (match := _BASE.fullmatch(name)) and is_complete(timeline, match["instant"]):
             bases[match["group"]][match["instant"]] = one
     groups = sorted(group for group in {*bases, *logs} if group.startswith(f"{prefix}-"))
-    if not groups:
+    if not groups and not is_without_groups(table, partition):
         raise TableCorruptError(
             f"{table.folder(partition)} has no file groups",
             culprit=table.folder(partition),
@@ -135,8 +151,33 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
     return PartitionSlices(tuple(newest), tuple(sorted(expired)))
 
 
+def instants_of_files(table: MetadataTable) -> frozenset[str]:
+    """Instants in the names of all base files and logs of the metadata table.
+
+    Args:
+        table: the metadata table.
+    """
+    folders = [table.folder(partition) for partition in table.partitions]
+    listed = [one.path.rpartition("/")[2] for folder in folders for one in table.storage.list_folder(folder).objects]
+    found = (_LOG.fullmatch(name) or _BASE.fullmatch(name) for name in listed)
+    return frozenset(match["instant"] for match in found if match)
+
+
+def is_without_groups(table: MetadataTable, partition: str) -> bool:
+    """Whether a partition of the metadata table may have no file groups: a partitioned record index of an empty table.
+
+    Raises:
+        TableCorruptError: the definitions of the indexes cannot be read.
+    """
+    return partition == RECORD_INDEX and is_partitioned_index(read_definitions(table.storage))
+
+
 def is_complete(timeline: Timeline, time: str) -> bool:
-    """Whether an instant of the metadata table is completed; those before its timeline are.
+    """Whether a write of the metadata table is completed; those before its timeline are, unless they are pending.
+
+    Its timeline begins with its first completed write: Hudi 0.15 archives cleans and rollbacks apart from writes, so
+    older ones of those may be there still. Source: ``BaseHoodieLogRecordReader``, ``HoodieFileGroup`` of Hudi 1.2,
+    which ask the timeline of completed writes ``containsOrBeforeTimelineStarts``.
 
     Args:
         timeline: the metadata table's.
@@ -144,8 +185,13 @@ def is_complete(timeline: Timeline, time: str) -> bool:
     """
     if time in timeline.completed_write_times:
         return True
-    first = timeline.instants[0].time if timeline.instants else None
-    return first is not None and time < first
+    first = timeline.first_write_time
+    return first is not None and time < first and time not in timeline.pending_times
+
+
+def _is_unknown(timeline: Timeline, one: ObjectMeta) -> bool:
+    match = _BASE.fullmatch(one.path.rpartition("/")[2])
+    return match is not None and not (is_complete(timeline, match["instant"]) or timeline.find(match["instant"]))
 
 
 def pending_compaction(timeline: Timeline) -> str | None:

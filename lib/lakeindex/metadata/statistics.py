@@ -1,35 +1,37 @@
 """What an action of the table changes in the statistics of the metadata table.
 
-Each new file has a record of every indexed column in ``column_stats``, made from its footer, and widens those of its
-partition in ``partition_stats``: Hudi makes them narrow again when it writes there next. Where a column of a file has
-no bounds that are known to hold, the file has no records, and its partition none any more: readers keep what they know
-nothing of, and would skip what they know in part.
+Each new file has a record of every indexed column in ``column_stats``, made from its footer. The records in
+``partition_stats`` of each partition that an action touches are made anew of all its live files: of the footers of the
+new ones, and of what ``column_stats`` says of those that stay. Such a record is tight: it replaces the one before.
+Every column of a live file has a record with bounds, the widest of its type where none are known: readers skip a file
+or a partition by the bound that is missing, and a partition without a record where others have one.
 
-Source: ``HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords``, ``convertMetadataToPartitionStatRecords`` of
-Hudi 1.2.
+Hudi reads logs in the order of their instants, not of their completion. So while a write with an earlier instant is
+pending, whose record could come later and stand before this one, the record is not tight: it widens what there is.
+Without ``column_stats``, which Hudi does not allow, new files widen as well.
+
+Source: ``HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords``,
+``HoodieMetadataWriteUtils.convertMetadataToPartitionStatRecords``, ``HoodieLogFile.LogFileComparator`` of Hudi 1.2.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError, first_line
 from lakeindex.metadata.changes import MetadataChange, PartitionChange
-from lakeindex.metadata.column_ranges import ColumnRange, column_ranges, merged
-from lakeindex.metadata.column_stats import column_stats_record, partition_stats_record
-from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH, StatsEncoding, indexed_columns, stats_encoding
+from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, column_kinds, column_ranges, merged
+from lakeindex.metadata.column_stats import column_range_of, column_stats_record, partition_stats_record
+from lakeindex.metadata.indexed_columns import StatsEncoding, indexed_columns, read_definitions, stats_encoding
 from lakeindex.metadata.keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS, MetadataTable
+from lakeindex.metadata.new_files import NewFile, read_new_files
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record
-from lakeindex.storage import in_parallel
-from lakeindex.storage.port import Storage
-from lakeindex.storage.storage_file import StorageFile
 
 _META_COLUMNS: Final = (
     "_hoodie_commit_time",
@@ -42,15 +44,45 @@ _META_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A data file and what its footer says; ``known``: whether bounds of all its indexed columns are."""
+    """A data file and what its footer says."""
 
     partition: str
     name: str
     ranges: tuple[ColumnRange, ...]
 
+
+@dataclass(frozen=True, slots=True)
+class _Indexes:
+    """The statistics of a table as they are defined, which is read once for an action.
+
+    Attributes:
+        table: the metadata table.
+        definitions: text of the definitions of its indexes; None if it has none.
+    """
+
+    table: MetadataTable
+    definitions: str | None
+
+    @staticmethod
+    def of(table: MetadataTable) -> _Indexes:
+        return _Indexes(table, read_definitions(table.storage))
+
     @property
-    def known(self) -> bool:
-        return not any(one.is_open for one in self.ranges)
+    def encoding(self) -> StatsEncoding:
+        return stats_encoding(self.definitions, self.table.version)
+
+    def ranges(self, files: Iterable[NewFile]) -> list[_File]:
+        return [_File(one.partition, one.name, column_ranges(one.footer, self._columns(one))) for one in files]
+
+    def kinds(self, files: Iterable[NewFile]) -> dict[str, ValueKind]:
+        """The indexed columns that files have, with their types."""
+        found: dict[str, ValueKind] = {}
+        for one in files:
+            found |= column_kinds(one.footer, self._columns(one))
+        return found
+
+    def _columns(self, one: NewFile) -> Collection[str]:
+        return indexed_columns(self.definitions, self.table.version, one.footer.schema.to_arrow_schema())
 
 
 def has_statistics(table: MetadataTable) -> bool:
@@ -58,40 +90,71 @@ def has_statistics(table: MetadataTable) -> bool:
     return bool({COLUMN_STATS, PARTITION_STATS} & set(table.partitions))
 
 
-def statistics_of_new(table: MetadataTable, files: Mapping[str, Mapping[str, int]]) -> MetadataChange:
-    """What new files change.
+def statistics_of_new(table: MetadataTable, files: Iterable[NewFile]) -> MetadataChange:
+    """What the statistics of files are, made of their footers.
 
     Args:
         table: the metadata table.
-        files: partition path -> file name -> bytes. Their footers are read.
+        files: the files.
 
     Raises:
-        TableCorruptError: a footer, or the definitions of the indexes, cannot be read.
+        TableCorruptError: the definitions of the indexes cannot be read.
     """
+    if COLUMN_STATS not in table.partitions:
+        return {}
+    indexes = _Indexes.of(table)
+    change = _of_files(indexes.ranges(files), indexes.encoding)
+    return {COLUMN_STATS: change} if change else {}
+
+
+def statistics_of_touched(
+    view: MetadataView, new: Sequence[NewFile], staying: Mapping[str, Mapping[str, int]], *, tight: bool
+) -> MetadataChange:
+    """What an action changes in the statistics of files, and in those of the partitions that it touches.
+
+    Args:
+        view: the metadata table, before the action.
+        new: the files that it adds.
+        staying: partition path -> file name -> bytes, of the live files that it leaves where they are; of every
+            partition that it touches. Nothing where there are no statistics of partitions.
+        tight: no write with an earlier instant is pending.
+
+    Raises:
+        TableCorruptError: the metadata table, or the footer of a file that it knows nothing of, cannot be read.
+    """
+    table = view.table
     if not has_statistics(table):
         return {}
-    definitions = _definitions(table.storage)
-    encoding = stats_encoding(definitions, table.version)
-    listed = [(partition, name, size) for partition, sizes in files.items() for name, size in sizes.items()]
+    indexes = _Indexes.of(table)
+    found = indexes.ranges(new)
+    change = {COLUMN_STATS: _of_files(found, indexes.encoding)}
+    if PARTITION_STATS in table.partitions:
+        if COLUMN_STATS in table.partitions:
+            found += _staying(view, indexes, new, staying)
+        else:
+            tight, found = False, _of_known_partitions(view, found, staying)
+        change[PARTITION_STATS] = _of_partitions(found, indexes.encoding, tight=tight)
+    return {name: one for name, one in change.items() if name in table.partitions and one}
 
-    def read(one: tuple[str, str, int]) -> _File:
-        partition, name, size = one
-        footer = _footer(table.storage, f"{partition}/{name}" if partition else name, size)
-        columns = indexed_columns(definitions, table.version, footer.schema.to_arrow_schema())
-        return _File(partition, name, column_ranges(footer, columns))
 
-    found = in_parallel(table.storage.uri, read, listed)
-    change = {
-        COLUMN_STATS: PartitionChange(_of_files(found, encoding)),
-        PARTITION_STATS: _of_partitions(found, encoding),
-    }
-    return {name: one for name, one in change.items() if name in table.partitions and (one.puts or one.deletes)}
+def statistics_of_partitions(table: MetadataTable, files: Iterable[NewFile]) -> PartitionChange:
+    """What the statistics of partitions are, made of all their live files: they replace what there is.
+
+    Args:
+        table: the metadata table.
+        files: all live files of some partitions.
+
+    Raises:
+        TableCorruptError: the definitions of the indexes cannot be read.
+    """
+    indexes = _Indexes.of(table)
+    return _of_partitions(indexes.ranges(files), indexes.encoding, tight=True)
 
 
 def statistics_of_gone(
     table: MetadataTable, files: Mapping[str, Iterable[str]], schema_text: str | None
 ) -> MetadataChange:
-    """What the deletion of files changes: their records go. Those of partitions stay: they are wide enough.
+    """What the deletion of files that are not live changes: their records go.
 
     Args:
         table: the metadata table.
@@ -105,7 +168,7 @@ def statistics_of_gone(
         return {}
     fields = json.loads(schema_text)["fields"] if schema_text else []
     every = pa.schema([pa.field(name, pa.null()) for name in (*_META_COLUMNS, *(one["name"] for one in fields))])
-    columns = indexed_columns(_definitions(table.storage), table.version, every)
+    columns = indexed_columns(read_definitions(table.storage), table.version, every)
     keys = frozenset(
         column_stats_key(column, partition, name)
         for partition, gone in files.items()
@@ -115,47 +178,70 @@ def statistics_of_gone(
     return {COLUMN_STATS: PartitionChange(deletes=keys)} if keys else {}
 
 
-def _of_files(files: Iterable[_File], encoding: StatsEncoding) -> dict[str, Record]:
-    return {
+def _staying(
+    view: MetadataView, indexes: _Indexes, new: Sequence[NewFile], files: Mapping[str, Mapping[str, int]]
+) -> list[_File]:
+    """What ``column_stats`` says of files; of those that it does not know in full, what their footers say."""
+    kinds = indexes.kinds(new)
+    places = [(partition, name) for partition, names in files.items() for name in names]
+    keys = {(place, column): column_stats_key(column, *place) for place in places for column in kinds}
+    records = view.lookup(COLUMN_STATS, keys.values())
+    known, unknown = [], dict[str, dict[str, int]]()
+    for partition, name in places:
+        said = [(records.get(keys[(partition, name), column]), kind) for column, kind in kinds.items()]
+        ranges = [None if record is None else column_range_of(record, kind) for record, kind in said]
+        told = tuple(one for one in ranges if one is not None)
+        if ranges and len(told) == len(ranges):
+            known.append(_File(partition, name, told))
+        else:
+            unknown.setdefault(partition, {})[name] = files[partition][name]
+    return [*known, *indexes.ranges(read_new_files(view.table, unknown))]
+
+
+def _of_known_partitions(
+    view: MetadataView, new: Sequence[_File], staying: Mapping[str, Mapping[str, int]]
+) -> list[_File]:
+    """New files of partitions of which all is known: what was there before has records, or is nothing."""
+    keys = {
+        partition_stats_key(one.column, file.partition): file.partition
+        for file in new
+        if staying.get(file.partition)
+        for one in file.ranges
+    }
+    known = {keys[key] for key in view.lookup(PARTITION_STATS, keys)}
+    return [one for one in new if not staying.get(one.partition) or one.partition in known]
+
+
+def _of_files(files: Iterable[_File], encoding: StatsEncoding) -> PartitionChange:
+    puts = {
         column_stats_key(one.column, file.partition, file.name): column_stats_record(
             file.partition, file.name, one, encoding
         )
         for file in files
-        if file.known
         for one in file.ranges
     }
+    return PartitionChange(puts)
 
 
-def _of_partitions(files: Iterable[_File], encoding: StatsEncoding) -> PartitionChange:
-    by_partition: dict[str, list[ColumnRange]] = {}
+def _of_partitions(files: Iterable[_File], encoding: StatsEncoding, *, tight: bool) -> PartitionChange:
+    by_partition: dict[str, list[_File]] = {}
     for file in files:
-        by_partition.setdefault(file.partition, []).extend(file.ranges)
+        by_partition.setdefault(file.partition, []).append(file)
     puts: dict[str, Record] = {}
-    deletes: set[str] = set()
     for partition, several in by_partition.items():
-        ranges = merged(several)
-        if any(one.is_open for one in ranges):
-            deletes |= {partition_stats_key(one.column, partition) for one in ranges}
-            continue
-        for one in ranges:
-            record = partition_stats_record(partition, one, encoding, tight=False)
+        for one in merged([*(one for file in several for one in file.ranges), *_nulls_of_older(several)]):
+            record = partition_stats_record(partition, one, encoding, tight=tight)
             puts[partition_stats_key(one.column, partition)] = record
-    return PartitionChange(puts, frozenset(deletes))
+    return PartitionChange(puts)
 
 
-def _footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
-    try:
-        return pq.read_metadata(StorageFile(storage, path, size))
-    except (pa.ArrowException, OSError) as error:
-        raise TableCorruptError(
-            f"the footer of {path} cannot be read: {first_line(error)}", culprit=path, hint="restore the file"
-        ) from error
+def _nulls_of_older(files: Sequence[_File]) -> Iterator[ColumnRange]:
+    """Nulls of the files of a partition that were written before a column was added: all of their rows.
 
-
-def _definitions(storage: Storage) -> str | None:
-    try:
-        return storage.read(DEFINITIONS_PATH).decode()
-    except ObjectNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        return "damaged"
+    Without them the partition would have no null in that column, and who looks for nulls would skip it.
+    """
+    columns = {one.column: one for file in files for one in file.ranges}
+    for file in files:
+        rows = min((one.value_count for one in file.ranges), default=0)  # a column in a list has more values than rows
+        for name in sorted(columns.keys() - {one.column for one in file.ranges}) if rows else ():
+            yield ColumnRange(name, columns[name].kind, None, None, rows, rows, 0, 0)

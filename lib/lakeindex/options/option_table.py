@@ -15,23 +15,39 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from lakeindex.model import INDEX_ALIASES, IndexType, KeyGeneratorType, MergeMode
+from lakeindex.options.locks import (
+    MODE_OPTION,
+    PATH_OPTION,
+    PROVIDER_OPTION,
+    RENEWAL_OPTION,
+    VALIDITY_OPTION,
+    lock_provider,
+)
 from lakeindex.options.option import Option, OptionArea
 from lakeindex.options.types import (
+    BulkSort,
     Codec,
+    ConcurrencyMode,
     Config,
     CreateConfig,
+    DuplicatePolicy,
     FilterSizing,
     FilterType,
     InputFormat,
+    LockProvider,
     MetadataTablePolicy,
     ReportFormat,
+    SchemaMode,
     StagedCodec,
     WriteConfig,
 )
 from lakeindex.options.values import (
+    DUPLICATES_OPTION,
     FLAG,
     KEY_GENERATOR_CLASSES,
     MEMORY_OPTION,
+    NULL_FOR_MISSING_OPTION,
+    SCHEMA_MODE_OPTION,
     TABLE_VERSION_OPTION,
     TABLE_VERSIONS,
     TIME_UNITS,
@@ -110,6 +126,19 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
                "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, "
                ".json, .jsonl, .ndjson)."),
+        Option(SCHEMA_MODE_OPTION, "schema_mode", one_of(SchemaMode), names_of(SchemaMode),
+               "What a batch may change of the table's columns. `strict`: nothing. `add`: columns, and fields of "
+               "structs, that the table does not have are added. `widen`: the same, and numbers become wider (int, "
+               "long, float, double; decimals with more digits)."),
+        Option(NULL_FOR_MISSING_OPTION, "null_for_missing", flag, FLAG,
+               "A batch may lack columns that can be null: they are null in its rows, also in those that update stored "
+               "ones. `false`: such a batch is refused."),
+        Option(DUPLICATES_OPTION, "insert_duplicates", one_of(DuplicatePolicy), names_of(DuplicatePolicy),
+               "Insert and insert overwrite: a row whose key is stored. `fail`: it is a bad row. `drop`: it is left "
+               "out, and counted as ignored. Hudi's `none` would store the key twice."),
+        Option("hoodie.bulkinsert.sort.mode", "bulk_sort", one_of(BulkSort), names_of(BulkSort),
+               "Bulk insert: with `GLOBAL_SORT` the files of a partition have no key range in common, so that a bloom "
+               "index prunes them by range. The other two give the same: the rows of each file are sorted."),
         Option("lakeindex.staged.codec", "staged_codec", one_of(StagedCodec), names_of(StagedCodec),
                "Compression of the staged batch. `auto`: uncompressed if the run folder is on a local "
                "disk, otherwise zstd."),
@@ -141,9 +170,28 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
                "the same file groups."),
         Option("lakeindex.pending.foreign.max.age", "pending_foreign_max_age_seconds", whole(0), "seconds, 0 or more",
                "Age at which an unfinished instant of another writer is considered dead and rolled back."),
+        Option(PROVIDER_OPTION, "lock_provider", lock_provider, names_of(LockProvider),
+               "Hudi's lock, which every operation then takes with its own, so that Hudi's writers may write at the "
+               "same time. They need the same provider and more settings (docs/compatibility.md). Default: none."),
+        Option(MODE_OPTION, "concurrency_mode", one_of(ConcurrencyMode), names_of(ConcurrencyMode),
+               "As Hudi's writers have it; it changes nothing by itself. With the second, "
+               "`hoodie.write.lock.provider` is required; with the first, it is refused."),
+        Option(PATH_OPTION, "lock_path", some_text, "a path or URL",
+               "FileSystemBasedLockProvider: folder of the file `lock`. Default: the table's `.hoodie`."),
+        Option("hoodie.write.lock.filesystem.expire", "lock_expire_minutes", whole(0, 100_000),
+               "minutes, 0 or more (0: never)",
+               "FileSystemBasedLockProvider: age at which a lock may be taken from its holder. Nobody renews it, so "
+               "that it must be longer than any commit."),
+        Option(VALIDITY_OPTION, "lock_validity_seconds", whole(10, 86_400), "seconds, 10 .. 86400",
+               "StorageBasedLockProvider: for how long a lock is valid that is not renewed."),
+        Option(RENEWAL_OPTION, "lock_renew_seconds", whole(1, 8_640), "seconds, 1 .. 8640",
+               "StorageBasedLockProvider: pause between two renewals; at most a tenth of the validity."),
         Option("lakeindex.metadata.table", "metadata_table", metadata_policy, names_of(MetadataTablePolicy),
                "What happens if the table has a metadata table. `keep`: every commit keeps it up. "
                "`refuse`: the write is refused."),
+        Option("hoodie.metadata.enable", "use_metadata", flag, FLAG,
+               "Use the metadata table, if there is one: it names the table's files. `false`: folders are listed. "
+               "It is kept up either way."),
         Option("lakeindex.clock.max.skew", "clock_max_skew_seconds", whole(0, 86_400),
                "seconds, 0 .. 86400 (0: no check)",
                "Maximum difference between the clock of this machine and that of the storage. "

@@ -1,14 +1,17 @@
-"""Options, parsed once at the edge: inside the library only the frozen ``WriteConfig`` and ``CreateConfig`` travel."""
+"""Options, parsed once at the edge: inside the library only the frozen ``WriteConfig`` and ``CreateConfig`` travel.
+
+Options of Hudi that are not ours either change nothing here, which is noted, or are refused.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from lakeindex.errors import OptionError
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.options.foreign import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
+from lakeindex.options.locks import check_locks
 from lakeindex.options.option import Option
 from lakeindex.options.option_table import (
     BY_KEY,
@@ -19,6 +22,116 @@ from lakeindex.options.option_table import (
     TIMEBASED_PREFIX,
 )
 from lakeindex.options.types import Config, CreateConfig, WriteConfig
+
+_TASKS_BY_COST: Final = (
+    "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once"
+)
+_THROUGH_THRIFT: Final = (
+    "HBase is reached through its Thrift server: lakeindex.hbase.thrift.host and .port say where it is"
+)
+_CONSISTENT_HASHING: Final = "it belongs to consistent hashing, which Hudi refuses on copy-on-write tables"
+_THRIFT_LOGS_IN: Final = "HBase's Thrift server does the log-in to a secured HBase; set it up there"
+
+_BUILT_ON_REQUEST: Final = (
+    "every commit keeps it up where the metadata table has it; "
+    "`lakeindex metadata build TABLE --partition {0}` builds it"
+)
+_LOCK_WAIT: Final = "lakeindex.lock.wait limits how long a run waits for a lock"
+_LAZY: Final = "what dead writers leave is recovered at every write; Hudi's writers beside lakeindex need LAZY"
+
+NOTED_OPTIONS: Final[dict[str, str]] = {
+    "hoodie.write.lock.client.num_retries": _LOCK_WAIT,
+    "hoodie.write.lock.client.wait_time_ms_between_retry": _LOCK_WAIT,
+    "hoodie.write.lock.num_retries": _LOCK_WAIT,
+    "hoodie.write.lock.wait_time_ms": _LOCK_WAIT,
+    "hoodie.write.lock.wait_time_ms_between_retry": _LOCK_WAIT,
+    "hoodie.write.lock.max_wait_time_ms_between_retry": _LOCK_WAIT,
+    "hoodie.clean.failed.writes.policy": _LAZY,
+    "hoodie.cleaner.policy.failed.writes": _LAZY,
+    "hoodie.index.bucket.engine": "only SIMPLE is supported: Hudi refuses consistent hashing on copy-on-write tables",
+    "hoodie.bucket.index.partition.rule.type": "rules are regular expressions",
+    "hoodie.bloom.index.parallelism": _TASKS_BY_COST,
+    "hoodie.simple.index.parallelism": _TASKS_BY_COST,
+    "hoodie.global.simple.index.parallelism": _TASKS_BY_COST,
+    "hoodie.global.index.reconcile.parallelism": _TASKS_BY_COST,
+    "hoodie.bloom.index.use.caching": "checkpoints replace caching",
+    "hoodie.simple.index.use.caching": "checkpoints replace caching",
+    "hoodie.record.index.use.caching": "checkpoints replace caching",
+    "hoodie.bloom.index.input.storage.level": "checkpoints replace caching",
+    "hoodie.simple.index.input.storage.level": "checkpoints replace caching",
+    "hoodie.record.index.input.storage.level": "checkpoints replace caching",
+    "hoodie.bloom.index.bucketized.checking": "the probes of a file with many candidate keys are always split",
+    "hoodie.bloom.index.keys.per.bucket": "the probes of a file with many candidate keys are always split",
+    "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism": (
+        "work is always divided into tasks by its estimated cost"
+    ),
+    "hoodie.bloom.index.fileid.key.sorting.enable": "keys are always sorted",
+    "hoodie.bucket.index.query.pruning": "`lakeindex get` always uses the index",
+    "hoodie.bucket.index.remote.partitioner.enable": "buckets are assigned to tasks by cost",
+    "hoodie.metadata.record.level.index.min.filegroup.count": "one set of shards serves all partitions: see "
+    "hoodie.metadata.record.index.min.filegroup.count",
+    "hoodie.metadata.record.level.index.max.filegroup.count": "one set of shards serves all partitions: see "
+    "hoodie.metadata.record.index.max.filegroup.count",
+    "index.bootstrap.enabled": "`lakeindex index build` builds a state from the table",
+    "hoodie.index.hbase.zkquorum": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zkport": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zknode.path": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zk.session_timeout_ms": _THROUGH_THRIFT,
+    "hoodie.index.hbase.zk.connection_timeout_ms": _THROUGH_THRIFT,
+    "hoodie.index.hbase.qps.allocator.class": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.zkpath.qps_root": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.dynamic_qps": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.min.qps.fraction": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.max.qps.fraction": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.desired_puts_time_in_secs": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.sleep.ms.for.put.batch": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.sleep.ms.for.get.batch": "the rate limit is fixed: max.qps.per.region.server x qps.fraction",
+    "hoodie.index.hbase.put.batch.size.autocompute": "the batch size is hoodie.index.hbase.put.batch.size",
+    "hoodie.combine.before.upsert": "duplicates of a batch are always combined",
+    "hoodie.combine.before.delete": "duplicates of a batch are always combined",
+}
+"""Options of Hudi that change nothing here, and why; the summary's notes name those that are given."""
+
+REFUSED_OPTIONS: Final[dict[str, str]] = {
+    "hoodie.index.class": "docs/adding-an-index.md describes how to add an index type",
+    "hoodie.bucket.index.max.num.buckets": _CONSISTENT_HASHING,
+    "hoodie.bucket.index.min.num.buckets": _CONSISTENT_HASHING,
+    "hoodie.bucket.index.split.threshold": _CONSISTENT_HASHING,
+    "hoodie.bucket.index.merge.threshold": _CONSISTENT_HASHING,
+    "index.partition.regex": (
+        "an index must cover every partition, otherwise keys of the other partitions would be stored twice"
+    ),
+    "hoodie.index.hbase.security.authentication": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.kerberos.user.keytab": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.kerberos.user.principal": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.regionserver.kerberos.principal": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.master.kerberos.principal": _THRIFT_LOGS_IN,
+    "hoodie.index.hbase.bucket.number": (
+        "it belongs to RebalancedSparkHoodieHBaseIndex, which uses other row keys; "
+        "lakeindex uses the row layout of SparkHoodieHBaseIndex"
+    ),
+    "hoodie.metadata.index.bloom.filter.enable": _BUILT_ON_REQUEST.format("bloom_filters"),
+    "hoodie.metadata.index.column.stats.enable": _BUILT_ON_REQUEST.format("column_stats"),
+    "hoodie.metadata.record.index.enable": _BUILT_ON_REQUEST.format("record_index"),
+    "hoodie.metadata.global.record.level.index.enable": _BUILT_ON_REQUEST.format("record_index"),
+    "hoodie.metadata.record.level.index.enable": (
+        "every commit keeps it up where the metadata table has it; on a table of version 8 or 9 with "
+        "hoodie.index.type=RECORD_LEVEL_INDEX `lakeindex metadata build TABLE --partition record_index` builds it"
+    ),
+    "hoodie.merge.allow.duplicate.on.inserts": "an upsert never stores a key twice",
+    "hoodie.populate.meta.fields": "rows without meta columns cannot be found by key",
+}
+"""Options of Hudi that ask for something lakeindex does not do, and what to do instead."""
+
+NOTED_VALUES: Final[dict[str, str]] = {
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.index.bucket.engine": "SIMPLE",
+    "hoodie.bucket.index.partition.rule.type": "REGEX",
+    "hoodie.combine.before.upsert": "TRUE",
+    "hoodie.combine.before.delete": "TRUE",
+}
+"""Noted options that accept only one value."""
 
 _C = TypeVar("_C", bound=Config)
 
@@ -35,6 +148,7 @@ def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
     for area in dict.fromkeys(KIND_AREAS.values()):
         if area.check is not None:
             area.check(config)
+    check_locks(config)
     return config
 
 

@@ -33,6 +33,20 @@ class MetadataTablePolicy(StrEnum):
     REFUSE = "refuse"
 
 
+class LockProvider(StrEnum):
+    """Hudi's locks that are taken part in, by their Java classes."""
+
+    FILE_SYSTEM = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+    STORAGE = "org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"
+
+
+class ConcurrencyMode(StrEnum):
+    """Whether Hudi's writers share the table."""
+
+    SINGLE_WRITER = "SINGLE_WRITER"
+    OPTIMISTIC = "OPTIMISTIC_CONCURRENCY_CONTROL"
+
+
 class InputFormat(StrEnum):
     """Format of the input files; ``auto`` goes by the file's suffix."""
 
@@ -40,6 +54,14 @@ class InputFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSON = "json"
+
+
+class SchemaMode(StrEnum):
+    """What a batch may change of the table's columns: nothing; add some; add some and make some wider."""
+
+    STRICT = "strict"
+    ADD = "add"
+    WIDEN = "widen"
 
 
 class StagedCodec(StrEnum):
@@ -103,6 +125,21 @@ class Config:
         return replace(self, areas=tuple(sorted(kept, key=lambda one: type(one).__qualname__)))
 
 
+class DuplicatePolicy(StrEnum):
+    """What becomes of a row to insert whose key is stored (``hoodie.datasource.insert.dup.policy``)."""
+
+    FAIL = "fail"
+    DROP = "drop"
+
+
+class BulkSort(StrEnum):
+    """How a bulk insert sorts its rows (``hoodie.bulkinsert.sort.mode``)."""
+
+    NONE = "NONE"
+    GLOBAL_SORT = "GLOBAL_SORT"
+    PARTITION_SORT = "PARTITION_SORT"
+
+
 @dataclass(frozen=True, slots=True)
 class WriteConfig(Config):
     """Everything a write may be told, typed. ``None`` means: from the table, or worked out from the data."""
@@ -121,10 +158,21 @@ class WriteConfig(Config):
     chunk_rows: int = 250_000
     staged_codec: StagedCodec = StagedCodec.AUTO
     input_format: InputFormat = InputFormat.AUTO
+    schema_mode: SchemaMode = SchemaMode.STRICT
+    null_for_missing: bool = False
+    insert_duplicates: DuplicatePolicy = DuplicatePolicy.FAIL
+    bulk_sort: BulkSort = BulkSort.NONE
     metadata_table: MetadataTablePolicy = MetadataTablePolicy.KEEP
+    use_metadata: bool = True
     pending_foreign_max_age_seconds: int = 7_200
     lock_lease_seconds: int = 60
     lock_wait_seconds: int = 300
+    lock_provider: LockProvider | None = None
+    concurrency_mode: ConcurrencyMode | None = None
+    lock_path: str | None = None
+    lock_expire_minutes: int = 0
+    lock_validity_seconds: int = 300
+    lock_renew_seconds: int = 30
     clock_max_skew_seconds: int = 600
     conflict_retries: int = 5
     parallelism: int = 0

@@ -33,6 +33,7 @@ def flag(text: str) -> bool:
 
 
 TABLE_VERSION_OPTION: Final = "hoodie.write.table.version"
+INDEX_OPTION: Final = "hoodie.index.type"
 TABLE_VERSIONS: Final = (6, 8, 9)
 """Table versions that are written."""
 
@@ -63,7 +64,10 @@ def whole(low: int, high: int = 2**62) -> Callable[[str], int]:
 
 _UNITS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _LEAST_MEMORY: Final = 64 * 2**20
+DUPLICATES_OPTION: Final = "hoodie.datasource.insert.dup.policy"
 MEMORY_OPTION: Final = "lakeindex.memory"
+SCHEMA_MODE_OPTION: Final = "lakeindex.schema.mode"
+NULL_FOR_MISSING_OPTION: Final = "hoodie.write.set.null.for.missing.columns"
 
 
 def memory(text: str) -> int:

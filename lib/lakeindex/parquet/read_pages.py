@@ -76,6 +76,32 @@ def read_batches(file: pq.ParquetFile, rows: int) -> Iterator[pa.RecordBatch]:
         raise DamagedPagesError(f"{seen} rows came of {file.metadata.num_rows}")
 
 
+def read_group_batches(
+    file: pq.ParquetFile, group: int, columns: Sequence[str], most_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one row group, so many at once: what is decoded is never the whole of it.
+
+    Args:
+        file: from :func:`open_pages`.
+        group: the row group.
+        columns: top-level columns, at least one.
+        most_rows: rows of a batch.
+
+    Raises:
+        DamagedPagesError, MemoryError, ArrowException, OSError: as :func:`read_groups`.
+    """
+    names, seen = list(columns), 0
+    try:
+        for batch in file.iter_batches(most_rows, row_groups=[group], columns=names):
+            seen += batch.num_rows
+            yield batch
+    except _DECODING as error:
+        raise _blamed(file, [group], names) or DamagedPagesError(_said(error)) from error
+    expected = file.metadata.row_group(group).num_rows
+    if seen != expected:
+        raise _blamed(file, [group], names) or DamagedPagesError(f"{seen} rows came of {expected}")
+
+
 def _blamed(file: pq.ParquetFile, groups: Sequence[int], names: list[str] | None) -> DamagedPagesError | None:
     """The first row group and column that cannot be read on their own; None if all can."""
     for group in groups:

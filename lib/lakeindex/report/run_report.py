@@ -42,6 +42,39 @@ class FalsePositives:
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataUse:
+    """What the look-up took from Hudi's metadata table instead of listing folders and reading footers.
+
+    Attributes:
+        partitions: partitions whose files it named: each is a listing less, at least.
+        ranges: files whose key range came from ``column_stats``.
+        files_pruned: of those, files that hold no key of the batch by their range: their footers were not read.
+        filters: bloom filters from ``bloom_filters``.
+        keys: keys that its record index was asked for.
+        requests_saved: listings and footers that were not read for it, at least.
+    """
+
+    partitions: int
+    ranges: int
+    files_pruned: int
+    filters: int
+    keys: int
+    requests_saved: int
+
+    @property
+    def in_words(self) -> str:
+        """All of it that is not nothing."""
+        parts = (
+            (self.partitions, f"the files of {self.partitions:,} partitions"),
+            (self.ranges, f"key ranges of {self.ranges:,} files, {self.files_pruned:,} of them skipped"),
+            (self.filters, f"{self.filters:,} filters"),
+            (self.keys, f"the places of {self.keys:,} keys"),
+        )
+        said = "; ".join(text for count, text in parts if count)
+        return f"{said} (at least {self.requests_saved:,} requests saved)"
+
+
+@dataclass(frozen=True, slots=True)
 class RangeLine:
     """The key range of a file on a scale of 0 to 1 over the ends of all ranges, in key order."""
 
@@ -121,6 +154,7 @@ class RunReport:
         slowest: the files that took longest.
         past: up to ten runs before this one, the newest first.
         advice: what stands out, a sentence each.
+        metadata: what came from Hudi's metadata table; None if nothing did.
     """
 
     table: str
@@ -137,6 +171,7 @@ class RunReport:
     past: tuple[PastRun, ...]
     advice: tuple[str, ...]
     schema_version: int = SCHEMA_VERSION
+    metadata: MetadataUse | None = None
 
     def to_json(self) -> str:
         """One JSON object."""
@@ -150,7 +185,7 @@ class RunReport:
             ValueError, TypeError, KeyError: it is no report.
         """
         raw: dict[str, Any] = json.loads(text)
-        ranges, false = raw["ranges"], raw["false_positives"]
+        ranges, false, metadata = raw["ranges"], raw["false_positives"], raw.get("metadata")
         if ranges is not None:
             ranges = RangeMap(**{**ranges, "lines": tuple(RangeLine(**line) for line in ranges["lines"])})
         parsed = {
@@ -162,6 +197,7 @@ class RunReport:
             "slowest": tuple(FileLine(**line) for line in raw["slowest"]),
             "past": tuple(PastRun(**one) for one in raw["past"]),
             "advice": tuple(raw["advice"]),
+            "metadata": None if metadata is None else MetadataUse(**metadata),
         }
         known = {k: v for k, v in raw.items() if k in RunReport.__dataclass_fields__}
         return RunReport(**{**known, **parsed})

@@ -35,6 +35,8 @@ def show_report(console: Console, report: RunReport) -> None:
         console.print(
             f"ranges left {report.ranges.files_per_key:.2f} of {human_count(report.ranges.files)} files for a key"
         )
+    if report.metadata is not None:
+        console.print(f"metadata table: {report.metadata.in_words}")
     if report.slowest:
         console.print(_slowest(report))
     if report.past:

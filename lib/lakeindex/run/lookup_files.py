@@ -12,6 +12,10 @@ from lakeindex.pipeline import FILES
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema
 
 IN_FOOTER = "footer"
+IN_METADATA = "metadata"
+"""The metadata table has told the range; the filter is there, too, or, where it has none, in the footer."""
+RANGE_IN_METADATA = "metadata, footer"
+"""The metadata table has told the range, and has no filters: that is in the footer."""
 NO_FOOTER = ""
 """The footer was not asked for."""
 
@@ -27,7 +31,7 @@ class LookupFile:
         row_groups: row groups in it, likewise.
         min_key: least key in Java's order, or None if the footer does not say.
         max_key: greatest key, likewise.
-        filter_from: ``footer``, or the cache's side file that holds the filter.
+        filter_from: where its filter is: one of the constants above, or the cache's side file that holds it.
         problem: what is wrong with its range or filter; the file stays a candidate for every key then.
     """
 

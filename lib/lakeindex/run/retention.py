@@ -5,7 +5,7 @@ Only folders that are runs of the table are dropped (:mod:`lakeindex.run.run_fol
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,13 +18,14 @@ from lakeindex.run.run_folders import (
     check_root,
     enrol,
     is_empty_run,
+    is_enrolled,
     is_run_of,
     roster_of,
     strike,
 )
 from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.storage import in_parallel, remove_empty_folders
-from lakeindex.storage.port import Storage
+from lakeindex.storage.port import ObjectMeta, Storage
 from lakeindex.timeline.clock import SystemClock
 
 _DAY_MS: Final = 86_400_000
@@ -96,14 +97,15 @@ def _found(store: Storage, table_uri: str, but: str) -> tuple[list[Finished], st
         if not is_run_of(store, name, table_uri):
             left.append(name)
             continue
-        marks = (o for o in store.list_folder(name).objects if o.path == f"{name}/{SUMMARY_FILE}")
-        finished.extend(Finished(mark.modified_ms, name) for mark in marks)
+        ended = _ended(name, store.list_folder(name).objects, ())
+        if ended is not None:
+            finished.append(Finished(ended, name))
     return sorted(finished), Swept(left=tuple(left)).note
 
 
 def _drop_finished(store: Storage, table_uri: str, finished: Iterable[Finished]) -> None:
     for one in finished:
-        if is_run_of(store, one.run_id, table_uri):
+        if is_run_of(store, one.run_id, table_uri) and is_enrolled(store, table_uri, one):
             _drop(store, one.run_id)
         strike(store, table_uri, [one])
 
@@ -126,6 +128,7 @@ def sweep_runs(table_uri: str, checkpoints_uri: str, *, keep: int, days: float, 
     """
     store = storage_at(checkpoints_uri)
     check_root(store)
+    roster = {one.run_id for one in roster_of(store, table_uri)}
     finished: list[Finished] = []
     left: list[str] = []
     dropped = 0
@@ -137,7 +140,7 @@ def sweep_runs(table_uri: str, checkpoints_uri: str, *, keep: int, days: float, 
             left.append(name)
             continue
         objects = store.list(name)
-        ended = next((one.modified_ms for one in objects if one.path == f"{name}/{SUMMARY_FILE}"), None)
+        ended = _ended(name, objects, roster)
         newest = max((one.modified_ms for one in objects), default=now_ms)
         if ended is not None:
             finished.append(Finished(ended, name))
@@ -150,6 +153,15 @@ def sweep_runs(table_uri: str, checkpoints_uri: str, *, keep: int, days: float, 
     names = {one.run_id for one in gone}
     strike(store, table_uri, (one for one in roster_of(store, table_uri) if one.run_id in names))
     return Swept(dropped + len(gone), tuple(left))
+
+
+def _ended(name: str, objects: Iterable[ObjectMeta], roster: Collection[str]) -> int | None:
+    """When a run has finished, milliseconds since the epoch; None if it has not, or has begun again since."""
+    times = {one.path: one.modified_ms for one in objects}
+    ended = times.get(f"{name}/{SUMMARY_FILE}")
+    if ended is None or name in roster or times.get(f"{name}/{RUN_FILE}", 0) < ended:
+        return ended
+    return None
 
 
 def _folders(store: Storage) -> list[str]:

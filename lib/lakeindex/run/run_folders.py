@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lakeindex.commit.attempts import run_folder as attempts_folder
 from lakeindex.commit.ledger import LEDGER_FOLDER
+from lakeindex.commit.run_records import run_folder as attempts_folder
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints, older_run_ids, run_id_of
 from lakeindex.run.spec import RunSpec, storage_at
@@ -70,6 +70,8 @@ def _is_same(said: object, table_uri: str) -> bool:
 def begin_run(spec: RunSpec) -> None:
     """Make the run's folder one: refuse a root that is or holds a table, and put the marker.
 
+    A run that had finished and begins again is no finished one any more: it is taken out of the roster.
+
     Raises:
         UsageError: the root is a table, or holds one; or the folder is a run of another table.
         TableNotFoundError: the root is new, and there is no table.
@@ -88,6 +90,9 @@ def begin_run(spec: RunSpec) -> None:
             culprit=spec.run_id,
             hint="give each table a checkpoints' root of its own, or the batch another id",
         )
+    if found is not None:
+        known = roster_of(store, spec.table_uri)
+        strike(store, spec.table_uri, (one for one in known if one.run_id == spec.run_id))
     marker = {
         "format": _FORMAT,
         "table": table_name_for_runs(spec.table_uri),
@@ -218,6 +223,15 @@ def roster_of(store: Storage, table_uri: str) -> list[Finished]:
         if sign and ended.isdecimal():
             found.append(Finished(int(ended), run_id))
     return sorted(found)
+
+
+def is_enrolled(store: Storage, table_uri: str, finished: Finished) -> bool:
+    """Whether a run is still in the roster: one that begins again is not."""
+    try:
+        store.head(f"{_roster(table_uri)}/{finished.name}")
+    except ObjectNotFoundError:
+        return False
+    return True
 
 
 def enrol(store: Storage, table_uri: str, finished: Finished) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,11 +17,14 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.storage import StoreOptions, current_options, open_storage
+from lakeindex.storage.overlay import OverlayStorage
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.meter import MeteredStorage
 from lakeindex.tasks.runner import current_meter
 from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.types.evolution import differences
 
+_ABOVE: ContextVar[tuple[str, OverlayStorage] | None] = ContextVar("lakeindex_above", default=None)
 _STORE_VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_")
 
 
@@ -31,11 +37,12 @@ class RunSpec:
         checkpoints_uri: root of the run folders.
         run_id: names this run's folder; a retry of the run uses the same.
         batch_id: name of the batch: the same id is committed once.
-        operation: upsert or delete.
+        operation: what is done.
         inputs: files or folders of the batch.
         options: option names and texts, sorted.
         max_quarantined: bad rows that are tolerated.
         force: commit a used batch id again, and roll back foreign pending instants whatever their age.
+        partitions: paths of the partitions that ``DELETE_PARTITION`` takes away; None: all of the table.
     """
 
     table_uri: str
@@ -47,6 +54,7 @@ class RunSpec:
     options: tuple[tuple[str, str], ...] = ()
     max_quarantined: int = 0
     force: bool = False
+    partitions: tuple[str, ...] | None = None
 
     @property
     def config(self) -> WriteConfig:
@@ -65,6 +73,7 @@ class TableFacts:
         ordering_field: column of ordering values, if the table has one.
         merge_mode: which version of a record wins.
         index: the index, with what is bound to it.
+        before: the columns without those that the batch adds or makes wider; None if it changes none.
     """
 
     name: str
@@ -73,6 +82,7 @@ class TableFacts:
     ordering_field: str | None
     merge_mode: MergeMode
     index: IndexSpec
+    before: pa.Schema | None = None
 
     @property
     def index_type(self) -> IndexType:
@@ -83,6 +93,11 @@ class TableFacts:
     def is_global(self) -> bool:
         """Whether keys are unique in the whole table."""
         return self.index.is_global
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What the batch changes of the columns, in words."""
+        return () if self.before is None else differences(self.before, self.schema)
 
     @property
     def event_time_field(self) -> str | None:
@@ -101,7 +116,25 @@ def storage_at(uri: str) -> Storage:
 
     It is opened once a process for the same of all three: stores of one URI may be different ones.
     """
-    return MeteredStorage(_opened(uri, current_options(), _environment_of(uri)), current_meter())
+    store, above = _opened(uri, current_options(), _environment_of(uri)), _ABOVE.get()
+    if above is not None and uri.rstrip("/") == above[0]:
+        store = above[1]
+    return MeteredStorage(store, current_meter())
+
+
+@contextmanager
+def writing_nothing(table_uri: str, layer: Storage) -> Iterator[None]:
+    """Let all that this process writes below a table go into another store, and be read from there.
+
+    Args:
+        table_uri: the table, as the run has it; tasks of other processes are not reached.
+        layer: takes what is written.
+    """
+    token = _ABOVE.set((table_uri.rstrip("/"), OverlayStorage(storage_at(table_uri), layer)))
+    try:
+        yield
+    finally:
+        _ABOVE.reset(token)
 
 
 def _environment_of(uri: str) -> tuple[tuple[str, str], ...]:

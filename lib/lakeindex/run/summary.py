@@ -75,15 +75,36 @@ class Estimate:
     actual_bytes_read: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A base file that a dry run says would be written.
+
+    Attributes:
+        partition: its partition path.
+        path: the file that would be rewritten; None: a new file group.
+        bytes: size of that file.
+        updates: its rows that would be replaced.
+        removed: its rows that would be deleted, or moved to another partition.
+        inserts: rows that would be added.
+    """
+
+    partition: str
+    path: str | None
+    bytes: int
+    updates: int
+    removed: int
+    inserts: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RunSummary:
-    """What one upsert or delete did; counts are rows unless they say files or bytes.
+    """What one write did; counts are rows unless they say files or bytes.
 
     Attributes:
         instant: the commit, or None if nothing was committed.
         batch_id: names the batch.
         run_id: names the checkpoints.
-        operation: ``UPSERT`` or ``DELETE``.
+        operation: Hudi's ``operationType``.
         noop: nothing was committed by this run: the batch was empty, changed nothing, or was committed before.
         rows_in: rows of the input.
         combined: older duplicates inside the batch.
@@ -99,10 +120,15 @@ class RunSummary:
         rows_copied: untouched rows that were rewritten with their file.
         chunks_copied: column chunks of the new files that were copied as bytes.
         chunks_encoded: column chunks of the new files that were encoded.
+        files_replaced: file groups that are no part of the table any more, as a whole partition was replaced.
+        rows_replaced: rows that were in them.
         seconds: wall time of the whole run.
         stages: the stages that ran, in order.
         estimate: the cost model's estimate of the look-up; None if there was none.
         notes: information for the caller: options that change nothing, an index that is behind.
+        dry_run: nothing was written: the counts of rows and files are what a run would do now; ``instant`` is that of
+            an earlier run that committed the batch, and ``noop`` says that there is nothing to do.
+        changes: of a dry run, the files that would be written.
     """
 
     instant: str | None
@@ -124,10 +150,14 @@ class RunSummary:
     rows_copied: int = 0
     chunks_copied: int = 0
     chunks_encoded: int = 0
+    files_replaced: int = 0
+    rows_replaced: int = 0
     seconds: float = 0.0
     stages: tuple[StageSummary, ...] = ()
     estimate: Estimate | None = None
     notes: tuple[str, ...] = ()
+    dry_run: bool = False
+    changes: tuple[PlannedChange, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -135,7 +165,14 @@ class RunSummary:
         """How the run ended, in words."""
         if self.instant and not self.noop:
             return f"committed {self.instant}"
-        return f"done before, in {self.instant}" if self.instant else "nothing committed"
+        if self.instant:
+            return f"done before, in {self.instant}"
+        return "dry run, nothing written" if self.dry_run else "nothing committed"
+
+    @property
+    def bytes_to_rewrite(self) -> int:
+        """Of a dry run: size of the files that would be rewritten."""
+        return sum(one.bytes for one in self.changes)
 
     @property
     def fates(self) -> dict[str, int]:
@@ -144,8 +181,9 @@ class RunSummary:
 
     def __repr__(self) -> str:
         counts = "".join(f", {count:,} {name}" for name, count in self.fates.items())
+        gone = f", {self.rows_replaced:,} replaced" if self.files_replaced else ""
         return (
-            f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}; "
+            f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}{gone}; "
             f"{self.seconds:.2f} s>"
         )
 
@@ -157,6 +195,11 @@ class RunSummary:
             **self.fates,
             "files created": self.files_created,
             "files rewritten": self.files_rewritten,
+            **(
+                {"files replaced": self.files_replaced, "rows replaced": self.rows_replaced}
+                if self.files_replaced
+                else {}
+            ),
             "bytes written": self.bytes_written,
             "seconds": self.seconds,
             "notes": self.notes,
@@ -195,6 +238,7 @@ class RunSummary:
         fields = StageSummary.__dataclass_fields__
         stages = tuple(StageSummary(**{k: v for k, v in s.items() if k in fields}) for s in raw.pop("stages", ()))
         estimate, notes = raw.pop("estimate", None), tuple(raw.pop("notes", ()))
+        raw["changes"] = tuple(PlannedChange(**one) for one in raw.pop("changes", ()))
         known = {k: v for k, v in raw.items() if k in RunSummary.__dataclass_fields__}
         return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None, notes=notes)
 

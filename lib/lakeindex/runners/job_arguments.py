@@ -11,7 +11,7 @@ import click
 from lakeindex.runners import lean  # before anything that makes an Arrow array
 
 # isort: split
-from lakeindex.model import Operation
+from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 
@@ -24,7 +24,9 @@ _OPTIONS = (
     click.option("--run-id", required=True, metavar="ID", help="Name of the run's folder; a retry gives the same."),
     click.option("--batch-id", required=True, metavar="ID", help="Name of the batch; it is committed once."),
     click.option("--input", "inputs", required=True, multiple=True, metavar="URI", help="File, folder or * pattern."),
-    click.option("--operation", type=click.Choice([str(o) for o in Operation]), default="UPSERT", show_default=True),
+    click.option(
+        "--operation", type=click.Choice([str(o) for o in BATCH_OPERATIONS]), default="UPSERT", show_default=True
+    ),
     click.option(
         "--max-quarantined", type=click.IntRange(min=0), default=0, show_default=True, help="Bad rows allowed."
     ),

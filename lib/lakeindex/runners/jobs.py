@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import click
 
-from lakeindex.aftermath import noted
+from lakeindex.aftermath import noted, show_warnings
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
 from lakeindex.options.types import ReportFormat
@@ -40,6 +40,7 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     Returns:
         The exit code.
     """
+    show_warnings()
     session: JobSession | None = None
     try:
         session = JobSession()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
 import pickle
 import posixpath
 import uuid
@@ -22,6 +23,7 @@ import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.index.keyed import StateSettings
+from lakeindex.run import row_pieces
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.tasks.local_runner import LocalRunner
@@ -130,7 +132,8 @@ def _keep_what_is_loaded() -> None:
 
 
 def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
-    """Write a DataFrame's rows as Arrow files below ``root/folder``, one a Spark partition; returns their paths.
+    """Write a DataFrame's rows as Arrow files below ``root/folder``, of each Spark partition while it is made; returns
+    their paths.
 
     Rows go from the executors to the store; the driver sees paths only. The order of the pieces is the partitions'.
     """
@@ -143,6 +146,13 @@ def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
     finally:
         context.setJobDescription("")
     return sorted(row.path for row in rows)
+
+
+def frame_schema(frame: DataFrame) -> pa.Schema:
+    """The columns of a DataFrame as Arrow has them."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return pa.schema(to_arrow_schema(frame.schema))
 
 
 def with_tables_written(spec: RunSpec, runner: SparkRunner) -> RunSpec:
@@ -165,14 +175,12 @@ def _write_piece(
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    held = list(batches)
-    if not held:
+    first = next(batches, None)
+    if first is None:
         return
-    path = f"{folder}/{task.partitionId() if task is not None else 0:05d}.arrow"
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, held[0].schema) as writer:
-        for batch in held:
-            writer.write_batch(batch)
-    open_storage(root, options).write(path, sink.getvalue().to_pybytes())
-    rows = sum(batch.num_rows for batch in held)
-    yield pa.record_batch([pa.array([path]), pa.array([rows], pa.int64())], schema=_PIECES)
+    stem = f"{folder}/{task.partitionId() if task is not None else 0:05d}-"
+    written = row_pieces.write_pieces(
+        open_storage(root, options), stem, first.schema, itertools.chain([first], batches)
+    )
+    paths, rows = zip(*written, strict=True)
+    yield pa.record_batch([pa.array(paths), pa.array(rows, pa.int64())], schema=_PIECES)

@@ -18,6 +18,7 @@ LOADED: Final = (
     "lakeindex.bloom.kernels",
     "lakeindex.hashing.java_kernels",
     "lakeindex.index.search_kernels",
+    "lakeindex.metadata.indexes.block_kernels",
     "lakeindex.parquet.footer_walk",
     "lakeindex.runners.spark",
     "lakeindex.conductor.upsert",

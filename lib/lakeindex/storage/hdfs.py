@@ -32,10 +32,10 @@ from lakeindex.errors import (
 )
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path
-from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 
 if TYPE_CHECKING:
-    from hdfs_native import FileStatus
+    from hdfs_native import FileReader, FileStatus
 
 _READ_TRIES: Final = 3
 """A file that is replaced while it is read may lose its blocks: it is then opened anew."""
@@ -45,9 +45,19 @@ _ATTEMPTS: Final = "4"
 Hadoop's 15 are minutes.
 """
 
+_REPORT_SECONDS: Final = 3
+"""How long a reader waits for a DataNode to report the last block of a file, each time it opens it."""
+
+_CHUNK: Final = 512
+"""Bytes of a checksum: every block but a file's last one is a multiple of it."""
+
 _READS: Final = frozenset({"head", "list", "read"})
 
 _Found = TypeVar("_Found")
+
+
+class _UnreportedError(RuntimeError):
+    """No DataNode has reported the last block of a closed file yet."""
 
 
 class HdfsStorage:
@@ -110,14 +120,14 @@ class HdfsStorage:
     def read(self, path: str) -> bytes:
         """The whole object."""
         full = self._full(path)
-        return _tried_again(path, lambda: self._client.read(full).read())
+        return _tried_again(path, lambda: _opened(self._client, full).read())
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """At most ``length`` bytes from ``start``."""
         full = self._full(path)
 
         def read() -> bytes:
-            file = self._client.read(full)
+            file = _opened(self._client, full)
             there = max(min(length, len(file) - start), 0)
             return file.read_range(start, there) if there else b""
 
@@ -130,6 +140,10 @@ class HdfsStorage:
     def write(self, path: str, data: bytes | Pieces) -> None:
         """Write or replace the object."""
         self._put(path, data, overwrite=True)
+
+    def replace(self, path: str, data: bytes, etag: str) -> str:  # noqa: ARG002 - the port's
+        """HDFS cannot do it."""
+        raise no_conditional_writes(path, "HDFS")
 
     def delete(self, path: str) -> None:
         """Remove the object; its folder stays (see :meth:`remove_empty_folders`)."""
@@ -223,6 +237,25 @@ def _client(authority: str, settings: tuple[tuple[str, str], ...], _process: int
     return Client(
         f"hdfs://{authority}" if authority else None, {**dict(settings), "dfs.client.failover.max.attempts": _ATTEMPTS}
     )
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(_UnreportedError),
+    wait=tenacity.wait_exponential(multiplier=0.005, max=0.2),
+    stop=tenacity.stop_after_delay(_REPORT_SECONDS),
+    reraise=True,
+)
+def _opened(client: Client, full: str) -> FileReader:
+    """A file with all its blocks.
+
+    A NameNode that closes files before their last block is reported (``dfs.namenode.file.close.num-committed-allowed``)
+    leaves that block out of the length with which hdfs-native opens the file: it would be read as if it ended before.
+    """
+    file = client.read(full)
+    there = len(file)
+    if there % _CHUNK == 0 and client.get_file_info(full).length != there:
+        raise _UnreportedError(f"its last block was not reported within {_REPORT_SECONDS} seconds")
+    return file
 
 
 @tenacity.retry(

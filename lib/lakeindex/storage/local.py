@@ -19,7 +19,7 @@ from typing import Final
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from lakeindex.raw_errors import os_error_hint
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
-from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
+from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 
 _MKDIR_TRIES: Final = 5
 
@@ -145,6 +145,10 @@ class LocalStorage:
         except OSError as error:
             Path(temporary).unlink(missing_ok=True)
             raise _failed("write", path, error) from error
+
+    def replace(self, path: str, data: bytes, etag: str) -> str:  # noqa: ARG002 - the port's
+        """No file system can do it."""
+        raise no_conditional_writes(path, "a local disk")
 
     def delete(self, path: str) -> None:
         """Remove the object; its folder stays (see :func:`remove_empty_folders`)."""

@@ -21,11 +21,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final, TypeAlias
 
-from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, UnknownOutcomeError
+from lakeindex.errors import (
+    ObjectChangedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+    UnknownOutcomeError,
+)
 from lakeindex.storage.paths import checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
 
-WRITES: Final = frozenset({"create", "write", "delete"})
+WRITES: Final = frozenset({"create", "write", "replace", "delete"})
 
 
 class Fault(Enum):
@@ -137,6 +143,20 @@ class MemoryStorage:
     def write(self, path: str, data: bytes | Pieces) -> None:
         """Put."""
         self._change("write", path, joined(data), lambda content: self._put(path, content))
+
+    def replace(self, path: str, data: bytes, etag: str) -> str:
+        """Put if unchanged."""
+        marks: list[str] = []
+
+        def effect(content: bytes) -> None:
+            found = self._objects.get(path)
+            if found is None or self._meta(path, found).etag != etag:
+                raise ObjectChangedError(f"{path} changed", culprit=path)
+            self._put(path, content)
+            marks.append(str(self._version))
+
+        self._change("replace", path, data, effect)
+        return marks[0]
 
     def delete(self, path: str) -> None:
         """Remove."""

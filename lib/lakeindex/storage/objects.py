@@ -19,10 +19,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import (
+    ObjectChangedError,
     ObjectExistsError,
     ObjectNotFoundError,
     OptionError,
@@ -159,6 +160,23 @@ class ObjectStorage:
                 raise pieces.failure from None
             raise
 
+    def replace(self, path: str, data: bytes, etag: str) -> str:
+        """Put the object with ``If-Match``. Google goes by generations: that of the version with this ETag counts."""
+        checked_path(path)
+        mode: dict[str, str] = {"e_tag": etag}
+        try:
+            if isinstance(self._control, GCSStore):
+                with _translated("head", path):
+                    found = self._control.head(path)
+                if _meta(found).etag != etag or not found["version"]:
+                    raise _changed(path)
+                mode["version"] = found["version"]
+            with _translated("replace", path, writing=True):
+                put = self._control.put(path, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]  # its stub wants a TypedDict
+        except ObjectNotFoundError:
+            raise _changed(path) from None
+        return _quoted(put["e_tag"]) or ""
+
     def delete(self, path: str) -> None:
         """Remove the object."""
         try:
@@ -264,10 +282,16 @@ def _below(path: str, folder: str) -> bool:
 
 def _meta(found: Mapping[str, Any]) -> ObjectMeta:
     modified = int(found["last_modified"].timestamp() * 1000)
-    etag = found.get("e_tag")
-    if etag and '"' not in etag:
-        etag = f'"{etag}"'  # Azure leaves the quotes out of its listings
-    return ObjectMeta(found["path"], found["size"], modified, etag)
+    return ObjectMeta(found["path"], found["size"], modified, _quoted(found.get("e_tag")))
+
+
+def _quoted(etag: str | None) -> str | None:
+    """An ETag with its quotes, which Azure leaves out of its listings."""
+    return f'"{etag}"' if etag and '"' not in etag else etag
+
+
+def _changed(path: str) -> ObjectChangedError:
+    return ObjectChangedError(f"{path} changed", culprit=path)
 
 
 @contextmanager
@@ -277,6 +301,8 @@ def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None
         yield
     except AlreadyExistsError as error:
         raise ObjectExistsError(f"{path} exists", culprit=path) from error
+    except PreconditionError as error:
+        raise _changed(path) from error
     except (NotFoundError, FileNotFoundError) as error:
         raise ObjectNotFoundError(f"{path} does not exist", culprit=path) from error
     except (BaseError, ValueError, OSError) as error:

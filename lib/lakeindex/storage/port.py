@@ -6,6 +6,8 @@ are byte-exact on disk (spaces, ``%2F``, ``:``, non-ASCII). The contract, checke
 * a write is whole or absent for every reader, and readable right after it returned; so is one whose pieces are made
   while it runs: if making them fails, nothing was written, and the error is raised as it was;
 * ``create`` has exactly one winner among any number of racers; the losers get ``ObjectExistsError``;
+* of any number of racers that ``replace`` one version of an object exactly one wins; the losers get
+  ``ObjectChangedError``. Local disk and HDFS cannot do it, and raise ``NoConditionalWritesError``;
 * a call that raises ``UnknownOutcomeError`` may or may not have happened: the caller reads back;
 * ``delete`` of a missing object is no error; listing shows what is there, sorted by path;
 * a power loss takes what was not synced: a new object is gone or whole after ``create``, and may be torn after
@@ -18,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
+
+from lakeindex.errors import NoConditionalWritesError
 
 Pieces: TypeAlias = Iterable[bytes | memoryview]
 """An object's bytes, one piece after the other: a file that does not fit into memory is made while it is written."""
@@ -77,6 +81,12 @@ class Storage(Protocol):
     def write(self, path: str, data: bytes | Pieces) -> None:
         """Write or replace the object, whole. Raises: UnknownOutcomeError."""
 
+    def replace(self, path: str, data: bytes, etag: str) -> str:
+        """Replace the object only if it still has this version mark; the mark of the new version.
+
+        Raises: ObjectChangedError, UnknownOutcomeError, NoConditionalWritesError.
+        """
+
     def delete(self, path: str) -> None:
         """Remove the object; no error if it is not there."""
 
@@ -90,6 +100,15 @@ class SyncsFolders(Protocol):
 
     def sync_folders(self, folders: Iterable[str]) -> None:
         """Make the entries of these folders, and of those above them, durable: what was deleted there stays so."""
+
+
+def no_conditional_writes(path: str, store: str) -> NoConditionalWritesError:
+    """The error of a store that cannot ``replace``."""
+    return NoConditionalWritesError(
+        f"{store} cannot replace {path} only if it is unchanged",
+        culprit=path,
+        hint="conditional writes need an object store: s3://, gs://, az://",
+    )
 
 
 def joined(data: bytes | Pieces) -> bytes:

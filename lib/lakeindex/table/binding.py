@@ -22,6 +22,7 @@ from lakeindex.model import IndexSpec, IndexType, MergeMode
 from lakeindex.options.option_table import BY_KEY, KIND_AREAS, OPTIONS
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import Config, WriteConfig
+from lakeindex.options.values import INDEX_OPTION
 from lakeindex.storage.port import Storage
 from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records
@@ -31,7 +32,6 @@ COPY_PATH: Final = ".hoodie/.lakeindex/table.copy.json"
 BINDING_PROPERTY: Final = "lakeindex.table.binding"
 BINDING_FORMAT: Final = 1
 
-INDEX_OPTION: Final = "hoodie.index.type"
 MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
 ENCODING_OPTION: Final = "hoodie.write.complex.keygen.new.encoding"
 

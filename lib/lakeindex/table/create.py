@@ -31,7 +31,8 @@ from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, pa
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import CREATED_COMMENT, generator_class, is_torn
 from lakeindex.table.version import VERSION_8, VERSIONS, TableVersion
-from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1
+from lakeindex.timeline import records
+from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
 
 __all__ = ["CreateSpec", "create_table", "table_entries", "table_name_of"]
 
@@ -63,7 +64,17 @@ def create_table(storage: Storage, spec: CreateSpec) -> Table:
             raise
     storage.sync([keys.PROPERTIES_PATH])
     store_binding(storage, binding)
-    return Table.open(storage)
+    table = Table.open(storage)
+    _make_timeline_folder(storage, table.properties.timeline_layout)
+    return table
+
+
+def _make_timeline_folder(storage: Storage, layout: TimelineLayout) -> None:
+    """Hudi 1.x lists the folder of the timeline, and fails where it is not; a store has no folders."""
+    if layout.version != LAYOUT_1:
+        path = f"{layout.folder}/.folder"
+        records.put(storage, path, b"")
+        records.remove(storage, [path])
 
 
 def table_entries(spec: CreateSpec, binding: TableBinding) -> dict[str, str]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakeindex.errors import TableCorruptError, TableUnsupportedError, TimelineChangedError
-from lakeindex.files.file_system_view import Snapshot, snapshot
+from lakeindex.files.file_system_view import FilesByPartition, Snapshot, snapshot
+from lakeindex.files.told_files import told_files
+from lakeindex.metadata.metadata_table import FILES, MetadataTable
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, KeyGeneratorType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage.port import Storage
@@ -23,7 +26,7 @@ from lakeindex.table.binding import (
     store_binding,
 )
 from lakeindex.table.index_changes import changed_index, index_in_force
-from lakeindex.table.metadata_kept import check_kept
+from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.version import VERSIONS, layout_of_version, listed_versions
 from lakeindex.timeline.timeline import Timeline
@@ -39,15 +42,21 @@ class Table:
         storage: the table's folder.
         properties: ``hoodie.properties``; the partition types come from the binding where the file has none.
         binding: values bound for every writer; ``None`` on another writer's table that we have not written to.
+        use_metadata: whether the metadata table is asked for the files, if there is one, instead of the folders.
     """
 
     storage: Storage = field(repr=False)
     properties: TableProperties
     binding: TableBinding | None = None
+    use_metadata: bool = True
 
     @staticmethod
-    def open(storage: Storage) -> Table:
+    def open(storage: Storage, *, use_metadata: bool = True) -> Table:
         """Open a table for reading.
+
+        Args:
+            storage: the table's folder.
+            use_metadata: ``hoodie.metadata.enable``.
 
         Raises:
             TableNotFoundError: there is none.
@@ -59,7 +68,7 @@ class Table:
         binding = load_binding(storage, properties)
         if binding is not None and binding.partition_types is not None:
             properties = _with_types(properties, binding.partition_types)
-        return Table(storage, properties, binding)
+        return Table(storage, properties, binding, use_metadata)
 
     @property
     def uri(self) -> str:
@@ -73,7 +82,7 @@ class Table:
 
     def reload(self) -> Table:
         """The table as its files say now: another writer may have changed its version or its metadata table."""
-        return Table.open(self.storage)
+        return Table.open(self.storage, use_metadata=self.use_metadata)
 
     def current_properties(self) -> TableProperties:
         """The properties as their file says now, with the partition types that are bound beside them."""
@@ -119,9 +128,41 @@ class Table:
                 hint="nothing was published; run again",
             )
 
-    def snapshot(self, as_of: str | None = None) -> Snapshot:
-        """The live files now, or as of an instant (inclusive)."""
-        return snapshot(self.storage, self.load_timeline(), as_of)
+    def snapshot(self, as_of: str | None = None, timeline: Timeline | None = None) -> Snapshot:
+        """The live files now, or as of an instant (inclusive), as the metadata table names them if there is one.
+
+        Args:
+            as_of: the newest instant that counts; None for all.
+            timeline: the table's, if it was just listed, or what of it counts.
+        """
+        told = self._told_files if self.use_metadata and FILES in self.properties.metadata_partitions else None
+        return snapshot(self.storage, timeline or self.load_timeline(), as_of, told=told)
+
+    def listed_snapshot(self, timeline: Timeline | None = None) -> Snapshot:
+        """The live files now, by listing folders: for who compares, deletes, or must see what is really there.
+
+        Args:
+            timeline: the table's, if it was just listed.
+        """
+        return snapshot(self.storage, timeline or self.load_timeline())
+
+    def metadata_view(self, timeline: Timeline) -> MetadataView | None:
+        """The metadata table; None if there is none, or it is not to be used.
+
+        Args:
+            timeline: the table's, listed before.
+        """
+        table = metadata_table_of(self.storage, self.properties) if self.use_metadata else None
+        return None if table is None else MetadataView.load(table, timeline)
+
+    def _told_files(self, timeline: Timeline) -> FilesByPartition | None:
+        table = metadata_table_of(self.storage, self.properties)
+        return None if table is None else told_files(table, timeline, self._metadata_table_now)
+
+    def _metadata_table_now(self) -> MetadataTable | None:
+        now = load_table_properties(self.storage)
+        self.check_same_version(now)
+        return metadata_table_of(self.storage, now)
 
     def check_writable(self, policy: MetadataTablePolicy = MetadataTablePolicy.KEEP) -> None:
         """Refuse a table that we must not write to.

@@ -57,6 +57,16 @@ def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> In
     return None if time is None else _load(storage, time)
 
 
+def every_index(storage: Storage, bound: IndexSpec) -> list[IndexSpec]:
+    """The indexes that the table has had: the bound one, and all changes, whether or not they are in force.
+
+    Raises:
+        TableCorruptError: a change cannot be read.
+        TimelineChangedError: one was rolled back while it was read.
+    """
+    return [bound, *(_load(storage, time) for time in index_change_times(storage))]
+
+
 def _load(storage: Storage, time: str) -> IndexSpec:
     path = index_change_path(time)
     found = records.load(storage, path)

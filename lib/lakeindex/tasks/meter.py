@@ -135,6 +135,11 @@ class MeteredStorage:
             self._meter.add(IoCount(0, 0, len(piece)))
             yield piece
 
+    def replace(self, path: str, data: bytes, etag: str) -> str:
+        """As the port."""
+        self._meter.add(IoCount(1, 0, len(data)))
+        return self._store.replace(path, data, etag)
+
     def delete(self, path: str) -> None:
         """As the port."""
         self._meter.add(IoCount(1))

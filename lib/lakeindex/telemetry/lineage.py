@@ -1,18 +1,21 @@
 """OpenLineage events of runs; ``docs/metrics.md`` says what is in them.
 
 Where they go is OpenLineage's own business: ``OPENLINEAGE_URL``, ``OPENLINEAGE_CONFIG`` or ``openlineage.yml``. All
-objects are those of the package openlineage-python, which check what they are given.
+objects are those of the package openlineage-python, which check what they are given. Datasets have the names of
+OpenLineage's naming specification.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import posixpath
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,8 +26,10 @@ from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.run.summary import RunSummary
 from lakeindex.run.table_facts import table_schema
 from lakeindex.table.handle import Table
-from lakeindex.telemetry.names import dataset_name
 from lakeindex.telemetry.outcome import RunEnding, RunOutcome
+
+_SAME_BUCKET = {"s3a": "s3", "s3n": "s3"}
+
 
 try:
     from openlineage.client import OpenLineageClient
@@ -268,3 +273,42 @@ def _parts(text: str | None) -> tuple[str, str, str] | None:
     """``NAMESPACE/JOB/RUN ID``; a namespace may hold slashes."""
     parts = (text or "").rsplit("/", 2)
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 and all(parts) else None
+
+
+def dataset_name(uri: str) -> tuple[str, str]:
+    """Namespace and name of a table's folder, of an input file, or of the folder that a ``*`` pattern looks into.
+
+    ========================  ======================================================  ==============
+    place                     namespace                                               name
+    ========================  ======================================================  ==============
+    ``/lake/t``, ``file://``  ``file``                                                ``/lake/t``
+    ``s3://b/t``, ``s3a://``  ``s3://b``                                              ``t``
+    ``gs://b/t``              ``gs://b``                                              ``t``
+    ``az://c/t``              ``abfss://c@ACCOUNT.dfs.core.windows.net``, if the      ``/t``
+                              environment names the account; else ``az://c``
+    ========================  ======================================================  ==============
+
+    Args:
+        uri: a path or URL.
+    """
+    place = _without_pattern(uri)
+    scheme, separator, rest = place.partition("://")
+    if not separator or scheme == "file":
+        return "file", str(Path(rest if separator else place).absolute())
+    authority, _, path = rest.partition("/")
+    path = path.strip("/")
+    if scheme in {"abfs", "abfss"}:
+        return f"abfss://{authority}", f"/{path}"
+    account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    if scheme == "az" and account:
+        return f"abfss://{authority}@{account}.dfs.core.windows.net", f"/{path}"
+    return f"{_SAME_BUCKET.get(scheme, scheme)}://{authority}", path or "/"
+
+
+def _without_pattern(uri: str) -> str:
+    """The place as it is; of a pattern, the folder above the first level with a ``*``."""
+    levels = uri.rstrip("/").split("/")
+    for number, level in enumerate(levels):
+        if "*" in level:
+            return "/".join(levels[:number]) or "/"
+    return posixpath.join("/".join(levels)) or "/"

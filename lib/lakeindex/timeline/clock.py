@@ -8,10 +8,15 @@ hide every commit of a Hudi writer west of Greenwich for hours, its data files b
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
+from lakeindex.format.instants import instant_time_to_ms
+
 UTC_TIMELINE: Final = "UTC"
+
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
 
 
 class Clock(Protocol):
@@ -36,6 +41,30 @@ class SystemClock:
         time.sleep(seconds)
 
 
+class Patience:
+    """Waiting for something that others let go of: pauses that grow, until it is over.
+
+    Args:
+        clock: time.
+        wait_ms: how long to wait, at most.
+    """
+
+    def __init__(self, clock: Clock, wait_ms: int) -> None:
+        self._clock = clock
+        self._deadline = clock.now_ms() + wait_ms
+        self._pause = _FIRST_PAUSE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether to give up."""
+        return self._clock.now_ms() >= self._deadline
+
+    def pause(self) -> None:
+        """Sleep until the next look."""
+        self._clock.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+
 def timeline_ms(timezone: str, now_ms: int) -> int:
     """What a table's clock shows: milliseconds that, read as UTC, are the instant time of now.
 
@@ -47,3 +76,22 @@ def timeline_ms(timezone: str, now_ms: int) -> int:
         return now_ms
     offset = datetime.fromtimestamp(now_ms // 1000, UTC).astimezone().utcoffset()
     return now_ms + (0 if offset is None else int(offset.total_seconds()) * 1000)
+
+
+def instant_ms(timezone: str, time: str) -> int:
+    """When an instant was: milliseconds since the epoch, UTC.
+
+    A time that local clocks show twice is the first of both, as in Java.
+
+    Args:
+        timezone: as :func:`timeline_ms` takes it.
+        time: an instant time.
+
+    Raises:
+        ValueError: its digits are no date.
+    """
+    shown = instant_time_to_ms(time)
+    if timezone == UTC_TIMELINE:
+        return shown
+    local = datetime(1970, 1, 1) + timedelta(milliseconds=shown)  # noqa: DTZ001 - what a local clock shows
+    return int(local.timestamp()) * 1000 + shown % 1000

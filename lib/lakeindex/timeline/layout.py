@@ -17,7 +17,9 @@ from lakeindex.format.instants import COMMIT, instant_file_name, next_instant_ti
 from lakeindex.model import Instant
 from lakeindex.timeline.avro_instants import (
     AVRO_MAGIC,
+    RequestedReplace,
     format_avro_commit_metadata,
+    format_requested_replace,
     parse_avro_commit_metadata,
 )
 
@@ -68,6 +70,14 @@ class TimelineLayout:
         if self.version == LAYOUT_1:
             return format_commit_metadata(metadata)
         return format_avro_commit_metadata(metadata, action)
+
+    def encode_requested(self, action: str) -> bytes:
+        """What the requested file of a write holds: of a replacecommit Hudi's record with every field empty,
+        as its insert overwrite has it.
+
+        Not a clustering's: Hudi would carry a clustering plan out by itself, and does not roll one back.
+        """
+        return b"" if action == COMMIT else format_requested_replace(RequestedReplace())
 
     def decode_commit(self, data: bytes, path: str) -> CommitMetadata:
         """What the file of a completed or inflight write says. A table that was upgraded or downgraded may

@@ -80,6 +80,35 @@ def load(storage: Storage, path: str) -> dict[str, Any] | None:
         return None
 
 
+def create_alike(storage: Storage, path: str, content: bytes) -> bool:
+    """Create a file that is the same whoever creates it; False if it was there.
+
+    Reading such a file back proves nothing after a lost answer: it is then taken for ours, and something else that only
+    one can create decides.
+
+    Args:
+        storage: the table's folder.
+        path: the file.
+        content: what all its creators put.
+
+    Raises:
+        UnknownOutcomeError: no try was answered.
+    """
+    unsure = False
+    for left in reversed(range(_TRIES)):
+        try:
+            storage.create(path, content)
+        except ObjectExistsError:
+            return unsure
+        except UnknownOutcomeError:
+            unsure = True
+            if not left:
+                raise
+        else:
+            return True
+    return True
+
+
 def settle(storage: Storage, path: str, data: bytes) -> bytes:
     """Create the file if it is absent, and say what stands there: ours if it equals ``data``.
 

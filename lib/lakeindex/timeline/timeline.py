@@ -17,7 +17,8 @@ until the savepoint is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -29,7 +30,14 @@ from lakeindex.model import Instant, InstantState
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.timeline import records
 from lakeindex.timeline.archive.archived_timeline import ArchivedTimeline, load_archived_timeline
-from lakeindex.timeline.avro_instants import parse_requested_replace, parse_restore, parse_undone
+from lakeindex.timeline.avro_instants import (
+    OWN_SYNC_MARKER,
+    RollbackPlan,
+    parse_requested_replace,
+    parse_restore,
+    parse_rollback_plan,
+    parse_undone,
+)
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.undone import Undone
 from lakeindex.timeline.verdicts import load_verdict, verdict_times
@@ -41,6 +49,15 @@ _UNDOING: Final = {names.ROLLBACK: parse_undone, names.RESTORE: parse_restore}
 
 _parse_instant = lru_cache(maxsize=131_072)(names.parse_instant)
 """A run lists the same timeline again and again; a name always stands for the same instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRollback:
+    """A rollback on the timeline that is not completed."""
+
+    time: str
+    plan: RollbackPlan
+    is_ours: bool
 
 
 @dataclass(frozen=True)
@@ -100,6 +117,23 @@ class Timeline:
         """Pending instants that would end as a commit, deltacommit or replacecommit."""
         return tuple(one for one in self.pending if names.completed_action(one.action) in names.WRITE_ACTIONS)
 
+    def pending_rollbacks(self, storage: Storage) -> list[PendingRollback]:
+        """The rollbacks that are not completed; an unreadable plan names no instant and is passed over."""
+        found: list[PendingRollback] = []
+        for one in self.pending:
+            if one.action != names.ROLLBACK:
+                continue
+            path = self.path(Instant(one.time, one.action, InstantState.REQUESTED))
+            with suppress(ObjectNotFoundError, TableCorruptError):
+                data = storage.read(path)
+                found.append(PendingRollback(one.time, parse_rollback_plan(data, path), OWN_SYNC_MARKER in data))
+        return found
+
+    def without_completed(self, time: str) -> Timeline:
+        """The timeline as it will be once the writes of an instant are not completed any more."""
+        gone = {one for one in self.completed_writes if one.time == time}
+        return replace(self, files=tuple(one for one in self.files if one not in gone))
+
     @cached_property
     def completed_write_times(self) -> frozenset[str]:
         """Times of the completed writes."""
@@ -146,11 +180,11 @@ class Timeline:
         if first is None or time in self.pending_times:
             return False
         if comparable(time) < comparable(first):
-            return not self._was_rolled_back(time)
+            return not self.was_rolled_back(time)
         return self._was_archived_between(time)
 
-    def _was_rolled_back(self, time: str) -> bool:
-        """Whether our verdict says so; only instants with a verdict are looked at, and each once."""
+    def was_rolled_back(self, time: str) -> bool:
+        """Whether our verdict on an instant says so; only instants with a verdict are looked at, and each once."""
         if self.storage is None or time not in self._judged:
             return False
         if time not in self._tombstoned:
@@ -250,6 +284,16 @@ class Timeline:
             if text is None or not records.is_part(data, text):
                 raise
             return self.layout.decode_commit(text, path)  # torn: whoever writes next makes it whole
+
+    def schema_text(self, storage: Storage) -> str | None:
+        """The table's Avro schema, JSON, as the newest completed write says that says it; None if none does.
+
+        Raises:
+            TableCorruptError: a commit cannot be read.
+            TimelineChangedError: one is gone: somebody archived or rolled it back.
+        """
+        said = (self.commit_metadata(storage, one).schema_text for one in reversed(self.completed_writes))
+        return next((text for text in said if text), None)
 
     def replaced_at(self, storage: Storage, as_of: str | None = None) -> dict[tuple[str, str], str]:
         """When completed replacecommits took file groups out of the table:

@@ -78,7 +78,7 @@ def assign_inserts(
         Assignments; every new row is in exactly one. Deterministic.
     """
     result: list[Assignment] = []
-    per_file = max(1, int(config.max_file_bytes / max(record_bytes, 1e-9)))
+    per_file = rows_of_a_file(record_bytes, config)
     for partition in sorted(inserts):
         pieces = [p for p in inserts[partition] if p.rows]
         for candidate in _small_files(candidates.get(partition, ()), config):
@@ -92,6 +92,11 @@ def assign_inserts(
             taken, pieces = _take(pieces, -(-left // groups))
             result.append(Assignment(partition, None, tuple(taken)))
     return result
+
+
+def rows_of_a_file(record_bytes: float, config: WriteConfig) -> int:
+    """Rows of a new file of the target size."""
+    return max(1, int(config.max_file_bytes / max(record_bytes, 1e-9)))
 
 
 def _small_files(candidates: Sequence[FillCandidate], config: WriteConfig) -> list[FillCandidate]:

@@ -18,8 +18,9 @@ from lakeindex.index.stored.store_context import StoreContext
 _TABLES = """
 create table keys (key text primary key, partition text, file_id text);
 create table applied (name text primary key);
+create table voided (name text, key text);
 """
-"""A key whose place is null is in doubt: it may be anywhere."""
+"""A key whose place is null is in doubt: it may be anywhere. Voided are keys that a delta's groups had before it."""
 
 
 class SqliteStore:
@@ -76,7 +77,9 @@ class SqliteStore:
             delta, rows = read_changes(self._context.storage, self._view, name)
             with self._open(self._view.generation) as database:
                 void = [*delta.gone, *delta.resets]
-                database.executemany("delete from keys where partition = ? and file_id = ?", void)
+                of_group = "from keys where partition = ? and file_id = ?"
+                database.executemany(f"insert into voided select ?, key {of_group}", [(name, *group) for group in void])
+                database.executemany(f"delete {of_group}", void)
                 places = _places(rows)
                 database.executemany(
                     "delete from keys where key = ?", [(key,) for key, _, file_id in places if not file_id]
@@ -90,8 +93,10 @@ class SqliteStore:
             return
         _, rows = read_changes(self._context.storage, self._view, name)
         with self._open(self._view.generation) as database:
-            doubted = [(key, None, None) for key, _, _ in _places(rows)]
-            database.executemany("insert or replace into keys values (?, ?, ?)", doubted)
+            voided = database.execute("select key from voided where name = ?", (name,)).fetchall()
+            doubted = {key for key, _, _ in _places(rows)} | {key for (key,) in voided}
+            database.executemany("insert or replace into keys values (?, null, null)", [(key,) for key in doubted])
+            database.execute("delete from voided where name = ?", (name,))
             database.execute("delete from applied where name = ?", (name,))
 
     def fold(self) -> str:

@@ -10,11 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from lakeindex.doctor.airflow_connection import check_connection
+from lakeindex.doctor.examine import (
+    check_connection,
+    check_java,
+    check_memory,
+    check_place,
+    check_spark_starts,
+    check_submit,
+    probe,
+)
 from lakeindex.doctor.findings import CheckVerdict
-from lakeindex.doctor.machine import check_java, check_memory, check_spark_starts, check_submit
 from lakeindex.doctor.packages import check_packages, check_pyspark_client, check_python
-from lakeindex.doctor.place import check_place, probe
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import ObjectMeta
 from tests.cli_support import lakeindex, validate

@@ -74,3 +74,28 @@ def test_wrong_uses_are_told(table: Path) -> None:
     old = lakeindex("upsert", table, table.parent / "b.parquet", "-o", "lakeindex.metadata.table=drop", "--json")
     assert old.exit_code == 2
     assert "lakeindex metadata drop" in old.json["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "made"),
+    [
+        ("6", [], []),
+        ("6", ["--metadata"], ["files"]),
+        ("8", [], ["column_stats", "files", "partition_stats"]),
+        ("9", ["-o", "hoodie.index.type=RECORD_INDEX"], ["column_stats", "files", "partition_stats", "record_index"]),
+        ("9", ["--no-metadata"], []),
+    ],
+)
+def test_a_table_is_created_with_its_metadata_table(
+    version: str, more: list[str], made: list[str], tmp_path: Path
+) -> None:
+    rows = pa.table({"id": ["a", "b"], "p": ["x", "y"], "n": [1, 2]})
+    pq.write_table(rows, tmp_path / "b.parquet")
+    path, columns = tmp_path / "t", ["--key", "id", "--partition", "p", "--table-version", version]
+    done = lakeindex("create", path, "--like", tmp_path / "b.parquet", *columns, *more, "--json")
+    validate("create", done.json)
+    assert sorted(done.json["metadata"]) == made
+    lakeindex("upsert", path, tmp_path / "b.parquet", "--json")
+    if made:
+        assert lakeindex("metadata", "verify", path, "--json").json["ok"]
+        assert lakeindex("check", path, "--json").exit_code == 0

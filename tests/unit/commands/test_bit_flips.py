@@ -108,7 +108,7 @@ def outcome(action: Callable[[], list[dict[str, object]]]) -> list[dict[str, obj
 
 
 def rows_of(table: LakeTable) -> list[dict[str, object]]:
-    found = table.read().drop_columns(["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name"])
+    found = table.read(meta=True).drop_columns(["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name"])
     return found.sort_by("id").to_pylist()
 
 

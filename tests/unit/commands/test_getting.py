@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import InputError, TableCorruptError, UsageError
 from lakeindex.files.footer_cache import CACHE_FOLDER
-from lakeindex.index.in_memory import store as in_memory
+from lakeindex.index.in_memory import kind as in_memory
 from lakeindex.model import IndexType
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.unit.commands.tables import flip, live_files
@@ -317,7 +317,7 @@ def test_table_of_another_writer_is_asked_by_its_footers(tmp_path: Path):
 @pytest.mark.parametrize("name", table_names())
 def test_rows_of_tables_that_hudi_wrote(tmp_path: Path, name: str):
     table = LakeTable(str(unpack_table(name, tmp_path / name)))
-    everything = table.read().to_pylist()
+    everything = table.read(meta=True).to_pylist()
     keys = sorted({str(row["_hoodie_record_key"]) for row in everything})[::3]
     got = table.get([*keys, "nobody"])
     expected = [row for row in everything if row["_hoodie_record_key"] in keys]

@@ -312,9 +312,11 @@ def test_two_writers_at_once_leave_an_index_that_is_right(tmp_path: Path):
     both.upsert([Row(k, d, 3, "3") for k, d in (("p", "x"), ("q", "y"), ("a", "x"), ("c", "y"))])
 
 
-def test_build_that_another_one_overtakes_is_a_conflict_and_theirs_stands():
-    table = table_with("memory://indexed-builders", "RECORD_INDEX")
-    store = MemoryStorage.named("indexed-builders")
+@pytest.mark.parametrize("retries", [0, 1])
+def test_build_that_another_one_overtakes_is_done_again_or_theirs_stands(retries: int):
+    name = f"indexed-builders-{retries}"
+    table = table_with(f"memory://{name}", "RECORD_INDEX")
+    store = MemoryStorage.named(name)
     winner: list[str] = []
 
     def overtake(call: Call) -> None:
@@ -323,9 +325,13 @@ def test_build_that_another_one_overtakes_is_a_conflict_and_theirs_stands():
             winner.append(table.index_build(runner=LocalRunner(1)).generation)
 
     store.hook = overtake
-    with pytest.raises(WriteConflictError, match="at the same time"):
-        table.index_build(runner=LocalRunner(1))
-    assert table.index_status().generation == winner[0]
+    options = {"lakeindex.conflict.retries": str(retries)}
+    if retries:
+        assert table.index_build(runner=LocalRunner(1), options=options).generation > winner[0]
+    else:
+        with pytest.raises(WriteConflictError, match="at the same time"):
+            table.index_build(runner=LocalRunner(1), options=options)
+        assert table.index_status().generation == winner[0]
     assert table.index_verify().ok
     table.index_build(runner=LocalRunner(1))
     generations = {p.split("/base/")[1].partition("/")[0] for p in files_below(table, "RECORD_INDEX", "/base/")}

@@ -45,7 +45,7 @@ def table_with_commits(uri: str, count: int = 6, index: str = "BLOOM") -> LakeTa
 
 
 def contents(uri: str) -> list[dict[str, object]]:
-    found = open_table(uri).read().select(["id", "day", "ts"]).to_pylist()
+    found = open_table(uri).read(meta=True).select(["id", "day", "ts"]).to_pylist()
     return sorted(found, key=lambda row: str(row["id"]))
 
 
@@ -159,11 +159,11 @@ def test_a_savepoint_can_be_read_after_all_else_is_gone(tmp_path: Path) -> None:
     files = {part: tuple(file.name for file in snapshot.base_files(part)) for part in snapshot.partitions()}
     (tmp_path / "t/.hoodie" / f"{saved}.savepoint.inflight").touch()
     (tmp_path / "t/.hoodie" / f"{saved}.savepoint").write_bytes(savepoint_bytes(files))
-    before = table.read(as_of=saved)
+    before = table.read(as_of=saved, meta=True)
     one = parse_options({"hoodie.cleaner.commits.retained": "1"})
     assert cleaning.clean(uri, 1, one).kept_for_savepoints == 3
     assert cleaning.archive(uri, 1, one).held_by == f"savepoint {saved}"
-    assert table.read(as_of=saved).equals(before)
+    assert table.read(as_of=saved, meta=True).equals(before)
 
 
 @pytest.mark.parametrize("command", ["clean", "archive", "rollback"])

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.commands.read.read import read_rows, write_rows
+from lakeindex.commands.read.read import read_rows
+from lakeindex.commands.scan.request import ScanRequest
+from lakeindex.commands.scan.to_file import write_rows
 from lakeindex.errors import OptionError, StorageError, TableCorruptError, TableNotFoundError, UsageError
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.unit.commands.tables import flip, live_files, relative
@@ -150,7 +152,7 @@ def test_no_table(tmp_path: Path):
 def test_writing_rows_gives_what_reading_gives(simple: Path, tmp_path: Path):
     first = commit_instants(simple)[0]
     out = tmp_path / "out.parquet"
-    summary = write_rows(str(simple), str(out), since=first)
+    summary = write_rows(str(simple), str(out), ScanRequest(since=first, meta=True))
     assert pq.read_table(out).equals(read_rows(str(simple), since=first))
     assert (summary.rows, summary.since, summary.bytes_written) == (80, first, out.stat().st_size)
 

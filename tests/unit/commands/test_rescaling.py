@@ -54,7 +54,7 @@ def upsert(table: LakeTable, batch: list[Row], name: str, options: Mapping[str, 
 
 
 def sorted_rows(table: LakeTable) -> pa.Table:
-    read = table.read()
+    read = table.read(meta=True)
     kept = [name for name in read.column_names if name != "_hoodie_file_name"]
     return read.select(kept).sort_by([("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")])
 

@@ -22,7 +22,11 @@ GROUPS = ({"a1": "0", "a2": "0"}, {"b1": "0"})
 BATCH = Batch("run-1", {"a1": "one", "x": "one"})
 OTHER = Batch("run-2", {"b1": "two"})
 
-__all__ = ["BATCH", "FIRST", "GROUPS", "OTHER", "PROPERTIES", "START_MS", "Batch", "World", "upsert"]
+__all__ = ["BATCH", "FIRST", "GROUPS", "OTHER", "PROPERTIES", "START_MS", "Batch", "KilledError", "World", "upsert"]
+
+
+class KilledError(BaseException):
+    """The process is gone."""
 
 
 @dataclass

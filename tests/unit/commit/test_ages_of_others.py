@@ -4,9 +4,9 @@ import pytest
 
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.session import WriteSession, begin_write
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import instant_time_of
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG, file_id

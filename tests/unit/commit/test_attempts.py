@@ -2,8 +2,7 @@
 
 import pytest
 
-from lakeindex.commit.attempts import RunIdentity, newest_attempt, start_attempt
-from lakeindex.commit.run_plan import forget_run
+from lakeindex.commit.run_records import RunIdentity, forget_run, newest_attempt, start_attempt
 from lakeindex.errors import FencedError
 from tests.unit.commit.protocol_support import World
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from lakeindex.commit.lock.lock import acquire
 from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import FencedError, PendingInstantError, TableUnsupportedError
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata
+from lakeindex.lock.lock import acquire
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import parse_clean_metadata, parse_clean_plan

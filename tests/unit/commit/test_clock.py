@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.commit.attempts import RunIdentity
 from lakeindex.commit.claims import claim_new_instant
+from lakeindex.commit.run_records import RunIdentity
 from lakeindex.format.instants import instant_time_of
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.timeline.clock import timeline_ms
 from tests.unit.commit.protocol_support import World
@@ -48,5 +50,5 @@ def test_instants_are_claimed_in_the_tables_own_time(world: World) -> None:
     claimed = {}
     for timezone in ("LOCAL", "UTC"):
         here = replace(table, properties=replace(table.properties, timezone=timezone))
-        claimed[timezone] = claim_new_instant(here, world.host("writer"), run, 1)
+        claimed[timezone] = claim_new_instant(WriteContext(here, world.host("writer"), WriteConfig()), run, 1)
     assert claimed == {"LOCAL": "20251231160000000", "UTC": "20260101000000000"}

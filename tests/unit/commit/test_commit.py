@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeindex.commit.claims import Claim, claim_path
-from lakeindex.commit.lock import lock
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.run_plan import RunPlan
-from lakeindex.commit.services.metadata_table import build_metadata_table
+from lakeindex.commit.run_records import RunPlan
+from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.commit.session import (
     AlreadyDone,
     ExpectedFile,
@@ -20,7 +19,6 @@ from lakeindex.commit.session import (
     WriteSession,
     begin_write,
 )
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import (
     BatchIdReusedError,
     FencedError,
@@ -38,6 +36,8 @@ from lakeindex.errors import (
 from lakeindex.format.commit_metadata import CommitMetadata, parse_commit_metadata
 from lakeindex.format.partition_metadata import parse_partition_metadata
 from lakeindex.format.properties import format_properties
+from lakeindex.lock import lock
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
@@ -373,7 +373,9 @@ def test_a_table_that_was_changed_meanwhile_is_refused(
 
 def test_a_metadata_table_built_meanwhile_is_kept_up(world: World) -> None:
     mine = Written(world, begin(world))
-    build_metadata_table(Table.open(world.store), WriteConfig(lock_lease_seconds=2), host=world.host("builder"))
+    build_metadata_table(
+        Table.open(world.store), WriteConfig(lock_lease_seconds=2), ("files",), host=world.host("builder")
+    )
     mine.publish()
     check_metadata(world.store)
     assert Table.open(world.store).properties.metadata_partitions == ("files",)

@@ -8,7 +8,7 @@ from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
 from tests.model.world import CONFIG, PARTITION, encode_rows, live_rows, read_rows, stat_of
-from tests.unit.commit.protocol_support import BATCH, OTHER, World
+from tests.unit.commit.protocol_support import BATCH, OTHER, KilledError, World
 
 
 def commit_theirs(world: World, time: str) -> None:
@@ -44,10 +44,6 @@ def test_a_foreign_commit_beside_ours_is_noticed(world: World, later: int, momen
     assert done != [instant], "the plan that did not know of the other commit stands"
     assert live_rows(world.store) == {"a1": ["one"], "a2": ["theirs"], "b1": ["0"], "x": ["one"]}
     assert not Table.open(world.store).load_timeline().pending
-
-
-class KilledError(BaseException):
-    """The process is gone."""
 
 
 def test_who_rolls_such_a_commit_back_is_not_told_that_it_was_committed(world: World) -> None:

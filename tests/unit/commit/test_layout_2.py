@@ -160,4 +160,24 @@ def test_another_version_under_an_open_handle_is_noticed(before: str, after: str
         opened.load_timeline()
     with pytest.raises(TimelineChangedError, match=f"from version {before} to {after}"):
         archive_table(opened, 1, CONFIG)
-    assert isinstance(LakeTable(uri).read().num_rows, int)
+    assert isinstance(LakeTable(uri).read(meta=True).num_rows, int)
+
+
+def test_a_replacecommit_that_began_as_a_clustering_is_rolled_back_whole(versioned: Versioned) -> None:
+    """Hudi names its pending files so: what stayed of them would be carried out or refused by whoever comes next."""
+    versioned.upsert("a", "b")
+    migrated = versioned.table.index_migrate("BUCKET", options={"hoodie.bucket.index.num.buckets": "2"})
+    assert migrated.instant is not None
+    timeline = versioned.opened().load_timeline()
+    for one in timeline.files:
+        if one.time == migrated.instant and not one.is_completed:
+            path = timeline.path(one)
+            versioned.store.write(path.replace(".replacecommit.", ".clustering."), versioned.store.read(path))
+            versioned.store.delete(path)
+    assert {one.action for one in versioned.opened().load_timeline().find(migrated.instant)} == {"replacecommit"}
+    rollback_instant(versioned.opened(), migrated.instant)
+    left = [one for one in versioned.opened().load_timeline().files if one.time == migrated.instant]
+    assert not left
+    assert versioned.table.check().ok
+    versioned.upsert("b", "c")
+    assert versioned.holds() == versioned.oracle.content()

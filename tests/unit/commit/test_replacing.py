@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeindex.commit.run_plan import RunPlan, newest_plan
+from lakeindex.commit.run_records import RunPlan, newest_plan
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.commit.session import ExpectedFile, PlannedFile, PublishGuards, Replacement, WriteSession, begin_write
 from lakeindex.errors import InvariantError, WriteConflictError

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.conductor.opened import open_for_write
-from lakeindex.conductor.stage_runs import look_up, run_stage_input
+from lakeindex.conductor.upsert import look_up, run_stage_input
 from lakeindex.model import Operation
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, run_folder

@@ -7,22 +7,23 @@ import pytest
 
 from lakeindex.errors import InvariantError
 from lakeindex.index.fate import Fate, Ordering, fate_of, fates_of_found
-from lakeindex.model import MergeMode, Operation
+from lakeindex.model import BATCH_OPERATIONS, MergeMode, Operation
 
 BOTH = (False, True)
 UPSERT, DELETE = Operation.UPSERT, Operation.DELETE
 EVENT, COMMIT = MergeMode.EVENT_TIME_ORDERING, MergeMode.COMMIT_TIME_ORDERING
 
 Case = tuple[Operation, bool, bool, bool, bool, Ordering, MergeMode]
-ALL: list[Case] = list(itertools.product(Operation, BOTH, BOTH, BOTH, BOTH, Ordering, MergeMode))
+ALL: list[Case] = list(itertools.product(BATCH_OPERATIONS, BOTH, BOTH, BOTH, BOTH, Ordering, MergeMode))
 
 
 def expected(case: Case) -> Fate | None:
     """The table of the specification, a line a rule; None: cannot be."""
     operation, found, same, is_global, moves, ordering, mode = case
     rules = [
-        (not found and operation is UPSERT, Fate.INSERT),
         (not found and operation is DELETE, Fate.IGNORED_MISSING),
+        (not found, Fate.INSERT),
+        (operation not in (UPSERT, DELETE), Fate.IGNORED_STORED),
         (found and not same and not is_global, None),
         (found and mode is EVENT and ordering is Ordering.OLDER, Fate.IGNORED_OLDER),
         (found and operation is DELETE, Fate.DELETE),
@@ -51,7 +52,7 @@ def test_truth_table(case: Case) -> None:
 
 
 def test_table_is_whole() -> None:
-    assert len(ALL) == 2 * 2 * 2 * 2 * 2 * 4 * 2
+    assert len(ALL) == 6 * 2 * 2 * 2 * 2 * 4 * 2
     assert {expected(case) for case in ALL} == {*Fate, None}
 
 
@@ -93,4 +94,5 @@ def test_no_rows() -> None:
 def test_numbers_in_checkpoints_do_not_change() -> None:
     assert {fate.name: fate.value for fate in Fate} == {
         "INSERT": 0, "UPDATE": 1, "DELETE": 2, "MOVED": 3, "IGNORED_OLDER": 4, "IGNORED_MISSING": 5,
+        "IGNORED_STORED": 6,
     }  # fmt: skip

@@ -374,6 +374,8 @@ def test_damaged_shard_is_an_error_that_names_it(what: str):
     storage = new_storage()
     store = build(storage, many(100), config_of())
     paths = [one.path for one in storage.list()]
+    in_force = Built(1, store._context.view.generation or "", (), frozenset(), 100)
+    assert ChangeLog(storage, IndexType.RECORD_INDEX).put_built(in_force)
     path = next(p for p in paths if (".json" in p) == (what == "list"))
     if what == "gone":
         storage.delete(path)

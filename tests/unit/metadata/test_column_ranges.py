@@ -82,7 +82,6 @@ def test_a_range_holds_all_values_that_are_read_back(name: str, as_integer: bool
         how: dict[str, Any] = {"row_group_size": group, "store_decimal_as_integer": as_integer}
         found = ranges_of(table, **how)["c"]
         there = [order_key(stored(value)) for value in column if value is not None]
-        assert not found.is_open
         assert (found.value_count, found.null_count) == (len(column), len(column) - len(there))
         if not there:
             assert found.least is found.greatest is None
@@ -104,7 +103,6 @@ def test_what_our_writer_encodes_is_held_with_nan(values: list[float]):
     table = pa.table({**meta, "d": pa.array(values, pa.float64())})
     data = encode_base_file(table, "t", schema, WriteConfig(row_group_rows=2))
     (found,) = column_ranges(pq.read_metadata(pa.BufferReader(data)), ["d"])
-    assert not found.is_open
     assert found.least is not None
     assert found.greatest is not None
     assert all(order_key(found.least) <= order_key(one) <= order_key(found.greatest) for one in values)
@@ -138,53 +136,57 @@ def test_unknown_ends_are_the_widest(column: pa.Array, ends: tuple[Any, Any], mo
     """A chunk whose statistics have a count of nulls and no ends."""
     from lakeindex.metadata import column_ranges as module
 
-    monkeypatch.setattr(module, "_ends", lambda *_: None)
+    monkeypatch.setattr(module, "chunk_ends", lambda *_: None)
     found = ranges_of(pa.table({"c": column}))["c"]
     assert (repr(found.least), repr(found.greatest)) == (repr(ends[0]), repr(ends[1]))
-    assert (found.is_open, found.null_count) == (False, 1)
+    assert found.null_count == 1
 
 
-def test_a_text_too_long_for_statistics_leaves_the_range_open():
-    found = ranges_of(pa.table({"c": ["a", "h", None, "z" * 5000]}))["c"]
-    assert (found.is_open, found.least, found.greatest) == (True, None, None)
-    assert (found.value_count, found.null_count) == (4, 1)
+@pytest.mark.parametrize("last", ["z" * 5000, "\U0010fffd" * 2000])
+def test_a_text_too_long_for_statistics_is_within_the_widest_range(last: str):
+    found = ranges_of(pa.table({"c": ["a", "h", None, last]}))["c"]
+    assert (found.least, found.value_count, found.null_count) == ("", 4, 1)
+    assert isinstance(found.greatest, str)
+    assert found.greatest.encode() > last.encode()
 
 
-def test_without_statistics_the_range_is_open_and_nulls_are_neither_none_nor_all():
-    found = ranges_of(pa.table({"c": [1, 2, None], "one": [1, 1, 1]}), write_statistics=False)
-    assert (found["c"].is_open, found["c"].null_count) == (True, 1)
-    assert found["c"].least is None
+@pytest.mark.parametrize("rows", [1, 3])
+def test_without_statistics_the_range_is_the_widest_and_nulls_are_neither_none_nor_all(rows: int):
+    found = ranges_of(pa.table({"c": [1, 2, None][:rows], "t": ["x"] * rows}), write_statistics=False)
+    assert {0 < one.null_count < one.value_count for one in found.values()} == {True}
+    assert (found["c"].least, found["c"].greatest) == (-(2**63), 2**63 - 1)
+    assert found["t"].least == ""
 
 
 def test_a_required_column_has_no_nulls_to_count():
     schema = pa.schema([pa.field("c", pa.int32(), nullable=False)])
     found = ranges_of(pa.table({"c": pa.array([1, 2], pa.int32())}, schema), write_statistics=False)["c"]
-    assert (found.is_open, found.null_count) == (False, 0)
+    assert found.null_count == 0
     assert (found.least, found.greatest) == (-(2**31), 2**31 - 1)
 
 
 def test_a_chunk_of_nulls_has_no_ends():
     found = ranges_of(pa.table({"c": pa.array([None, None], pa.int32())}))["c"]
-    assert (found.is_open, found.least, found.greatest, found.null_count) == (False, None, None, 2)
+    assert (found.least, found.greatest, found.null_count) == (None, None, 2)
 
 
-def test_text_that_was_cut_within_a_character_leaves_the_range_open():
+def test_text_that_was_cut_within_a_character_has_no_ends():
     schema = pa.schema([("c", pa.binary())])
     out = io.BytesIO()
     pq.write_table(pa.table({"c": [b"a", b"\xc3"]}, schema), out)
     data = out.getvalue()
     assert ranges_of(pa.table({"c": [b"a", b"\xc3"]}, schema))["c"].greatest == b"\xc3"
-    from lakeindex.metadata.column_ranges import _ends
+    from lakeindex.metadata.column_ranges import chunk_ends
 
     stats = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0).statistics
-    assert _ends(stats, ValueKind(ValueType.STRING)) is None
+    assert chunk_ends(stats, ValueKind(ValueType.STRING)) is None
 
 
-def test_int96_has_the_widest_range_or_none():
+def test_int96_has_the_widest_range():
     table = pa.table({"c": pa.array([1, 2], pa.timestamp("ns"))})
     found = ranges_of(table, use_deprecated_int96_timestamps=True)["c"]
     assert found.kind == ValueKind(ValueType.TIMESTAMP_MICROS)
-    assert found.is_open or found.least == -62_135_596_800_000_000
+    assert found.least == -62_135_596_800_000_000
 
 
 def test_types_without_an_order_in_hudi_are_left_out():
@@ -221,8 +223,8 @@ def test_a_file_without_rows_has_no_ranges():
     assert column_ranges(pq.ParquetFile(out).metadata, ["c"]) == ()
 
 
-def a_range(least: Any, greatest: Any, kind: ValueKind, *, is_open: bool = False) -> ColumnRange:
-    return ColumnRange("c", kind, least, greatest, 10, 2, 100, 200, is_open=is_open)
+def a_range(least: Any, greatest: Any, kind: ValueKind) -> ColumnRange:
+    return ColumnRange("c", kind, least, greatest, 10, 2, 100, 200)
 
 
 INT, LONG = ValueKind(ValueType.INT), ValueKind(ValueType.LONG)
@@ -241,11 +243,9 @@ def test_each_column_is_merged_by_itself():
     assert merged([]) == ()
 
 
-def test_a_file_of_nulls_does_not_change_the_ends_and_an_open_one_opens_the_range():
+def test_a_file_of_nulls_does_not_change_the_ends():
     nulls = a_range(None, None, INT)
     assert (merged_range([nulls, a_range(1, 5, INT)]).least, merged_range([nulls, nulls]).least) == (1, None)
-    found = merged_range([a_range("a", "b", TEXT), a_range(None, None, TEXT, is_open=True)])
-    assert (found.is_open, found.least, found.greatest) == (True, None, None)
 
 
 def test_nan_is_last_and_texts_are_ordered_by_their_bytes():
@@ -273,7 +273,7 @@ def test_changed_numbers_have_the_widest_type(kinds: tuple[ValueKind, ValueKind]
     stored = [float if kind in (FLOAT, DOUBLE) else int for kind in kinds]
     ranges = [a_range(stored[0](1), stored[0](2), kinds[0]), a_range(stored[1](3), stored[1](4), kinds[1])]
     found = merged_range(ranges)
-    assert (found.kind, found.least, found.greatest, found.is_open) == (expected, 1, 4, False)
+    assert (found.kind, found.least, found.greatest) == (expected, 1, 4)
     assert isinstance(found.least, float) == (expected is DOUBLE)
 
 
@@ -295,6 +295,10 @@ def test_changed_decimals_have_one_scale():
     assert (found.least, found.greatest) == (-12_500, 9_900)
 
 
-def test_other_changes_of_type_open_the_range():
+def test_other_changes_of_type_have_the_widest_range_of_the_newest():
     found = merged_range([a_range(1, 2, INT), a_range("a", "b", TEXT)])
-    assert (found.is_open, found.least, found.kind, found.value_count) == (True, None, TEXT, 20)
+    assert (found.least, found.kind, found.value_count) == ("", TEXT, 20)
+    assert isinstance(found.greatest, str)
+    assert found.greatest > "b"
+    nulls = merged_range([a_range(None, None, INT), a_range(None, None, TEXT)])
+    assert (nulls.least, nulls.greatest) == (None, None)

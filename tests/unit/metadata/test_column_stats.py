@@ -17,16 +17,18 @@ from lakeindex.metadata.column_stats import (
     FIELD,
     column_stats_record,
     deleted_record,
+    in_wrapper_of,
     merge_column_stats,
     partition_stats_record,
 )
 from lakeindex.metadata.indexed_columns import (
     StatsEncoding,
     columns_to_index,
-    index_definitions,
     indexed_columns,
     stats_encoding,
+    with_definition,
 )
+from lakeindex.metadata.metadata_table import COLUMN_STATS
 
 V1, V2 = StatsEncoding.V1, StatsEncoding.V2
 MODEL = "org.apache.hudi.avro.model."
@@ -200,10 +202,10 @@ def test_v1_has_decimals_that_fit_its_wrapper(precision: int, scale: int, fits: 
 
 
 def test_definitions_say_columns_and_encoding():
-    text = index_definitions(["a", 'quoted " ü'], 9)
+    text = with_definition(None, COLUMN_STATS, ["a", 'quoted " ü'], 9)
     assert indexed_columns(text, 9, pa.schema([])) == ("a", 'quoted " ü')
     assert stats_encoding(text, 9) is V2
-    assert stats_encoding(index_definitions(["a"], 8), 9) is V1  # what the file says counts
+    assert stats_encoding(with_definition(None, COLUMN_STATS, ["a"], 8), 9) is V1  # what the file says counts
     assert stats_encoding(None, 8) is V1
     assert stats_encoding(None, 9) is V2
     other = json.dumps({"indexDefinitions": {"record_index": {"version": "V1"}}})
@@ -231,3 +233,27 @@ def test_damaged_definitions_are_refused(text: str):
 def test_an_unknown_encoding_is_refused():
     with pytest.raises(TableCorruptError, match="V7"):
         stats_encoding('{"indexDefinitions": {"column_stats": {"version": "V7"}}}', 9)
+
+
+def test_ends_that_hudi_0_15_wrote_without_their_wrappers_are_united_with_ours() -> None:
+    """Once it has compacted a metadata table, dates are ints there, and decimals the bytes of their unscaled values."""
+
+    def wrapped(kind: str, least: object, greatest: object) -> dict[str, Any]:
+        name = f"org.apache.hudi.avro.model.{kind}"
+        ends = {"minValue": (name, {"value": least}), "maxValue": (name, {"value": greatest})}
+        counts = dict.fromkeys(("valueCount", "nullCount", "totalSize", "totalUncompressedSize"), 1)
+        return {FIELD: {**ends, **counts, "isDeleted": False, "isTightBound": False, "valueType": None}}
+
+    dates, ints = wrapped("DateWrapper", -28, 12), wrapped("IntWrapper", -30, 5)
+    for older, newer in ((dates, ints), (ints, dates)):
+        found = merge_column_stats(older, newer)[FIELD]
+        assert found["minValue"] == (newer[FIELD]["minValue"][0], {"value": -30})
+        assert found["maxValue"] == (newer[FIELD]["maxValue"][0], {"value": 12})
+    raw = wrapped(
+        "BytesWrapper", (-3 * 10**14).to_bytes(8, "big", signed=True), (10**16).to_bytes(8, "big", signed=True)
+    )
+    found = merge_column_stats(raw, wrapped("DecimalWrapper", Decimal("-0.2"), Decimal(1)))[FIELD]
+    assert [found[end][1]["value"] for end in ("minValue", "maxValue")] == [Decimal("-0.3"), Decimal(10)]
+    texts = wrapped("StringWrapper", "a", "b")[FIELD]["minValue"]
+    assert in_wrapper_of(texts, dates[FIELD]["minValue"]) == texts
+    assert in_wrapper_of(None, texts) is None

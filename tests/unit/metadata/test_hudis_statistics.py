@@ -12,16 +12,18 @@ from lakeindex.metadata.column_stats import FIELD, column_stats_record, merge_co
 from lakeindex.metadata.indexed_columns import (
     StatsEncoding,
     columns_to_index,
-    index_definitions,
     indexed_columns,
     stats_encoding,
+    with_definition,
 )
 from lakeindex.metadata.keys import column_stats_key, group_of, partition_stats_key
+from lakeindex.metadata.metadata_table import COLUMN_STATS
 from lakeindex.metadata.records import decode_record, encode_record
 from tests.stats_vectors import StatsTable, stats_names, stats_table
 
 Pairs = Iterator[tuple[str, dict[str, Any], dict[str, Any], ColumnRange]]
 
+LAST_TEXT = "\U0010ffff" * 64
 ZEROS = {"nul_i", "nul_dt"}
 """Columns without a value whose ends Hudi takes to be zero."""
 NANS = {"f_nan", "d_nan"}
@@ -75,9 +77,10 @@ def check(pairs: Pairs) -> int:
     for _, ours, theirs, one in pairs:
         found = differences(ours, theirs)
         stats, hudis = ours[FIELD], theirs[FIELD]
-        if one.is_open:  # texts that are too long for statistics: Hudi takes all of them for nulls
-            assert one.column == "huge"
-            assert found <= {"nullCount"}
+        if one.greatest == LAST_TEXT:  # texts that are too long for statistics: Hudi takes all of them for nulls
+            assert (one.column, one.least) == ("huge", "")
+            assert found <= {"minValue", "maxValue", "nullCount"}
+            assert hudis["minValue"] is hudis["maxValue"] is None
             assert hudis["nullCount"] > stats["nullCount"] > 0
         elif one.column in ZEROS:
             assert one.null_count == one.value_count
@@ -107,7 +110,7 @@ def test_statistics_of_partitions_are_hudis(table: StatsTable):
 
 def test_each_difference_from_hudi_occurs():
     found = {
-        (one.column in ZEROS, one.column in NANS, one.is_open)
+        (one.column in ZEROS, one.column in NANS, one.greatest == LAST_TEXT)
         for _, ours, theirs, one in of_files(stats_table("h120_v9"))
         if differences(ours, theirs)
     }
@@ -151,7 +154,7 @@ def test_the_definitions_are_hudis(table: StatsTable):
         assert columns == tuple(table.schema().names)
         assert encoding is StatsEncoding.V1
         return
-    assert index_definitions(columns, table.version) == table.definitions
+    assert with_definition(None, COLUMN_STATS, columns, table.version) == table.definitions
     assert encoding is (StatsEncoding.V2 if table.version == 9 else StatsEncoding.V1)
     if "nested" not in table.name:
         assert columns_to_index(table.schema(), encoding) == columns

@@ -10,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.errors import TableCorruptError
+from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, FILES, PARTITION_STATS, MetadataTable, RecordType
+from lakeindex.metadata.new_files import read_new_files
 from lakeindex.metadata.records import decode_record, encode_record, merged, own_schema
-from lakeindex.metadata.statistics import statistics_of_gone, statistics_of_new
+from lakeindex.metadata.statistics import statistics_of_gone, statistics_of_new, statistics_of_partitions
 from lakeindex.storage.memory import MemoryStorage
 
 DEFINITIONS = ".hoodie/.index_defs/index.json"
@@ -42,17 +44,25 @@ def put(one: MetadataTable, path: str, rows: dict[str, list[object]], **how: obj
     return {partition: {name: len(sink.getvalue())}}
 
 
+def new_of(one: MetadataTable, files: dict[str, dict[str, int]]) -> MetadataChange:
+    return statistics_of_new(one, read_new_files(one, files))
+
+
+def of_partitions(one: MetadataTable, files: dict[str, dict[str, int]]) -> PartitionChange:
+    return statistics_of_partitions(one, read_new_files(one, files))
+
+
 def bounds(record: object) -> tuple[object, object]:
     stats = record[FIELD]  # type: ignore[index]
     ends = (stats["minValue"], stats["maxValue"])
     return tuple(None if one is None else one[1]["value"] for one in ends)  # type: ignore[return-value]
 
 
-def test_a_new_file_has_records_and_widens_its_partition() -> None:
+def test_a_new_file_has_records_and_so_has_its_partition() -> None:
     one = table(COLUMN_STATS, PARTITION_STATS)
     indexed(one, "id", "n", "not there")
     files = put(one, "p/a.parquet", {"id": ["b", "a"], "n": [3, 9], "other": [1, 2]})
-    change = statistics_of_new(one, files)
+    change = {**new_of(one, files), PARTITION_STATS: of_partitions(one, files)}
     found = {name: dict(part.puts) for name, part in change.items()}
     assert found.keys() == {COLUMN_STATS, PARTITION_STATS}
     assert {key: bounds(record) for key, record in found[COLUMN_STATS].items()} == {
@@ -63,34 +73,49 @@ def test_a_new_file_has_records_and_widens_its_partition() -> None:
         partition_stats_key("id", "p"): ("a", "b"),
         partition_stats_key("n", "p"): (3, 9),
     }
-    assert not any(record[FIELD]["isTightBound"] for record in found[PARTITION_STATS].values())
+    assert all(record[FIELD]["isTightBound"] for record in found[PARTITION_STATS].values())
     assert not any(part.deletes for part in change.values())
 
 
 def test_only_what_the_table_has_is_written() -> None:
     one = table()
-    assert statistics_of_new(one, put(one, "p/a.parquet", {"id": ["a"]})) == {}
+    assert new_of(one, put(one, "p/a.parquet", {"id": ["a"]})) == {}
     assert statistics_of_gone(one, {"p": ["a.parquet"]}, SCHEMA) == {}
     one = table(COLUMN_STATS)
-    assert statistics_of_new(one, put(one, "a.parquet", {"id": ["a"]})).keys() == {COLUMN_STATS}
+    assert new_of(one, put(one, "a.parquet", {"id": ["a"]})).keys() == {COLUMN_STATS}
 
 
-def test_where_bounds_are_unknown_nothing_is_said() -> None:
-    """The file has no records, and its partition loses those it had."""
+def test_where_bounds_are_unknown_they_are_the_widest() -> None:
+    """Without records the partition would be skipped, by filters on other columns too."""
     one = table(COLUMN_STATS, PARTITION_STATS)
     indexed(one, "id", "n")
     files = put(one, "p/a.parquet", {"id": ["b", "a"], "n": [3, 9]}, write_statistics=["n"])
     files |= put(one, "q/a.parquet", {"id": ["b", "a"], "n": [3, 9]})
-    change = statistics_of_new(one, files)
-    assert change[COLUMN_STATS].puts.keys() == {column_stats_key(name, "q", "a.parquet") for name in ("id", "n")}
-    assert change[PARTITION_STATS].puts.keys() == {partition_stats_key(name, "q") for name in ("id", "n")}
-    assert change[PARTITION_STATS].deletes == {partition_stats_key(name, "p") for name in ("id", "n")}
+    change = {**new_of(one, files), PARTITION_STATS: of_partitions(one, files)}
+    places = [(name, partition) for name in ("id", "n") for partition in "pq"]
+    assert change[COLUMN_STATS].puts.keys() == {column_stats_key(*place, "a.parquet") for place in places}
+    assert change[PARTITION_STATS].puts.keys() == {partition_stats_key(*place) for place in places}
+    assert not change[PARTITION_STATS].deletes
+    open_one = change[PARTITION_STATS].puts[partition_stats_key("id", "p")]["ColumnStatsMetadata"]
+    assert open_one["minValue"][1]["value"] == ""
+    assert open_one["maxValue"][1]["value"] > "z"
+
+
+def test_rows_that_are_older_than_a_column_are_nulls_of_their_partition() -> None:
+    one = table(COLUMN_STATS, PARTITION_STATS)
+    indexed(one, "id", "n", "list.element")
+    older = put(one, "p/old.parquet", {"id": ["a", "b", "c"], "list": [[1, 2], [], [3]]})["p"]
+    newer = put(one, "p/new.parquet", {"id": ["d"], "list": [[4]], "n": [7]})["p"]
+    for files in ({**older, **newer}, {**newer, **older}):
+        record = of_partitions(one, {"p": files}).puts[partition_stats_key("n", "p")]
+        assert bounds(record) == (7, 7)
+        assert (record[FIELD]["nullCount"], record[FIELD]["valueCount"]) == (3, 4)
 
 
 def test_a_table_of_hudi_0_15_has_all_columns() -> None:
     one = table(COLUMN_STATS, version=6)
     files = put(one, "p/a.parquet", {"_hoodie_record_key": ["k"], "id": ["a"], "n": [1]})
-    keys = statistics_of_new(one, files)[COLUMN_STATS].puts.keys()
+    keys = new_of(one, files)[COLUMN_STATS].puts.keys()
     assert keys == {column_stats_key(name, "p", "a.parquet") for name in ("_hoodie_record_key", "id", "n")}
     gone = statistics_of_gone(one, {"p": ["a.parquet"]}, SCHEMA)[COLUMN_STATS]
     assert keys < gone.deletes
@@ -111,9 +136,9 @@ def test_ranges_of_a_partition_are_united_when_records_are_merged() -> None:
     indexed(one, "id", "n")
     records = []
     for path, rows in (("p/a.parquet", {"n": [3, 9]}), ("p/b.parquet", {"n": [-5, 4]})):
-        change = statistics_of_new(one, put(one, path, rows))
-        (record,) = change[PARTITION_STATS].puts.values()
+        (record,) = of_partitions(one, put(one, path, rows)).puts.values()
         assert record["type"] == RecordType.PARTITION_STATS
+        record[FIELD]["isTightBound"] = False
         records.append(decode_record(encode_record(record, own_schema(9)), own_schema(9), "x"))
     found = merged(*records)
     assert found is not None
@@ -131,4 +156,4 @@ def test_damage_is_told_before_anything_is_decided(what: str) -> None:
     else:
         one.storage.write(DEFINITIONS, b"{" if what == "definitions" else b"\xff\xff")
     with pytest.raises(TableCorruptError):
-        statistics_of_new(one, files)
+        new_of(one, files)

@@ -10,15 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.commands.metadata.verify import find_faults
-from lakeindex.commit.services.metadata_table import committed_files
+from lakeindex.commit.archive.archive import archive_of
+from lakeindex.commit.services.metadata_archive import plan_metadata_archiving
+from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.errors import TableCorruptError
+from lakeindex.format.instants import CLEAN, ROLLBACK
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
 from lakeindex.metadata import compaction, delta_commit
-from lakeindex.metadata.build import Building, build
-from lakeindex.metadata.changes import change_of_deletion, change_of_files
+from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
+from lakeindex.metadata.changes import PartitionChange, change_of_deletion, change_of_files
 from lakeindex.metadata.groups import groups_of
-from lakeindex.metadata.metadata_table import FILES, MetadataTable
+from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, MetadataTable, RecordType, file_id
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.records import files_record, own_schema
 from lakeindex.metadata.slices import load_slices
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
@@ -29,6 +33,7 @@ from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 from tests.vectors_support import unpack_table
 
+RECORD = files_record(RecordType.FILES, {"x": 1})
 LAYOUTS = {1: TimelineLayout(), 2: TimelineLayout(2, ".hoodie/timeline", ".hoodie/timeline/history")}
 
 
@@ -46,7 +51,14 @@ class Kept:
         assert table is not None
         self.table = table
         self.done: list[Instant] = []
-        build(table, Building("t", None, self.end(1), {}))
+        make_table(table, "t")
+        self.add(FILES, 1, change_of_files({})[FILES])
+
+    def add(self, partition: str, groups: int, change: PartitionChange) -> None:
+        """Make a partition of the metadata table."""
+        ids = tuple(file_id(partition, number) for number in range(groups))
+        what = Building(None, self.end(1), own_schema(self.table.version))
+        add_partition(self.table, what, NewPartition(partition, ids, change), free_instant(self.table, what))
 
     def end(self, number: int) -> str | None:
         return time_of(number) if self.layout.has_completion_times else None
@@ -64,12 +76,11 @@ class Kept:
             self.done.append(Instant(time, "commit", InstantState.COMPLETED, self.end(number + 2)))
 
     def compact(self) -> None:
-        ends = [one.completion_time or "" for one in self.done]
-        compaction.compact(self.view, max(ends, default=""))
+        compaction.compact(self.view)
 
     @property
     def files(self) -> dict[str, int]:
-        return self.view.files().get("p", {})
+        return self.view.listing().files.get("p", {})
 
 
 @pytest.mark.parametrize("layout", [1, 2])
@@ -80,11 +91,27 @@ def test_what_is_pending_is_not_there_and_can_be_undone(layout: int) -> None:
     kept.act(20, {"b": 2}, complete=False)
     pending = Instant(time_of(20), "commit", InstantState.INFLIGHT)
     view = MetadataView.load(kept.table, Timeline.of(kept.layout, [*kept.done, pending], kept.store))
-    assert view.files()["p"] == {"a": 1}
+    assert view.listing().files["p"] == {"a": 1}
     delta_commit.undo(view, time_of(20))
     assert kept.store.snapshot() == before
     delta_commit.undo(kept.view, time_of(20))
     assert kept.store.snapshot() == before
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_new_metadata_table_is_compacted_once_and_later_than_it_was_made(layout: int) -> None:
+    """Though nothing of the table's own timeline is later, or there at all."""
+    kept = Kept(layout)
+    (made,) = kept.view.timeline.completed_writes
+    compacted = compaction.compact(kept.view)
+    assert compacted is not None
+    assert compacted > (made.completion_time or made.time)
+    assert compaction.compact(kept.view) is None
+    assert compaction.last_compaction(kept.view.timeline) == compacted
+    kept.act(10, {"a": 1})
+    kept.compact()
+    assert kept.files == {"a": 1}
+    assert compaction.delta_commits_since(kept.view.timeline) == 0
 
 
 @pytest.mark.parametrize("layout", [1, 2])
@@ -185,6 +212,61 @@ def test_a_delta_commit_beside_a_planned_compaction_is_not_lost(layout: int) -> 
     assert kept.files == {"a": 1, "b": 2}
 
 
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_base_file_that_stays_keeps_its_instant_on_the_timeline(layout: int) -> None:
+    """A zombie's delta commit, put anew, begins the timeline: what was archived behind it is no part of a slice."""
+    kept = Kept(layout)
+    table = MetadataTable.of(kept.store, kept.table.version, layout, (FILES, BLOOM_FILTERS))
+    assert table is not None
+    kept.table = table
+    kept.add(BLOOM_FILTERS, 1, PartitionChange({"key": RECORD}))
+    for number in range(10, 610, 10):
+        kept.act(number, {f"f{number}": number})
+        if number % 100 == 0:
+            kept.compact()
+            compaction.clean(kept.view)
+    kept.done = kept.done[-3:]
+    before = kept.view
+    base = before.slices(BLOOM_FILTERS)[0].instant
+    assert before.lookup(BLOOM_FILTERS, ["key"])
+    gone = {one.time for one in plan_metadata_archiving(before)}
+    assert base < max(gone)
+    assert base not in gone
+    moved = [one for one in before.timeline.files if one.time in gone]
+    archive = archive_of(kept.store, kept.table.layout)
+    archive.record(before.timeline, moved, archive.recorded())
+    for one in moved:
+        kept.store.delete(before.timeline.path(one))
+    assert kept.view.timeline.archived.writes == gone
+    zombie = next(one for one in moved if one.is_completed)
+    assert zombie.time < base
+    kept.store.write(before.timeline.path(zombie), b"")
+    assert kept.view.lookup(BLOOM_FILTERS, ["key"]) == before.lookup(BLOOM_FILTERS, ["key"])
+    assert kept.files == before.listing().files["p"]
+    kept.store.delete(before.timeline.path(zombie))
+    kept.add(BLOOM_FILTERS, 1, PartitionChange({"key": RECORD}))
+    assert not gone & {one.time for one in kept.view.timeline.files}, "what was archived is not used again"
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+@pytest.mark.parametrize("action", [CLEAN, ROLLBACK])
+def test_the_timeline_begins_with_a_write(layout: int, action: str) -> None:
+    """Hudi 0.15 archives writes apart from cleans and rollbacks: an old one of those says nothing of older writes."""
+    kept = Kept(layout)
+    for number in range(10, 100, 10):
+        kept.act(number, {f"f{number}": number})
+        if number == 50:
+            kept.compact()
+    before = kept.files
+    done = Instant(f"{time_of(9)}002" if layout == 1 else time_of(9), action, InstantState.COMPLETED, kept.end(9))
+    kept.store.write(kept.table.layout.path(done), b"")
+    going = [one for one in kept.view.timeline.files if one.time < time_of(60) and one.action != action]
+    for one in going:
+        kept.store.delete(kept.view.timeline.path(one))
+    assert kept.view.timeline.instants[0].action == action
+    assert kept.files == before
+
+
 def test_a_rollback_block_takes_back_what_is_before_it() -> None:
     """As Hudi 0.15 rolls its delta commits back."""
     kept = Kept(1)
@@ -223,8 +305,8 @@ def test_what_hudi_keeps_is_read(name: str, tmp_path: Path) -> None:
     metadata = metadata_table_of(table.storage, table.properties)
     assert metadata is not None
     view = MetadataView.load(metadata, table.load_timeline())
-    there = committed_files(table.snapshot())
-    assert view.files() == there
+    there = committed_files(table.listed_snapshot())
+    assert view.listing().files == there
     assert list(find_faults(view, there)) == []
     some = next(iter(there))
     lost = {**there, some: {}}

@@ -13,7 +13,7 @@ import pytest
 import lakeindex
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.advice import advise
+from lakeindex.report.build import advise
 from lakeindex.report.compare import compare
 from lakeindex.report.find import find_report
 from lakeindex.report.page import render_page

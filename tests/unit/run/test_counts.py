@@ -15,6 +15,7 @@ import pytest
 
 from lakeindex.conductor.upsert import run_stage
 from lakeindex.errors import InvariantError
+from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.table.handle import Table
@@ -33,7 +34,7 @@ def spec(tmp_path: Path) -> RunSpec:
     table.upsert(batch_of(OLD), runner=LocalRunner(1))
     pq.write_table(batch_of(NEW), tmp_path / "new.parquet")
     inputs = (str(tmp_path / "new.parquet"),)
-    made = RunSpec(str(tmp_path / "t"), str(tmp_path / "runs"), "run", "batch", "UPSERT", inputs, ())
+    made = RunSpec(str(tmp_path / "t"), str(tmp_path / "runs"), "run", "batch", Operation.UPSERT, inputs, ())
     for stage in BEFORE:
         run_stage(stage, made, LocalRunner(1))
     return made

@@ -244,3 +244,29 @@ def test_a_commit_whose_old_runs_cannot_be_dropped_stands(tmp_path: Path, monkey
     assert summary.instant is not None
     assert any("could not be dropped" in note for note in summary.notes)
     assert (tmp_path / "t.lakeindex" / first).exists()
+
+
+def test_a_run_that_has_begun_again_is_no_finished_one(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    runs = tmp_path / "t.lakeindex"
+    first = upsert(table, 1)
+    begin_run(RunSpec(table.uri, str(runs), first, "b1", Operation.UPSERT, ()))  # its rows were restored away
+    second, third = upsert(table, 2), upsert(table, 3)
+    assert {path.name for path in runs.iterdir()} - {"_runs"} == {first, third}
+    os.utime(runs / first / "summary.json", (1, 1))
+    table.maintain(["runs"])
+    assert (runs / first / "run.json").exists()
+    assert upsert(table, 1) == first  # it ends, and counts as the newest
+    assert {path.name for path in runs.iterdir()} - {"_runs"} == {first}
+    assert second
+
+
+def test_a_first_look_into_every_folder_takes_no_run_that_has_begun_again_for_finished(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    runs = tmp_path / "t.lakeindex"
+    first = upsert(table, 1)
+    begin_run(RunSpec(table.uri, str(runs), first, "b1", Operation.UPSERT, ()))
+    os.utime(runs / first / "summary.json", (1, 1))
+    shutil.rmtree(runs / "_runs")
+    second = upsert(table, 2)
+    assert {path.name for path in runs.iterdir()} - {"_runs"} == {first, second}

@@ -48,7 +48,7 @@ def test_what_is_the_same_is_stored_once(tmp_path: Path, row: Row, options: dict
 
 
 def content_rows(table: LakeTable) -> list[dict[str, object]]:
-    return table.read().to_pylist()
+    return table.read(meta=True).to_pylist()
 
 
 def test_chunks_of_files_that_store_other_columns_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError, TableCorruptError
+from lakeindex.errors import (
+    NoConditionalWritesError,
+    ObjectChangedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+    TableCorruptError,
+)
 from lakeindex.storage import Storage, open_storage
 
 ODD_NAMES = (
@@ -109,6 +116,39 @@ def test_racing_creates_have_one_winner(storage: Storage) -> None:
     assert len(won) == 1
     assert storage.read("lock/1") == f"racer {won[0]}".encode() * 100
     assert [one.path for one in storage.list("lock")] == ["lock/1"]
+
+
+def test_a_version_is_replaced_by_one_of_its_racers_and_never_when_it_has_changed(storage: Storage) -> None:
+    storage.write("lock", b"0")
+    etag = storage.head("lock").etag
+    assert etag is not None
+    if storage.uri.startswith(("file:", "hdfs:")):
+        with pytest.raises(NoConditionalWritesError, match="only if it is unchanged"):
+            storage.replace("lock", b"1", etag)
+        assert storage.read("lock") == b"0"
+        return
+    barrier = threading.Barrier(4)
+
+    def race(number: int) -> str | None:
+        barrier.wait()
+        try:
+            return storage.replace("lock", f"racer {number}".encode(), etag)
+        except ObjectChangedError:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        marks = list(pool.map(race, range(4)))
+    won = [number for number, mark in enumerate(marks) if mark is not None]
+    assert len(won) == 1
+    assert storage.read("lock") == f"racer {won[0]}".encode()
+    assert storage.head("lock").etag == marks[won[0]]
+    assert storage.replace("lock", b"again", marks[won[0]] or "") == storage.head("lock").etag
+    with pytest.raises(ObjectChangedError):
+        storage.replace("lock", b"too late", etag)
+    assert storage.read("lock") == b"again"
+    with pytest.raises(ObjectChangedError):
+        storage.replace("none", b"x", etag)
+    assert not [one for one in storage.list() if one.path == "none"]
 
 
 def test_replacing_is_whole_for_readers(storage: Storage) -> None:

@@ -93,7 +93,7 @@ def made(servers: dict[str, str], name: str, folder: str, index: str = "BLOOM") 
 
 
 def keys_of(table: LakeTable) -> set[object]:
-    return set(table.read().column("id").to_pylist())
+    return set(table.read(meta=True).column("id").to_pylist())
 
 
 def rows(name: str, number: int) -> pa.Table:

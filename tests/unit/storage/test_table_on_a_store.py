@@ -28,8 +28,8 @@ def test_a_table_is_upserted_read_and_checked(root: str) -> None:
     second = table.upsert(rows_as_table(changed), batch_id="b")
     assert (first.inserts, second.inserts, second.updates) == (300, 1, 100)
     assert table.upsert(rows_as_table(changed), batch_id="b").noop
-    assert sorted(table.read()["ts"].to_pylist()) == [1] * 200 + [2] * 100 + [5]
-    assert table.read(as_of=first.instant).num_rows == 300
+    assert sorted(table.read(meta=True)["ts"].to_pylist()) == [1] * 200 + [2] * 100 + [5]
+    assert table.read(as_of=first.instant, meta=True).num_rows == 300
     report = table.check()
     assert report.violations == ()
     assert open_storage(f"{uri}.lakeindex").list()

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.index.bucket.bucket import bucket_ids
 from lakeindex.index.bucket.bucket_layout import BucketLayout, KeyRule
@@ -250,8 +251,9 @@ def test_a_record_index_and_an_empty_table_do_not_tell(tmp_path: Path) -> None:
     table = make_table(tmp_path / "recorded")
     upsert(table, rows(0, 20), "first")
     folder = as_hudis(table)
-    with (folder / ".hoodie" / "hoodie.properties").open("a") as properties:
-        properties.write("hoodie.table.metadata.partitions=files,record_index\n")
+    build_metadata_table(Table.open(open_storage(str(folder))))
+    properties = folder / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("partitions=files", "partitions=files,record_index"))
     with pytest.raises(OptionError, match="record index") as caught:
         shown(folder)
     assert "RECORD_INDEX" in (caught.value.hint or "")

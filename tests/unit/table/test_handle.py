@@ -76,10 +76,10 @@ def test_a_metadata_table_of_files_is_kept_or_refused(tmp_path: Path) -> None:
 
 def test_what_of_a_metadata_table_is_not_kept_up_is_named_with_the_way_out(tmp_path: Path) -> None:
     open_table("h120_v6_mdt", tmp_path).check_writable()
-    entries = {**GOOD, "hoodie.table.metadata.partitions": "files,record_index,column_stats"}
-    with pytest.raises(MetadataTableError, match=r"would leave stale: record_index \(the record index\)") as caught:
+    entries = {**GOOD, "hoodie.table.metadata.partitions": "files,secondary_index_x,column_stats"}
+    with pytest.raises(MetadataTableError, match=r"would leave stale: secondary_index_x \(an index\)") as caught:
         Table(FolderStorage(Path()), parse_table_properties(entries)).check_writable()
-    assert "lakeindex metadata drop TABLE --partition record_index`" in str(caught.value)
+    assert "lakeindex metadata drop TABLE --partition secondary_index_x`" in str(caught.value)
 
 
 def test_a_metadata_table_in_the_making_counts() -> None:

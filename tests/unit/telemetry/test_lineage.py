@@ -20,8 +20,7 @@ from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
-from lakeindex.telemetry.lineage import lineage_facets
-from lakeindex.telemetry.names import dataset_name
+from lakeindex.telemetry.lineage import dataset_name, lineage_facets
 from lakeindex.telemetry.observer import RunObserver
 from tests.unit.cli.tables import batch, new_table, row
 

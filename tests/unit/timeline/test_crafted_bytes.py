@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.bloom import marks
-from lakeindex.bloom.codec import FilterProblem, parse_filter
+from lakeindex.bloom.filter import FilterProblem, parse_filter
 from lakeindex.errors import LakeIndexError, TableCorruptError
 from lakeindex.parquet.footer_text import footer_text
 from lakeindex.timeline.avro_bounds import check_bounded

@@ -7,9 +7,10 @@ import json
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, short_option, split_names, table_argument
+from lakeindex.model import IndexType
 from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, options_table
 from lakeindex.options.parse import parse_create_options
-from lakeindex.options.values import TABLE_VERSION_OPTION, TABLE_VERSIONS
+from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_VERSIONS
 
 
 @click.command()
@@ -19,15 +20,30 @@ from lakeindex.options.values import TABLE_VERSION_OPTION, TABLE_VERSIONS
 @click.option("--partition", "partitions", metavar="F[,F]", help="Columns of the partition path.")
 @click.option("--ordering", metavar="F", help="Column that says which version of a row is newer.")
 @short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
+@click.option(
+    "--metadata/--no-metadata",
+    default=None,
+    help="Make Hudi's metadata table, too, or not. Default: in versions 8 and 9, as Hudi 1.x does.",
+)
+@short_option("--index", INDEX_OPTION, IndexType, "Index type")
+@click.option(
+    "--exists",
+    type=click.Choice(["error", "ok"]),
+    default="error",
+    show_default=True,
+    help="What happens if there is a table: ok leaves it as it is if it is the one that would be made.",
+)
 @pairs_option
 @json_option
-def create(
+def create(  # noqa: PLR0913 - the command's options
     *,
     table: str,
     like: str,
     keys: str,
     partitions: str | None,
     ordering: str | None,
+    metadata: bool | None,
+    exists: str,
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -35,11 +51,20 @@ def create(
 
     Index type, merge mode and key encoding are bound: later options cannot change them.
     """
-    config = parse_create_options(parse_pairs(options))
-    from lakeindex.commands.upkeep.create_table import create_like
+    pairs = parse_pairs(options)
+    config = parse_create_options(pairs)
+    from lakeindex.commands.upkeep.create_table import Exists, columns_of_file, create_or_find
 
-    created = create_like(
-        table, like, keys=split_names(keys), partitions=split_names(partitions), ordering=ordering, config=config
+    created = create_or_find(
+        table,
+        columns_of_file(like),
+        Exists(exists),
+        pairs.keys(),
+        keys=split_names(keys),
+        partitions=split_names(partitions),
+        ordering=ordering,
+        config=config,
+        metadata=metadata,
     )
     from lakeindex.cli.rendering import show_created
 

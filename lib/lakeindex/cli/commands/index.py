@@ -208,14 +208,16 @@ def _show_verified(console: Console, found: IndexVerified) -> None:
 
 def _show_status(console: Console, found: IndexStatus) -> None:
     state = "built" if found.is_built else "not built: lakeindex index build TABLE"
+    in_metadata = found.kept_in != "lakeindex"
     rows = (
         ("index", found.index_type + ("" if found.is_bound else " (the table is not bound to it)")),
+        ("kept in", "the metadata table, by every commit" if in_metadata else "lakeindex's own store"),
         ("state", state),
         ("generation", found.generation or "none"),
         ("covers", f"through {found.covered_through or 'nothing'}; the newest commit is {found.last_commit or 'none'}"),
         ("files", f"{found.files:,} covered, {found.files_behind:,} to be read by the next write"),
         ("deltas", f"{found.deltas:,}"),
-        ("keys", f"{found.rows:,}"),
+        ("keys", "not counted" if found.rows is None else f"{found.rows:,}"),
         ("size", f"{found.bytes:,} bytes"),
     )
     for name, value in rows:

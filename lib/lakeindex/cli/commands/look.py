@@ -1,4 +1,4 @@
-"""``lakeindex inspect``, ``history``, ``check`` and ``read``: commands that change nothing."""
+"""``lakeindex inspect``, ``history``, ``check``, ``read`` and ``changes``: commands that change nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import json
 import click
 
 from lakeindex.cli.group import Failure
-from lakeindex.cli.shared import json_option, out_console, progress, say, table_argument
+from lakeindex.cli.shared import (
+    json_option,
+    out_console,
+    pairs_option,
+    parse_pairs,
+    progress,
+    say,
+    split_names,
+    table_argument,
+)
 from lakeindex.errors import InvariantError
 
 
@@ -65,14 +74,70 @@ def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
 
 @click.command()
 @table_argument
+@click.option("--where", metavar="COND", help="Only rows that meet a condition, as SQL has it behind WHERE.")
+@click.option("--columns", metavar="F[,F]", help="Columns to write; default: all, meta columns first.")
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="P", help="Only rows of this partition path (repeatable)."
+)
 @click.option("--as-of", metavar="I", help="Rows as they were at this instant or ISO time, inclusive.")
 @click.option("--since", metavar="I", help="Only rows written after this instant or ISO time.")
 @click.option("--out", required=True, metavar="FILE.parquet", help="File to write.")
+@pairs_option
 @json_option
-def read(table: str, as_of: str | None, since: str | None, out: str, as_json: bool) -> None:
-    """Write a table's rows, meta columns first, into one Parquet file."""
-    from lakeindex.cli.rendering import show_read
-    from lakeindex.commands.read.read import write_rows
+def read(  # noqa: PLR0913 - the command's options
+    table: str,
+    *,
+    where: str | None,
+    columns: str | None,
+    partitions: tuple[str, ...],
+    as_of: str | None,
+    since: str | None,
+    out: str,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write a table's rows, meta columns first, into one Parquet file.
 
-    summary = write_rows(table, out, as_of=as_of, since=since, step=progress().step)
+    Files that cannot hold a row that meets the condition are not opened: partitions, statistics and, for
+    `KEYFIELD = ...` and `KEYFIELD IN (...)`, the index say which. docs/reading.md says what a condition may be.
+    """
+    from lakeindex.cli.rendering import show_read
+    from lakeindex.commands.scan.request import ScanRequest
+    from lakeindex.commands.scan.to_file import write_rows
+
+    names = None if columns is None else tuple(split_names(columns))
+    request = ScanRequest(names, where, partitions or None, as_of, since, meta=True, options=dict(parse_pairs(options)))
+    summary = write_rows(table, out, request, step=progress().step)
     say(summary, lambda console: show_read(console, summary), as_json=as_json)
+
+
+@click.command()
+@table_argument
+@click.option("--since", metavar="I", help="Changes after this instant or ISO time; default: since the beginning.")
+@click.option("--until", metavar="I", help="Changes up to this instant or ISO time, inclusive; default: now.")
+@click.option("--columns", metavar="F[,F]", help="Columns to write before those of the change; default: the table's.")
+@click.option("--out", required=True, metavar="FILE.parquet", help="File to write.")
+@pairs_option
+@json_option
+def changes(
+    table: str,
+    *,
+    since: str | None,
+    until: str | None,
+    columns: str | None,
+    out: str,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Write what happened to a table's rows between two points in time into one Parquet file.
+
+    For each key at most one insert, one delete, or one update (the row before and the row after): `_change_type`
+    says which, `_commit_instant` the commit. The next feed begins at the instant that is printed.
+    """
+    from lakeindex.cli.rendering import show_changes
+    from lakeindex.commands.changes.feed import ChangesRequest
+    from lakeindex.commands.changes.to_file import write_changes
+
+    names = None if columns is None else tuple(split_names(columns))
+    summary = write_changes(table, out, ChangesRequest(since, until, names, options=dict(parse_pairs(options))))
+    say(summary, lambda console: show_changes(console, summary), as_json=as_json)

@@ -27,15 +27,27 @@ def metadata() -> None:
 
 @metadata.command()
 @table_argument
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME",
+    help="Build this partition: files, column_stats, partition_stats, bloom_filters or record_index; may be repeated. "
+    "Default: those that Hudi makes by itself.",
+)
 @click.option("--force", is_flag=True, help="Consider every pending instant of another writer dead.")
 @pairs_option
 @json_option
-def build(table: str, force: bool, options: tuple[str, ...], as_json: bool) -> None:
-    """Build the metadata table of a table that has none. Readers use it once it is whole."""
+def build(table: str, partitions: tuple[str, ...], force: bool, options: tuple[str, ...], as_json: bool) -> None:
+    """Build the metadata table, or add partitions to it. Readers use each once it is whole.
+
+    By default a table of version 6 gets files, one of version 8 or 9 also column_stats and, if it is partitioned,
+    partition_stats.
+    """
     config = parse_options(parse_pairs(options))
     from lakeindex.commands.metadata.metadata import metadata_build
 
-    done = metadata_build(table, config, force=force)
+    done = metadata_build(table, partitions, config, force=force)
     say(done, lambda console: _show_built(console, done), as_json=as_json)
 
 
@@ -78,7 +90,7 @@ def status(table: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, /, table: str, as_json: bool) -> None:
-    """Compare the metadata table with the files of the table; exit code 6 if it says something wrong."""
+    """Compare the metadata table with files, footers and record keys; exit code 6 if it says something wrong."""
     from lakeindex.commands.metadata.verify import metadata_verify
 
     found = metadata_verify(table)
@@ -91,12 +103,12 @@ def _broken(found: MetadataVerified) -> InvariantError:
     return InvariantError(
         f"the metadata table of {found.table} is wrong: {counts}",
         culprit=found.examples[0].path,
-        hint="`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`",
+        hint=found.examples[0].mend,
     )
 
 
 def _show_built(console: Console, done: MetadataBuilt) -> None:
-    named = ", ".join(done.partitions)
+    named = ", ".join(done.built)
     console.print(f"built {named}: {done.files:,} files named; {done.seconds:.2f} s", markup=False)
 
 

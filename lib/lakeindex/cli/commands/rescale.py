@@ -41,14 +41,13 @@ def rescale(
     Rewrites the partitions concerned in one replacecommit; rows keep their commit times.
     A run that was killed goes on when the same command is given again.
     """
-    config = parse_options(parse_pairs(options))
+    pairs = parse_pairs(options)
+    parse_options(pairs)
     counts = _counts(partitions)
-    from lakeindex.commands.rescale.rescale import rescale_table
-    from lakeindex.tasks.local_runner import LocalRunner
+    from lakeindex.api.table import LakeTable
 
-    runner = LocalRunner(config.parallelism, progress())
-    done = rescale_table(
-        table, runner, buckets=buckets, partitions=counts or None, config=config, dry_run=dry_run, force=force
+    done = LakeTable(table).rescale(
+        buckets, partitions=counts or None, dry_run=dry_run, force=force, options=pairs, progress=progress()
     )
     say(done, lambda console: _show(console, done), as_json=as_json)
 

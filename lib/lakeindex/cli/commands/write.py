@@ -1,9 +1,9 @@
-"""``lakeindex upsert`` and ``lakeindex delete``."""
+"""The commands that write rows or take them away: upsert, insert, overwrite, delete and others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import click
 
@@ -12,10 +12,20 @@ from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import ReportFormat
-from lakeindex.options.values import MEMORY_OPTION
+from lakeindex.options.values import DUPLICATES_OPTION, MEMORY_OPTION
 
+OnConflict: TypeAlias = Literal["error", "ignore"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_BATCH_ID = click.option("--batch-id", metavar="ID", help="Name of the batch: the same id is committed once.")
+_CHECKPOINTS = click.option(
+    "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
+)
+_FORCE = click.option(
+    "--force",
+    is_flag=True,
+    help="Commit a used batch id again; roll back pending instants of other writers whatever their age.",
+)
 _WRITE_OPTIONS = (
     click.option(
         "--runner",
@@ -30,10 +40,8 @@ _WRITE_OPTIONS = (
         metavar="SIZE",
         help="Memory that the tasks of a process hold together, e.g. 2g; short for -o lakeindex.memory=SIZE.",
     ),
-    click.option("--batch-id", metavar="ID", help="Name of the batch: the same id is committed once."),
-    click.option(
-        "--checkpoints", metavar="DIR", help="Root of the run folders; default: TABLE.lakeindex beside the table."
-    ),
+    _BATCH_ID,
+    _CHECKPOINTS,
     click.option(
         "--max-quarantined",
         type=click.IntRange(min=0),
@@ -42,19 +50,24 @@ _WRITE_OPTIONS = (
         metavar="N",
         help="Number of bad rows that are tolerated.",
     ),
-    click.option(
-        "--force",
-        is_flag=True,
-        help="Commit a used batch id again; roll back pending instants of other writers whatever their age.",
-    ),
+    _FORCE,
+    click.option("--dry-run", is_flag=True, help="Only say what would be done; nothing is written."),
     pairs_option,
     json_option,
 )
+_REPLACE_OPTIONS = (_BATCH_ID, _CHECKPOINTS, _FORCE, pairs_option, json_option)
 
 
 def write_options(function: _F) -> _F:
-    """Options that every write has."""
+    """Options that every write of a batch has."""
     for option in reversed(_WRITE_OPTIONS):
+        function = option(function)
+    return function
+
+
+def replace_options(function: _F) -> _F:
+    """Options of a write without a batch."""
+    for option in reversed(_REPLACE_OPTIONS):
         function = option(function)
     return function
 
@@ -80,6 +93,104 @@ def delete(table: str, file: str, **given: Any) -> None:
     _write(table, (file,), Operation.DELETE, **given)
 
 
+@click.command()
+@table_argument
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["error", "ignore"]),
+    help="What becomes of a row whose key is stored: it is a bad row (error, the default), or is left out (ignore).",
+)
+@write_options
+def insert(table: str, inputs: tuple[str, ...], on_conflict: OnConflict | None, **given: Any) -> None:
+    """Insert new keys; a key that is stored is an error, or its row is left out.
+
+    INPUT: as for upsert.
+    """
+    if on_conflict is not None:
+        policy = {"error": "fail", "ignore": "drop"}[on_conflict]
+        given["options"] = (*given["options"], f"{DUPLICATES_OPTION}={policy}")
+    _write(table, inputs, Operation.INSERT, **given)
+
+
+@click.command("bulk-insert")
+@table_argument
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@write_options
+def bulk_insert(table: str, inputs: tuple[str, ...], **given: Any) -> None:
+    """Load a batch into an empty table or empty partitions, without looking a key up.
+
+    INPUT: as for upsert; no key may be in it twice.
+    """
+    _write(table, inputs, Operation.BULK_INSERT, **given)
+
+
+@click.command()
+@table_argument
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--whole-table", is_flag=True, help="All partitions are replaced, also those without a row in the batch.")
+@write_options
+def overwrite(table: str, inputs: tuple[str, ...], whole_table: bool, **given: Any) -> None:
+    """Put a batch in the place of all rows of the partitions that it has rows of.
+
+    INPUT: as for upsert.
+    """
+    operation = Operation.INSERT_OVERWRITE_TABLE if whole_table else Operation.INSERT_OVERWRITE
+    _write(table, inputs, operation, **given)
+
+
+@click.command("delete-partitions")
+@table_argument
+@click.argument("partitions", nargs=-1, required=True, metavar="PARTITION...")
+@replace_options
+def delete_partitions(table: str, partitions: tuple[str, ...], **given: Any) -> None:
+    """Take whole partitions out of the table, without reading a row.
+
+    PARTITION: a partition path, as `lakeindex inspect` lists them. The files are there until a clean deletes them.
+    """
+    _replace(table, partitions, **given)
+
+
+@click.command()
+@table_argument
+@replace_options
+def truncate(table: str, **given: Any) -> None:
+    """Take all rows out of the table, without reading one. Columns, index and properties stay."""
+    _replace(table, None, **given)
+
+
+def _replace(
+    table: str,
+    partitions: tuple[str, ...] | None,
+    *,
+    batch_id: str | None,
+    checkpoints: str | None,
+    force: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    pairs = parse_pairs(options)
+    _check_batch_id(batch_id)
+    from lakeindex.api.run import run_delete_partitions
+    from lakeindex.cli.rendering import show_run
+
+    summary = run_delete_partitions(
+        table,
+        partitions,
+        options=pairs,
+        batch_id=batch_id,
+        checkpoints=checkpoints,
+        force=force,
+        report=ReportFormat.HTML,
+    )
+    say(summary, lambda console: show_run(console, summary), as_json=as_json)
+
+
+def _check_batch_id(batch_id: str | None) -> None:
+    if batch_id is not None and not batch_id.strip():
+        raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")
+
+
 def _write(  # noqa: PLR0913 - the command's options
     table: str,
     inputs: tuple[str, ...],
@@ -92,13 +203,13 @@ def _write(  # noqa: PLR0913 - the command's options
     checkpoints: str | None,
     max_quarantined: int,
     force: bool,
+    dry_run: bool,
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
     pairs = parse_pairs(options if memory is None else (*options, f"{MEMORY_OPTION}={memory}"))
     parse_options(pairs)  # wrong options fail before anything loads
-    if batch_id is not None and not batch_id.strip():
-        raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")
+    _check_batch_id(batch_id)
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
     from lakeindex.runners import lean
@@ -123,7 +234,8 @@ def _write(  # noqa: PLR0913 - the command's options
         master=master,
         progress=progress(),
         report=ReportFormat.HTML,
+        dry_run=dry_run,
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
-    if not as_json:
+    if not as_json and not dry_run:
         click.echo(f"more: lakeindex report {checkpoints or default_checkpoints(table)}/{summary.run_id}")

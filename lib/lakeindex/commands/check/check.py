@@ -69,7 +69,7 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
     index = table.index(timeline)
     scope = "table" if index is not None and index.is_global else "partition"
     try:
-        snapshot = table.snapshot()
+        snapshot = table.listed_snapshot()
         committed = Committed.of(checked_timeline.commits)
         listing = check_listing(table, snapshot, committed)
         then = columns_then(checked_timeline.commits)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakeindex.commands.check.report import Broken, Checked, Findings, Violation
+from lakeindex.commands.metadata.index_faults import find_index_faults
 from lakeindex.commands.metadata.verify import find_faults
 from lakeindex.commands.written_slices import Commits, WrittenSlice, live_slices, missing_slices, written_slices
-from lakeindex.commit.services.metadata_table import committed_files
+from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.commit.undo.sweep import find_unexplained
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableError
 from lakeindex.files.file_system_view import Snapshot
@@ -22,7 +23,7 @@ from lakeindex.format.partition_metadata import (
     partition_depth,
     partition_metadata_path,
 )
-from lakeindex.metadata.metadata_table import FILES
+from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile
 from lakeindex.table.handle import Table
@@ -91,15 +92,20 @@ def _misled(table: Table, snapshot: Snapshot) -> Iterator[Violation]:
     metadata = metadata_table_of(table.storage, table.properties)
     if metadata is None:
         return
-    hint = "`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`"
+    view, there = MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)
     try:
-        faults = list(find_faults(MetadataView.load(metadata, snapshot.timeline), committed_files(snapshot)))
+        faults = list(find_faults(view, there))
     except (TableCorruptError, ObjectNotFoundError) as error:
         yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
         return
+    try:
+        faults += find_index_faults(view, snapshot, there)
+    except (TableCorruptError, ObjectNotFoundError) as error:
+        if error.culprit is None or error.culprit.startswith(METADATA_ROOT):  # a file that is damaged is told of itself
+            yield Violation.of(Broken.METADATA_TABLE, error, metadata.folder(""))
     for fault in faults:
         message = f"the metadata table says {fault.said} of {fault.path or 'the table'}, and there is {fault.is_so}"
-        yield Violation(Broken.METADATA_TABLE, fault.path, message, hint)
+        yield Violation(Broken.METADATA_TABLE, fault.path, message, fault.mend)
 
 
 def _is_there(table: Table, path: str) -> bool:

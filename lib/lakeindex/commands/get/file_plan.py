@@ -1,13 +1,14 @@
 """Which files may hold some keys, as the index of a table says: the first half of ``lakeindex get``.
 
-Reading changes no index and no cache. One that narrows by key range takes ranges from the footer cache;
+Reading changes no index and no cache. One that narrows by key range takes ranges from the footer cache or, if that is
+asked for, the metadata table;
 one that computes says which file group; one that stores locations is asked as it is.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,7 +18,9 @@ import pyarrow.compute as pc
 
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
+from lakeindex.files.metadata_facts import stored_ranges
 from lakeindex.hashing.arrow import RowNumbers, one_array
+from lakeindex.index.bloom.options import BloomOptions
 from lakeindex.index.contract import Candidates, FileFacts, FilesInScope
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.registry import index_for
@@ -26,6 +29,7 @@ from lakeindex.index.stored.contract import Found, LookUp, StoredIndex, Volatile
 from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import BaseFile, Group, IndexSpec
 from lakeindex.options.types import WriteConfig
+from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
 from lakeindex.run.spec import storage_at
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
@@ -87,6 +91,7 @@ def plan_files(scope: GetScope, keys: pa.Array, runner: Runner) -> Plan:
     index = index_for(scope.index)
     known = FooterCache(scope.table.storage).load(scope.files, tidy=False) if index.needs_footers else {}
     ranges = {path: KeyRange(footer.min_key, footer.max_key) for path, (footer, _) in known.items()}
+    ranges |= _told_ranges(scope, known) if index.needs_footers else {}
     open_range = KeyRange(None, None)
     facts = [
         FileFacts(number, file.partition_path, file.file_id, ranges.get(file.path, open_range))
@@ -113,6 +118,15 @@ def plan_files(scope: GetScope, keys: pa.Array, runner: Runner) -> Plan:
     return plan
 
 
+def _told_ranges(scope: GetScope, known: Collection[str]) -> dict[str, KeyRange]:
+    """Key ranges of files that are not cached, from the metadata table, if that is asked for."""
+    if not scope.config.of(BloomOptions).use_metadata:
+        return {}
+    view = scope.table.metadata_view(scope.snapshot.timeline)
+    found = {} if view is None else stored_ranges(view, [file for file in scope.files if file.path not in known])
+    return {path: KeyRange(one.min_key, one.max_key) for path, one in found.items()}
+
+
 def _add(plan: Plan, files: FilesInScope, answer: Candidates) -> None:
     """Take in what an index says; keys that it cannot say anything about may be in every file."""
     for number, rows in answer.by_file():
@@ -132,16 +146,18 @@ class _OpenedStore:
 
     Attributes:
         store: answers for keys.
-        coverage: files whose keys it knows.
-        context: what it was opened with.
+        coverage: files whose keys it knows; None: all that are live.
+        context: what it was opened with; None: nothing is beside it.
     """
 
     store: LookUp
-    coverage: Mapping[Group, CoveredFile]
-    context: StoreContext
+    coverage: Mapping[Group, CoveredFile] | None
+    context: StoreContext | None
 
     def deltas(self, keys: pa.Array, files: FilesInScope) -> Iterator[Candidates]:
         """Locations of deltas that are in force; a store may learn of them only at the next look-up of a write."""
+        if self.context is None:
+            return
         for name in self.context.view.deltas:
             delta = read_delta(self.context.storage, self.context.view, name, ["key", "partition", "file_id"])
             asked = pc.index_in(delta.column("key"), value_set=keys)
@@ -166,6 +182,11 @@ def _opened(scope: GetScope, index: StoredIndex, runner: Runner, notes: list[str
     if index.answers_batches:
         notes.append(f"{kind} answers for whole batches of a write: every file is asked")
         yield None
+        return
+    if is_in_metadata(scope.table.storage, index):
+        found = metadata_store(scope.table, scope.snapshot.timeline, index)
+        found.check(file.partition_path for file in scope.files)
+        yield _OpenedStore(found, None, None)
         return
     state = ChangeLog(scope.table.storage, kind).at(scope.snapshot.timeline)
     work = f"{absolute(scope.table.uri).rstrip('/')}.lakeindex/get-{uuid.uuid4().hex[:12]}"
@@ -196,7 +217,9 @@ def _opened(scope: GetScope, index: StoredIndex, runner: Runner, notes: list[str
         _remove(work)
 
 
-def _is_covered(file: BaseFile, coverage: Mapping[Group, CoveredFile]) -> bool:
+def _is_covered(file: BaseFile, coverage: Mapping[Group, CoveredFile] | None) -> bool:
+    if coverage is None:
+        return True
     covered = coverage.get((file.partition_path, file.file_id))
     return covered is not None and covered.name == file.name
 

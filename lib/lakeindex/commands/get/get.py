@@ -27,15 +27,17 @@ from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.rescale.aligned_rows import row_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
-from lakeindex.commands.written_slices import open_at
+from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import UsageError
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.table_facts import table_schema
+from lakeindex.table.handle import Table
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
 from lakeindex.write.types.avro_schema import META_FIELDS
 
@@ -155,17 +157,18 @@ def get_rows(
         TableError: no table, or one that is not read; a damaged file that may hold a key.
         UsageError: no such column, or a time that the history does not reach.
         InputError: what was given is no set of keys.
+        WriteConflictError: other writers took away what was read, again and again.
     """
     config = parse_options(options or {})
     asked = key_set(keys)
     started = perf_counter()
 
-    def work(_: None) -> tuple[GetScope, Plan, Got]:
-        scope = _scope(uri, partition, columns, as_of, config)
+    def read(table: Table, timeline: Timeline) -> tuple[GetScope, Plan, Got]:
+        scope = _scope(table, timeline, partition=partition, columns=columns, as_of=as_of, config=config)
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
         return scope, plan, _read(scope, plan, asked, runner)
 
-    outcome = do_task(work, None)
+    outcome = do_task(lambda _: while_unchanged(uri, read, use_metadata=config.use_metadata), None)
     scope, plan, got = outcome.value
     missing = _missing(asked, got.found)
     seconds = round(perf_counter() - started, 4)
@@ -199,14 +202,19 @@ def _report(scope: GetScope, plan: Plan, got: Got, io: IoCount, *, keys: int, se
 
 
 def _scope(
-    uri: str, partition: str | None, columns: Sequence[str] | None, as_of: str | None, config: WriteConfig
+    table: Table,
+    timeline: Timeline,
+    *,
+    partition: str | None,
+    columns: Sequence[str] | None,
+    as_of: str | None,
+    config: WriteConfig,
 ) -> GetScope:
-    table = open_at(uri)
     point = None
     if as_of is None:
-        found = table.snapshot()
+        found = table.snapshot(timeline=timeline)
     else:
-        past = past_table(table, as_of)
+        past = past_table(table, timeline, as_of)
         found, point = past.snapshot, past.as_of
     schema = _chosen(row_schema(table_schema(table, found)), columns)
     spec = table.index(found.timeline) or index_spec(config.index_type or IndexType.BLOOM, config)

@@ -114,7 +114,7 @@ def get_from_files(task: GetTask) -> Got:
         TableCorruptError: a file that may hold a key cannot be read.
     """
     store = storage_at(task.uri)
-    got = [_get_from_file(task, store, file, rows) for file, rows in _narrowed(task, store)]
+    got = [get_from_file(task, store, file, rows) for file, rows in narrowed(task, store)]
     return Got(
         pa.concat_tables([task.schema.empty_table(), *(one.rows for one in got)]),
         np.concatenate([np.zeros(0, np.int64), *(one.found for one in got)]),
@@ -122,8 +122,8 @@ def get_from_files(task: GetTask) -> Got:
     )
 
 
-def _narrowed(task: GetTask, store: Storage) -> Iterator[tuple[BaseFile, RowNumbers]]:
-    """Files that are left, and their keys, after the filters that the footer cache has."""
+def narrowed(task: GetTask, store: Storage) -> Iterator[tuple[BaseFile, RowNumbers]]:
+    """Files that are left, and their keys (by their numbers), after the filters that the footer cache has."""
     every = np.arange(len(task.keys), dtype=np.int64)
     wanted = {ask.file.path: every if ask.rows is None else ask.rows for ask in task.asks}
     cached = [(ask.cached_in, ask.file) for ask in task.asks if ask.cached_in is not None]
@@ -143,7 +143,8 @@ def _held(bloom: BloomFilter | None, keys: pa.Array, rows: RowNumbers) -> RowNum
     return rows[filter_candidates(bloom, string_buffers(keys.take(pa.array(rows))), 0, len(rows))]
 
 
-def _get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: RowNumbers) -> Got:
+def get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: RowNumbers) -> Got:
+    """The rows of some keys in one file. Raises: TableCorruptError: it cannot be read."""
     layout = read_layout(store, file)
     opened = Counts(files_opened=1, row_groups=len(layout.key_ends))
     rows = _by_footer(task, layout.footer, rows)

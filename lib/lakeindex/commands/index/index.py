@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
 from lakeindex.commands.results import JsonResult
+from lakeindex.conductor.moved import until_still
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.registry import stored_index_for
+from lakeindex.metadata.compaction import delta_commits_since
 from lakeindex.model import IndexSpec, IndexType, Operation
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
 from lakeindex.run.index.session import uncovered
 from lakeindex.run.index.sessions import stored_session
 from lakeindex.run.index.stored_session import StoredSession
@@ -25,6 +29,11 @@ from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
+
+KEPT_BY_US: Final = "lakeindex"
+KEPT_IN_METADATA: Final = "metadata table"
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +115,12 @@ class IndexStatus(JsonResult):
         covered_through: the newest commit whose rows are in it.
         last_commit: the newest commit of the table.
         deltas: deltas of commits since it was built or compacted.
-        rows: keys it holds, by the files it covers.
+        rows: keys it holds, by the files it covers; None if it is in the metadata table.
         files: live files that it covers.
         files_behind: live files that it does not; the next write reads them first.
         bytes: its size on storage.
+        kept_in: where it is: ``lakeindex``, our own store; or ``metadata table``, Hudi's index of the same type, beside
+            which our own store is not used.
     """
 
     table: str
@@ -121,10 +132,11 @@ class IndexStatus(JsonResult):
     covered_through: str | None
     last_commit: str | None
     deltas: int
-    rows: int
+    rows: int | None
     files: int
     files_behind: int
     bytes: int
+    kept_in: str = KEPT_BY_US
 
 
 @dataclass(frozen=True)
@@ -150,12 +162,32 @@ class OpenedIndex:
         """Size of everything the index keeps beside the table."""
         return sum(one.size_bytes for one in self.table.storage.list(self.session.folder))
 
+    @property
+    def is_in_metadata(self) -> bool:
+        """Whether the metadata table keeps it, and our own store is not used."""
+        return is_in_metadata(self.table.storage, stored_index_for(self.facts.index))
 
-@contextmanager
-def opened_index(
-    uri: str, runner: Runner, checkpoints: str, index_type: str | None, options: Mapping[str, str]
-) -> Iterator[OpenedIndex]:
-    """A stored index of a table.
+    def check_ours(self) -> None:
+        """Refuse what is about our own store where the metadata table keeps the index. Raises: OptionError."""
+        if self.is_in_metadata:
+            name = stored_index_for(self.facts.index).metadata_partition
+            raise OptionError(
+                f"{self.facts.index_type} of table {self.table.name} is in its metadata table: {name}",
+                culprit=self.facts.index_type,
+                hint="`lakeindex metadata verify` compares it with the table; every commit keeps it up, and "
+                f"`lakeindex maintain` compacts it. `lakeindex metadata drop TABLE --partition {name}` takes it away",
+            )
+
+
+def on_index(
+    uri: str,
+    runner: Runner,
+    checkpoints: str,
+    index_type: str | None,
+    options: Mapping[str, str] | None,
+    work: Callable[[OpenedIndex], _T],
+) -> _T:
+    """Do something with a stored index of a table, anew if others change the table or the index meanwhile.
 
     Args:
         uri: the table.
@@ -163,19 +195,37 @@ def opened_index(
         checkpoints: where a folder for working data may be made; it is removed at the end.
         index_type: which index; by default the one that the table is bound to.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
+        work: what to do.
 
     Raises:
         TableNotFoundError: no table.
         OptionError: an index that stores nothing, or none is named and none is bound.
+        WriteConflictError: others changed it in every try.
     """
-    pairs = dict(options)
+    pairs = dict(options or {})
     if index_type is not None:
         pairs["hoodie.index.type"] = index_type
     config = parse_options(pairs)
     pairs.pop("hoodie.index.type", None)
-    table = Table.open(storage_at(absolute(uri)))
-    snapshot = table.snapshot()
-    index = _chosen(table, snapshot.timeline, config.index_type, pairs)
+    table = Table.open(storage_at(absolute(uri)), use_metadata=config.use_metadata)
+
+    def on(snapshot: Snapshot) -> _T:
+        index = _chosen(table, snapshot.timeline, config.index_type, pairs)
+        with opened_index(table, snapshot, index, runner, checkpoints, pairs) as opened:
+            return work(opened)
+
+    return until_still(table, config.conflict_retries, on)
+
+
+@contextmanager
+def opened_index(
+    table: Table, snapshot: Snapshot, index: IndexSpec, runner: Runner, checkpoints: str, pairs: Mapping[str, str]
+) -> Iterator[OpenedIndex]:
+    """A stored index of a table as of a snapshot; the folder for working data is removed at the end.
+
+    Raises:
+        OptionError: an index that stores nothing.
+    """
     if stored_index_for(index).in_process:
         raise OptionError(
             f"index type {index.index_type} lives in the process that writes: "
@@ -236,11 +286,14 @@ def build_index(
         options: ``hoodie.*`` and ``lakeindex.*`` options.
 
     Raises:
+        OptionError: the metadata table keeps it.
         InvariantError: a key that must be unique is stored twice; nothing has changed.
-        WriteConflictError: somebody else built or compacted it at the same time; theirs is in force.
+        WriteConflictError: others built or compacted it at the same time, again and again; theirs is in force.
     """
     started = time.perf_counter()
-    with opened_index(uri, runner, checkpoints, index_type, options or {}) as opened:
+
+    def build(opened: OpenedIndex) -> IndexBuilt:
+        opened.check_ours()
         built = opened.session.build(opened.snapshot)
         return IndexBuilt(
             opened.table.name,
@@ -253,6 +306,8 @@ def build_index(
             opened.bytes,
             round(time.perf_counter() - started, 4),
         )
+
+    return on_index(uri, runner, checkpoints, index_type, options, build)
 
 
 def compact_index(
@@ -269,9 +324,13 @@ def compact_index(
         IndexNotBuiltError: there is nothing to compact.
         IndexDamagedError: it does not hold as many keys as the files it covers.
     """
-    with opened_index(uri, runner, checkpoints, index_type, options or {}) as opened:
+
+    def compact(opened: OpenedIndex) -> IndexCompacted:
+        opened.check_ours()
         deltas = opened.session.compact(opened.snapshot)
         return IndexCompacted(opened.table.name, opened.table.uri, opened.facts.index_type.value, deltas, opened.bytes)
+
+    return on_index(uri, runner, checkpoints, index_type, options, compact)
 
 
 def drop_index(
@@ -283,13 +342,16 @@ def drop_index(
     options: Mapping[str, str] | None = None,
 ) -> IndexDropped:
     """Remove a stored index. A table that is bound to it refuses writes until it is built again."""
-    with opened_index(uri, runner, checkpoints, index_type, options or {}) as opened:
+
+    def drop(opened: OpenedIndex) -> IndexDropped:
         size = opened.bytes
         state = opened.session.state(opened.snapshot)
         opened.session.drop()
         return IndexDropped(
             opened.table.name, opened.table.uri, opened.facts.index_type.value, state.built is not None, size
         )
+
+    return on_index(uri, runner, checkpoints, index_type, options, drop)
 
 
 def index_status(
@@ -303,9 +365,13 @@ def index_status(
     """What there is of a stored index; nothing is changed.
 
     Raises:
+        MetadataTableError: it is in the metadata table, which was not kept up.
         IndexDamagedError: what is there cannot be read.
     """
-    with opened_index(uri, runner, checkpoints, index_type, options or {}) as opened:
+
+    def look(opened: OpenedIndex) -> IndexStatus:
+        if opened.is_in_metadata:
+            return _status_in_metadata(opened)
         state = opened.session.state(opened.snapshot)
         live = opened.snapshot.base_files_all()
         missing, _ = uncovered(live, state.coverage, None)
@@ -315,7 +381,7 @@ def index_status(
             uri=opened.table.uri,
             index_type=opened.facts.index_type.value,
             is_bound=bound is not None and bound.index_type is opened.facts.index_type,
-            is_built=state.built is not None and _holds(opened, state.built.generation),
+            is_built=opened.session.is_built(state),
             generation=None if state.built is None else state.built.generation,
             covered_through=state.covered_through,
             last_commit=opened.snapshot.instant_time,
@@ -326,6 +392,29 @@ def index_status(
             bytes=opened.bytes,
         )
 
+    return on_index(uri, runner, checkpoints, index_type, options, look)
 
-def _holds(opened: OpenedIndex, generation: str) -> bool:
-    return opened.session.store(opened.snapshot).generation() == generation
+
+def _status_in_metadata(opened: OpenedIndex) -> IndexStatus:
+    timeline, live = opened.snapshot.timeline, opened.snapshot.base_files_all()
+    index = stored_index_for(opened.facts.index)
+    store = metadata_store(opened.table, timeline, index)
+    store.check(file.partition_path for file in live)
+    bound = opened.table.index(timeline)
+    folder = store.view.table.folder(index.metadata_partition or "")
+    return IndexStatus(
+        table=opened.table.name,
+        uri=opened.table.uri,
+        index_type=opened.facts.index_type.value,
+        is_bound=bound is not None and bound.index_type is opened.facts.index_type,
+        is_built=True,
+        generation=None,
+        covered_through=opened.snapshot.instant_time,
+        last_commit=opened.snapshot.instant_time,
+        deltas=delta_commits_since(store.view.timeline),
+        rows=None,
+        files=len(live),
+        files_behind=0,
+        bytes=sum(one.size_bytes for one in opened.table.storage.list(folder)),
+        kept_in=KEPT_IN_METADATA,
+    )

@@ -7,7 +7,7 @@ the parts are compared one after the other.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commands.index.index import OpenedIndex, opened_index
+from lakeindex.commands.index.index import OpenedIndex, on_index
 from lakeindex.commands.results import JsonResult
 from lakeindex.index.record.shard_merge import scope_of
 from lakeindex.index.record.shards import split
@@ -98,17 +98,19 @@ def verify_index(
     """Compare a stored index with the table. Nothing is changed; what is wrong does not raise, it is reported.
 
     Raises:
+        OptionError: the metadata table keeps it.
         IndexNotBuiltError: there is nothing to compare.
         IndexDamagedError: a file of the index cannot be read.
     """
     started = time.perf_counter()
-    with opened_index(uri, runner, checkpoints, index_type, options or {}) as opened:
-        opened.session.check_built(opened.snapshot)
-        state = opened.session.state(opened.snapshot)
+
+    def verify(opened: OpenedIndex) -> IndexVerified:
+        opened.check_ours()
+        state = opened.session.built_state(opened.snapshot)
         live = opened.snapshot.base_files_all()
         behind = set(uncovered(live, state.coverage, None)[0])
         files = [file for file in live if file not in behind]
-        counts = _compare(opened, files)
+        counts = _compare(opened, files, opened.session.entries(state))
         return IndexVerified(
             table=opened.table.name,
             uri=opened.table.uri,
@@ -125,6 +127,8 @@ def verify_index(
             examples=tuple(counts.examples),
             seconds=round(time.perf_counter() - started, 4),
         )
+
+    return on_index(uri, runner, checkpoints, index_type, options, verify)
 
 
 _KINDS: Final = ("missing", "wrong", "surplus", "doubled")
@@ -146,7 +150,7 @@ class _Counts:
         self.faults[kind] = self.of(kind) + faults
 
 
-def _compare(opened: OpenedIndex, covered: Sequence[BaseFile]) -> _Counts:
+def _compare(opened: OpenedIndex, covered: Sequence[BaseFile], held_entries: Iterable[pa.Table]) -> _Counts:
     folder = run_folder(opened.spec)
     read = opened.session.read_keys(covered)
     total = sum(one.part.rows for one in read)
@@ -157,7 +161,7 @@ def _compare(opened: OpenedIndex, covered: Sequence[BaseFile]) -> _Counts:
         stored.add(folder.read_table(one.part, _COLUMNS))
     groups: list[Group] = [(f.partition_path, f.file_id) for f in covered]
     names = pa.array([_BETWEEN.join(group) for group in groups], pa.string())
-    for table in opened.session.store(opened.snapshot).entries():
+    for table in held_entries:
         entries = table.select(_COLUMNS).cast(pa.schema([pa.field(n, pa.string()) for n in _COLUMNS]))
         held.add(entries.filter(pc.is_in(_place(entries), value_set=names)))
     counts = _Counts()

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from lakeindex.commands.look.history import iso_time
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.written_slices import live_slices, open_at, read_commits
+from lakeindex.commands.written_slices import open_at, read_commits, rows_of_files
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footers import read_footer
 from lakeindex.model import BaseFile, Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.table_facts import table_schema
-from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
@@ -136,7 +134,7 @@ def inspect_table(uri: str) -> TableInspection:
     """
     table = open_at(uri)
     timeline = table.load_timeline()
-    found = table.snapshot()
+    found = table.listed_snapshot(timeline)
     live = found.base_files_all()
     sorted_out = [found.files_of(path) for path in found.partitions()]
     older = [file for one in sorted_out for file in (*one.older, *one.doubles)]
@@ -167,7 +165,7 @@ def inspect_table(uri: str) -> TableInspection:
         partitions=sum(bool(one.live) for one in sorted_out),
         files=len(live),
         bytes=sum(file.size_bytes for file in live),
-        rows=_rows(table, timeline, live),
+        rows=sum(rows_of_files(table, read_commits(table, timeline), live).values()),
         file_sizes=_histogram(live),
         older_files=len(older),
         older_bytes=sum(file.size_bytes for file in older),
@@ -175,15 +173,6 @@ def inspect_table(uri: str) -> TableInspection:
         writable=refusal is None,
         refusal=refusal,
     )
-
-
-def _rows(table: Table, timeline: Timeline, live: Sequence[BaseFile]) -> int:
-    """From the commits' stats; from the footer of a file that no active commit names."""
-    stated = {one.file.path: one.stat.num_writes for one in live_slices(read_commits(table, timeline)).values()}
-    unknown = [file for file in live if file.path not in stated]
-    storage = table.storage
-    footers = in_parallel(storage.uri, lambda file: read_footer(storage, file, want_filter=False).rows, unknown)
-    return sum(footers) + sum(stated[file.path] for file in live if file.path in stated)
 
 
 def _columns(table: Table, found: Snapshot) -> tuple[Column, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
-from lakeindex.commit.services.metadata_table import build_metadata_table, drop_metadata_table
+from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_table import drop_metadata_table
 from lakeindex.errors import MetadataTableError
 from lakeindex.metadata import compaction
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES
@@ -25,13 +26,15 @@ class MetadataBuilt(JsonResult):
     Attributes:
         table: the table's name.
         uri: where it is.
-        partitions: those that it has.
+        built: partitions that were made.
+        partitions: all that it has.
         files: files that it names.
         seconds: wall time.
     """
 
     table: str
     uri: str
+    built: tuple[str, ...]
     partitions: tuple[str, ...]
     files: int
     seconds: float
@@ -98,23 +101,27 @@ class MetadataStatus(JsonResult):
     last_instant: str | None
 
 
-def metadata_build(uri: str, config: WriteConfig | None = None, *, force: bool = False) -> MetadataBuilt:
-    """Build the metadata table of a table that has none.
+def metadata_build(
+    uri: str, partitions: Sequence[str] = (), config: WriteConfig | None = None, *, force: bool = False
+) -> MetadataBuilt:
+    """Build the metadata table of a table that has none, or add partitions to the one that it has.
 
     Args:
         uri: the table.
+        partitions: those that are built, and what they need; none named: those that Hudi makes by itself.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
 
     Raises:
-        MetadataTableError: there is one, or something in its place.
+        MetadataTableError: it has them, or something is in their place.
         ConflictError: another writer is in flight or holds the lock.
     """
     started = time.perf_counter()
     table = open_at(uri)
-    files = build_metadata_table(table, config, force=force)
+    done = build_metadata_table(table, config, partitions, force=force)
     partitions = table.current_properties().metadata_partitions
-    return MetadataBuilt(table.name, table.uri, partitions, files, round(time.perf_counter() - started, 4))
+    seconds = round(time.perf_counter() - started, 4)
+    return MetadataBuilt(table.name, table.uri, done.partitions, tuple(partitions), done.files, seconds)
 
 
 def metadata_drop(uri: str, partitions: Sequence[str] = (), config: WriteConfig | None = None) -> MetadataDropped:

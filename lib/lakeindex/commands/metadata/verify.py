@@ -1,4 +1,4 @@
-"""Compare a metadata table with the files of its table."""
+"""Compare a metadata table with the files of its table, and with what is in them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from lakeindex.commands.metadata.index_faults import MetadataFault, find_index_faults
 from lakeindex.commands.metadata.metadata import opened_view
 from lakeindex.commands.results import JsonResult
-from lakeindex.commit.services.metadata_table import committed_files
+from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.files.file_system_view import snapshot
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.timeline.timeline import Timeline
 
 _EXAMPLES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class MetadataFault:
-    """Something that the metadata table says wrongly.
-
-    Attributes:
-        kind: ``missing``: it does not name a file of the table, whose rows its readers lose; ``surplus``: it names one
-            that is not there, on which they fail; ``size``: it gives another size; ``partition``: it does not list a
-            partition, whose rows its readers lose.
-        path: the file, or the partition.
-        said: what the metadata table says, in words.
-        is_so: what is there, in words.
-    """
-
-    kind: str
-    path: str
-    said: str
-    is_so: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +45,9 @@ class MetadataVerified(JsonResult):
 
 
 def metadata_verify(uri: str) -> MetadataVerified:
-    """Compare the partition ``files`` with a listing. Nothing is changed; what is wrong does not raise, it is reported.
+    """Compare the metadata table with a listing, footers and record keys.
+
+    Nothing is changed; what is wrong does not raise, it is reported.
 
     Args:
         uri: the table.
@@ -74,8 +58,9 @@ def metadata_verify(uri: str) -> MetadataVerified:
     """
     started = time.perf_counter()
     table, view = opened_view(uri)
-    there = committed_files(snapshot(table.storage, view.data))
-    faults = list(find_faults(view, there))
+    live = snapshot(table.storage, view.data)
+    there = committed_files(live)
+    faults = [*find_faults(view, there), *find_index_faults(view, live, there)]
     counts: dict[str, int] = {}
     examples: list[MetadataFault] = []
     for fault in faults:
@@ -104,9 +89,10 @@ def find_faults(view: MetadataView, there: Mapping[str, Mapping[str, int]]) -> I
     Raises:
         TableCorruptError: it cannot be read.
     """
-    said, listed = view.files(), view.partition_paths()
+    listing = view.listing()
+    said = listing.files
     for partition, files in sorted(there.items()):
-        if files and partition not in listed:
+        if files and partition not in listing.partitions:
             yield MetadataFault("partition", partition, "no such partition", f"{len(files)} files")
         yield from _faults_of(view.data, partition, files, said.get(partition, {}))
     for partition in sorted({*said} - {*there}):

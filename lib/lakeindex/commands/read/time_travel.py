@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from lakeindex.commands.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
 from lakeindex.errors import TableCorruptError, UsageError
-from lakeindex.files.file_system_view import Snapshot, snapshot
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
 from lakeindex.table.handle import Table
 from lakeindex.timeline.clock import timeline_ms
@@ -71,20 +71,25 @@ class LaterWrites:
         return self.known.get(time, not not_after(time, self.point))
 
 
-def past_table(table: Table, as_of: str | None = None, since: str | None = None) -> PastTable:
+def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since: str | None = None) -> PastTable:
     """Resolve two points in time (an instant or an ISO time each) and look at the table as of the first.
+
+    Args:
+        table: the table.
+        timeline: its timeline, as it was just listed.
+        as_of: the point in time that is looked at; None for now.
+        since: rows must be newer; None for all.
 
     Raises:
         UsageError: a point in time that the table's history does not reach.
         TableCorruptError: a commit cannot be read, or a committed file is gone.
     """
-    timeline = table.load_timeline()
-    until = None if as_of is None else _point(table, timeline, as_of, "--as-of")
-    after = None if since is None else _point(table, timeline, since, "--since")
+    until = None if as_of is None else point_of(table, timeline, as_of, "--as-of")
+    after = None if since is None else point_of(table, timeline, since, "--since")
     if until is not None:
-        _check_reaches_back(table, timeline, as_of or until, until)
+        check_reaches_back(table, timeline, as_of or until, until)
     then = timeline if until is None else _until(timeline, until)
-    found = snapshot(table.storage, timeline, until)
+    found = table.snapshot(until, timeline)
     commits = read_commits(table, then)
     _check_complete(found, commits, timeline, until)
     return PastTable(table, found, commits, then, until, after, LaterWrites.than(timeline, after or ""))
@@ -98,7 +103,7 @@ def history_range(timeline: Timeline) -> str:
     return f"the table's commits are {writes[0].time} to {writes[-1].time}"
 
 
-def _point(table: Table, timeline: Timeline, text: str, option: str) -> str:
+def point_of(table: Table, timeline: Timeline, text: str, option: str) -> str:
     """The instant time a text stands for.
 
     Raises:
@@ -129,10 +134,13 @@ def _local(point: str) -> str:
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 
 
-def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str) -> None:
+def check_reaches_back(table: Table, timeline: Timeline, text: str, point: str, option: str = "--as-of") -> None:
     """Refuse a time whose last commit was archived: nobody knows the files of then.
 
     Those of a savepointed commit are known: it stays on the timeline, and cleaning leaves its files alone.
+
+    Raises:
+        UsageError: it was.
     """
     before = [one.time for one in timeline.completed_writes if not_after(one.time, point)]
     if not timeline.completed_writes or (before and not _was_archived_after(timeline, before[-1], point)):
@@ -140,7 +148,7 @@ def _check_reaches_back(table: Table, timeline: Timeline, text: str, point: str)
     if not before and not _is_archived(table):
         return
     raise UsageError(
-        f"--as-of cannot be {text!r}: the commits of that time were archived",
+        f"{option} cannot be {text!r}: the commits of that time were archived",
         culprit=text,
         hint=history_range(timeline),
     )

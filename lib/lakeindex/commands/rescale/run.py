@@ -9,7 +9,7 @@ from typing import Final
 
 from lakeindex.commands.rescale.tasks import BuildTask, BuiltFile, SplitFile, SplitTask, build_files, split_files
 from lakeindex.commands.results import JsonResult
-from lakeindex.commit.attempts import run_folder
+from lakeindex.commit.run_records import run_folder
 from lakeindex.commit.session import (
     ExpectedFile,
     PlannedFile,
@@ -28,7 +28,7 @@ from lakeindex.format.file_names import write_token
 from lakeindex.hashing.row_digest import sum_of
 from lakeindex.index.bucket.bucket import bucket_of, file_id_of, groups_by_bucket
 from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, FIELDS_OPTION, RULES_OPTION, BucketLayout, spec_of
-from lakeindex.model import BaseFile
+from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.table_facts import table_schema
@@ -38,8 +38,8 @@ from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.timeline.records import key_of
 from lakeindex.write.types.avro_schema import schema_to_avro
 
-OPERATION: Final = "CLUSTER"
-"""Hudi's name for a commit that only arranges rows anew; incremental readers may pass it over."""
+OPERATION: Final = ARRANGING_OPERATION
+"""Incremental readers may pass it over."""
 _OPEN_COST: Final = 1_000_000.0
 _HUDI_OPTIONS: Final = (COUNT_OPTION, FIELDS_OPTION, RULES_OPTION)
 

@@ -1,35 +1,59 @@
-"""Make a table whose columns are those of a Parquet file."""
+"""Make an empty table, of a schema or with the columns of a Parquet file."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Required, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.results import JsonResult
-from lakeindex.errors import InputError, ObjectNotFoundError, first_line
+from lakeindex.commands.upkeep.existing_table import check_same_table
+from lakeindex.commit.services.metadata_build import build_metadata_table, default_partitions
+from lakeindex.errors import InputError, ObjectNotFoundError, TableExistsError, TableNotFoundError, first_line
+from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
+from lakeindex.model import IndexType
 from lakeindex.options.types import CreateConfig, WriteConfig
 from lakeindex.run.spec import storage_at
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec, check_spec, key_entries, table_name_of
+from lakeindex.table.handle import Table
 from lakeindex.table.version import VERSIONS
+from lakeindex.timeline.layout import LAYOUT_1
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator, column_at
 from lakeindex.write.ordering import check_orderable
-from lakeindex.write.types.avro_schema import META_COLUMNS, check_names, schema_from_avro, schema_to_avro
-from lakeindex.write.types.schema_fit import DELETE_MARK
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
+
+
+class Exists(StrEnum):
+    """What happens if there is a table."""
+
+    ERROR = "error"
+    OK = "ok"
+
+
+class CreateArguments(TypedDict, total=False):
+    """Arguments of :func:`create_empty`."""
+
+    keys: Required[Sequence[str]]
+    partitions: Sequence[str]
+    ordering: str | None
+    config: CreateConfig | None
+    metadata: bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedTable(JsonResult):
-    """A new, empty table.
+    """A new, empty table, or one that was there.
 
     Attributes:
         table: its name.
@@ -42,7 +66,9 @@ class CreatedTable(JsonResult):
         key_generator: how keys are made.
         index_type: the index, bound.
         merge_mode: which version of a row wins, bound.
+        metadata: partitions of its metadata table; none if it has none.
         columns: the table's columns.
+        existed: it was there, as it was to be made, and was left as it was.
     """
 
     table: str
@@ -55,35 +81,96 @@ class CreatedTable(JsonResult):
     key_generator: str | None
     index_type: str
     merge_mode: str
+    metadata: tuple[str, ...]
     columns: tuple[Column, ...]
+    existed: bool = False
 
 
-def create_like(
+def create_like(uri: str, like: str, **arguments: Unpack[CreateArguments]) -> CreatedTable:
+    """Make an empty table with the columns of a Parquet file; arguments and errors as of :func:`create_empty`.
+
+    Raises:
+        InputError: ``like`` is not there or no Parquet file.
+    """
+    return create_empty(uri, columns_of_file(like), **arguments)
+
+
+def create_or_find(
+    uri: str, given: pa.Schema, exists: Exists, named: Collection[str], **arguments: Unpack[CreateArguments]
+) -> CreatedTable:
+    """Make an empty table; a table that is there is left as it is if it is the one that would be made.
+
+    Args:
+        uri: as of :func:`create_empty`.
+        given: as of :func:`create_empty`.
+        exists: ``error``: a table that is there is an error in any case.
+        named: names of the options that were given; others are not compared.
+        **arguments: as of :func:`create_empty`.
+
+    Raises:
+        TableExistsError: there is another table; the message has every difference.
+    """
+    try:
+        return create_empty(uri, given, **arguments)
+    except TableExistsError as error:
+        if exists is Exists.ERROR:
+            raise
+        try:
+            table = Table.open(storage_at(absolute(uri)))
+        except TableNotFoundError:
+            raise error from None  # only what is left of one
+    fields = {name: value for name, value in arguments.items() if name != "metadata"}
+    spec, columns = _spec_of(uri, given, **fields)  # type: ignore[arg-type] # a dict of typed arguments
+    check_same_table(table, spec, columns, named)
+    return _created(table, columns, table.properties.metadata_partitions, existed=True)
+
+
+def create_empty(
     uri: str,
-    like: str,
+    given: pa.Schema,
     *,
     keys: Sequence[str],
     partitions: Sequence[str] = (),
     ordering: str | None = None,
     config: CreateConfig | None = None,
+    metadata: bool | None = None,
 ) -> CreatedTable:
     """Make an empty table.
 
+    Its metadata table is made after it: a kill between both leaves a table without one.
+
     Args:
         uri: its folder; the last element of its path is its name.
-        like: Parquet file with the table's columns; meta columns and ``_hoodie_is_deleted`` are left out.
+        given: the table's columns; meta columns and ``_hoodie_is_deleted`` are left out.
         keys: columns of the record key.
         partitions: columns of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom generator.
         ordering: column that says which version of a row is newer.
         config: everything else.
+        metadata: whether it gets a metadata table, as Hudi makes it; None: in versions 8 and 9, as Hudi 1.x does.
 
     Raises:
-        InputError: ``like`` is not there or no Parquet file, or a column that a Hudi table cannot hold.
+        InputError: a column that a Hudi table cannot hold.
         OptionError: a column that is not there, or choices that do not fit together.
         TableExistsError: there is a table, or what is left of one.
     """
+    spec, columns = _spec_of(uri, given, keys=keys, partitions=partitions, ordering=ordering, config=config)
+    table = create_table(storage_at(absolute(uri)), spec)
+    made = _make_metadata_table(table, spec.schema_text or "", wanted=metadata)
+    return _created(table, columns, made, existed=False)
+
+
+def _spec_of(
+    uri: str,
+    given: pa.Schema,
+    *,
+    keys: Sequence[str],
+    partitions: Sequence[str] = (),
+    ordering: str | None = None,
+    config: CreateConfig | None = None,
+) -> tuple[CreateSpec, pa.Schema]:
+    """What is to be made, checked, and its columns as a Hudi table holds them."""
     name = table_name_of(uri if "://" in uri else str(Path.cwd() / uri))  # a link has a name of its own
-    given = _columns_of(like)
+    given = pa.schema([field for field in given if field.name not in (*META_COLUMNS, DELETE_MARK)])
     check_names(given)
     text = schema_to_avro(given, name)
     columns = schema_from_avro(text)
@@ -98,7 +185,10 @@ def create_like(
     )
     check_spec(spec)
     _check_fields(spec, columns)
-    table = create_table(storage_at(absolute(uri)), spec)
+    return spec, columns
+
+
+def _created(table: Table, columns: pa.Schema, metadata: tuple[str, ...], *, existed: bool) -> CreatedTable:
     binding = table.bound_for(WriteConfig())
     return CreatedTable(
         table=table.name,
@@ -111,8 +201,27 @@ def create_like(
         key_generator=table.properties.key_generator,
         index_type=binding.index_type,
         merge_mode=binding.merge_mode,
+        metadata=metadata,
         columns=tuple(Column(field.name, str(field.type), field.nullable) for field in columns),
+        existed=existed,
     )
+
+
+def _make_metadata_table(table: Table, schema_text: str, *, wanted: bool | None) -> tuple[str, ...]:
+    """Make the metadata table of a new table, if it is to have one; its partitions.
+
+    A partitioned record index is made only for who asks for a metadata table, and in the place of statistics: Hudi 1.2
+    fails to write to a table that has both.
+    """
+    if not (table.properties.layout != LAYOUT_1 if wanted is None else wanted):
+        return ()
+    partitions = default_partitions(table.properties, schema_text)
+    index_type = table.bound_for(WriteConfig()).index_type
+    if index_type is IndexType.RECORD_INDEX:
+        partitions = (*partitions, RECORD_INDEX)
+    elif index_type is IndexType.RECORD_LEVEL_INDEX and wanted and table.properties.layout != LAYOUT_1:
+        partitions = (FILES, RECORD_INDEX)
+    return build_metadata_table(table, partitions=partitions).partitions
 
 
 def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
@@ -128,10 +237,11 @@ def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
         check_orderable(column_at(columns.empty_table(), spec.ordering_field).type, spec.ordering_field)
 
 
-def _columns_of(like: str) -> pa.Schema:
+def columns_of_file(like: str) -> pa.Schema:
+    """The columns of a Parquet file. Raises: InputError: it is not there, or no Parquet file."""
     parent, name = posixpath.split(absolute(like))
     try:
-        schema = pq.read_schema(StorageFile(storage_at(parent or "/"), name))
+        return pq.read_schema(StorageFile(storage_at(parent or "/"), name))
     except ObjectNotFoundError:
         raise InputError(
             f"no file at {like!r}", culprit=like, hint="give a Parquet file with the table's columns"
@@ -142,7 +252,6 @@ def _columns_of(like: str) -> pa.Schema:
             culprit=like,
             hint="give a Parquet file with the table's columns",
         ) from error
-    return pa.schema([field for field in schema if field.name not in (*META_COLUMNS, DELETE_MARK)])
 
 
 def _paths(columns: pa.Schema) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""What a table needs beside upserts, step by step: settle dead writers, clean, compact the metadata table, archive,
-compact the index, mend the cache, drop the folders of dead runs, check.
+"""What a table needs beside upserts, step by step: settle dead writers, clean, compact the metadata table and
+archive its timeline, archive, compact the index, mend the cache, drop the folders of dead runs, check.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lakeindex.commands.upkeep.clean_table import archive, clean
 from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
+from lakeindex.commit.services.metadata_archive import archive_metadata_table
 from lakeindex.commit.services.metadata_table import compact_metadata_table
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.files.footer_cache import FooterCache
@@ -24,6 +25,7 @@ from lakeindex.files.footers import read_footer
 from lakeindex.index.registry import built_index_for
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.run.retention import sweep_runs
 from lakeindex.run.run_folders import check_root
 from lakeindex.run.spec import storage_at
@@ -184,9 +186,11 @@ def _clean(work: _Work) -> _Done:
 
 def _compact_metadata(work: _Work) -> _Done:
     if not work.table.properties.metadata_partitions:
-        return {"compactions": 0}, None
-    done = compact_metadata_table(work.table, parse_options(work.options))
-    return {"compactions": int(done is not None)}, None
+        return {"compactions": 0, "instants": 0}, None
+    config = parse_options(work.options)
+    done = compact_metadata_table(work.table, config)
+    archived = archive_metadata_table(work.table, config)
+    return {"compactions": int(done is not None), "instants": len(archived)}, None
 
 
 def _archive(work: _Work) -> _Done:
@@ -197,8 +201,11 @@ def _archive(work: _Work) -> _Done:
 
 def _compact(work: _Work) -> _Done:
     spec = work.table.index()
-    if spec is None or built_index_for(spec) is None:
+    index = None if spec is None else built_index_for(spec)
+    if index is None:
         return {"deltas": 0}, "the table's index stores nothing that could be compacted"
+    if is_in_metadata(work.table.storage, index):
+        return {"deltas": 0}, f"the table's index is in the metadata table: {MaintenanceStep.METADATA} compacts it"
     done = compact_index(work.table.uri, work.runner, work.checkpoints, options=work.options)
     return {"deltas": done.deltas}, None
 

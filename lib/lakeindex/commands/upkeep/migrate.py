@@ -19,8 +19,9 @@ from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
 from lakeindex.commands.index.index import opened_index
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, switch_index
 from lakeindex.commands.results import JsonResult
+from lakeindex.conductor.moved import until_still
 from lakeindex.conductor.opened import while_still
-from lakeindex.errors import TableCorruptError, WriteConflictError
+from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.bucket.bucket_layout import layout_of
@@ -29,6 +30,7 @@ from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
@@ -140,13 +142,11 @@ def migrate_index(
         notes += rewritten.notes
     elif target != before:
         switch = _Switch(table, before, target, pairs, force)
-        for left in range(plain.conflict_retries, -1, -1):
-            try:
-                done = _switch(switch, runner, checkpoints, dry_run=dry_run, notes=notes)
-                break
-            except WriteConflictError:
-                if not left:
-                    raise
+
+        def work(snapshot: Snapshot) -> _Done:
+            return _switch(switch, snapshot, runner, checkpoints, dry_run=dry_run, notes=notes)
+
+        done = until_still(table, plain.conflict_retries, work)
     return IndexMigrated(
         table=table.name,
         uri=table.uri,
@@ -166,17 +166,19 @@ def _plain(pairs: Mapping[str, str]) -> WriteConfig:
     return parse_options({key: text for key, text in pairs.items() if key not in BY_KEY or not BY_KEY[key].bound_with})
 
 
-def _switch(switch: _Switch, runner: Runner, checkpoints: str, *, dry_run: bool, notes: list[str]) -> _Done:
+def _switch(
+    switch: _Switch, snapshot: Snapshot, runner: Runner, checkpoints: str, *, dry_run: bool, notes: list[str]
+) -> _Done:
     """Prove, build, put into force: all against one snapshot. Files stay as they are, and with them every row."""
     table, target = switch.table, switch.target
-    snapshot = table.snapshot()
     checked = _check_unique(table, snapshot) if target.is_global and not switch.before.is_global else 0
     if dry_run:
         return _Done(keys_checked=checked)
     rows = 0
-    if built_index_for(target) is not None:
-        with opened_index(table.uri, runner, checkpoints, target.index_type.value, switch.pairs) as index:
-            rows = index.session.build(snapshot).rows
+    index = built_index_for(target)
+    if index is not None and not is_in_metadata(table.storage, index):
+        with opened_index(table, snapshot, target, runner, checkpoints, switch.pairs) as opened:
+            rows = opened.session.build(snapshot).rows
     instant = switch_index(table, snapshot, target, _plain(switch.pairs), force=switch.force, notes=notes)
     return _Done(instant=instant, rows_built=rows, keys_checked=checked)
 

@@ -93,15 +93,18 @@ class LsmArchive:
                 yield ArchivedInstant(key[1], done.completion_time, done.action, content, self._plan(timeline, states))
 
     def _plan(self, timeline: Timeline, states: dict[InstantState, Instant]) -> bytes | None:
-        """What Hudi keeps of the files before the completed one: a clean's plan, and of what replaces file groups the
-        inflight file, or the requested one if that is empty.
+        """What Hudi keeps of the files before the completed one: a clean's or compaction's plan, and of what replaces
+        file groups the inflight file, or the requested one if that is empty. Whether a commit is a compaction the
+        files before it tell.
         """
         action = states[InstantState.COMPLETED].action
+        began = {one.action for one in states.values()}
         wanted = {
             names.CLEAN: (InstantState.REQUESTED,),
             names.REPLACE_COMMIT: (InstantState.INFLIGHT, InstantState.REQUESTED),
+            names.COMPACTION: (InstantState.REQUESTED,),
         }
-        for state in wanted.get(action, ()):
+        for state in wanted.get(names.COMPACTION if names.COMPACTION in began else action, ()):
             content = self._content(timeline, states[state]) if state in states else None
             if content:
                 return content

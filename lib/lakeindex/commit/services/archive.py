@@ -1,9 +1,8 @@
 """Archiving: completed instants that the table does not need go from the timeline into the archived timeline.
 
 A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as
-Hudi's records of it, into a new file of the archive (:mod:`lakeindex.commit.archive.archive`), which stands whole
-before the first instant file is deleted. Who is killed between finds its instants in the newest file the next time,
-and only deletes.
+Hudi's records of it, into a new file of the archive, which stands whole before the first instant file is deleted
+(:mod:`lakeindex.commit.archive.moving`).
 
 Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
 
@@ -12,42 +11,31 @@ Hudi and we take every base file that is older than the timeline for a committed
   archiving of their instants.
 * A replacecommit stays, and all that is newer, until no file of the groups that it replaced is left:
   without it they would be live again. Cleaning removes them.
-* Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a
-  Hudi writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a
-  commit); each deletion is durable before the next.
 * The newest completed clean stays: Hudi plans its next one from it.
 * Nothing that the newest compaction of the metadata table does not hold, if there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from lakeindex.commit.archive.archive import archive_of
-from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import archiving_bound
+from lakeindex.commit.archive.moving import ARCHIVED_ACTIONS, archive_instants
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.sweep import Stray, find_unexplained, sweep_all
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format import instants as names
-from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata_upkeep.upkeep import archiving_bound
 from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
-from lakeindex.storage import sync_folders
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.metadata_kept import metadata_table_of
-from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
-
-_ARCHIVED: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
-_BATCH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +91,7 @@ def archive_table(
         finish_cleans(context, lock)
         strays = sweep_all(context)
         plan = plan_archiving(table, keep_commits)
-        logs: list[str] = []
-        for at in range(0, len(plan.instants), _BATCH):
-            lock.check()
-            logs += _archive(context, lock, plan.instants[at : at + _BATCH])
-        if logs:
-            lock.check()
-            archive_of(table.storage, table.properties.timeline_layout).tidy()
+        logs = archive_instants(table.storage, table.load_timeline, lock, plan.instants)
         return Archived(plan, tuple(logs), strays, tuple(context.notes))
 
 
@@ -127,7 +109,7 @@ def plan_archiving(table: Table, keep_commits: int) -> ArchivingPlan:
     going = (
         one
         for one in timeline.completed
-        if one.action in _ARCHIVED and comparable(one.time) < comparable(limit) and one not in cleans[-1:]
+        if one.action in ARCHIVED_ACTIONS and comparable(one.time) < comparable(limit) and one not in cleans[-1:]
     )
     return ArchivingPlan(tuple(going), held_by)
 
@@ -166,33 +148,8 @@ def _has_files(found: Snapshot, partition: str, file_id: str) -> bool:
     return any(file.file_id == file_id for file in found.files_of(partition).older)
 
 
-def _archive(context: WriteContext, lock: TableLock, instants: Sequence[Instant]) -> list[str]:
-    """Archive some instants, unless they are archived already, and take them off the timeline."""
-    storage, timeline = context.storage, context.table.load_timeline()
-    archive = archive_of(storage, timeline.layout)
-    wanted = {_key(one) for one in instants}
-    files = [one for one in timeline.files if _key(one) in wanted]
-    seen = archive.recorded()
-    written: list[str] = []
-    new = [one for one in files if _key(one) not in seen.instants]
-    if new:
-        written.append(archive.record(timeline, new, seen))
-        lock.check()  # who holds the lock later sees the archive, and takes what it names for archived
-    for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
-        path = timeline.path(one)
-        if one.is_completed:
-            sync_folders(storage, [timeline.layout.folder])  # none of those before it comes back after a power loss
-        records.remove(storage, [path, crc_path(path)])
-    sync_folders(storage, [timeline.layout.folder])
-    return written
-
-
 def archived_lately(table: Table) -> frozenset[tuple[str, str]]:
     """Time and action of completed instants that were archived last. One that is on the timeline, too,
     was left there by a kill.
     """
     return archive_of(table.storage, table.properties.timeline_layout).recorded().instants
-
-
-def _key(instant: Instant) -> tuple[str, str]:
-    return instant.time, names.completed_action(instant.action)

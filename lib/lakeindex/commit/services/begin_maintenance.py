@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakeindex.commit.held_lock import holding
-from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import sweep_deltas
 from lakeindex.commit.recovery import recover
-from lakeindex.commit.write_context import WriteContext
+from lakeindex.lock.held_lock import holding
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata_upkeep.upkeep import check_metadata_table, sweep_deltas
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
-from lakeindex.table.metadata_switch import check_metadata_table
 
 
 @contextmanager
 def maintaining(
-    table: Table, purpose: str, config: WriteConfig | None = None, *, force: bool = False, host: Host | None = None
+    table: Table,
+    purpose: str,
+    config: WriteConfig | None = None,
+    *,
+    force: bool = False,
+    alone: bool = False,
+    host: Host | None = None,
 ) -> Iterator[tuple[WriteContext, TableLock]]:
     """Hold the lock of a table that may be written to, after what dead writers left was settled.
 
@@ -27,6 +32,7 @@ def maintaining(
         purpose: what for; others that wait for the lock see it.
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.
+        alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.
         host: clock and process, for tests.
 
     Raises:
@@ -37,6 +43,6 @@ def maintaining(
     settings = config or WriteConfig()
     with holding(table, purpose, settings, force=force, host=host) as (context, lock):
         properties = check_metadata_table(table, settings.metadata_table)
-        recover(context, lock)
+        recover(context, lock, alone=alone)
         sweep_deltas(context, properties)
         yield context, lock

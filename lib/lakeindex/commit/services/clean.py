@@ -28,8 +28,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lakeindex.commit.lock.lock import TableLock
-from lakeindex.commit.metadata_upkeep import keep_deletion
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.undo.service_instants import (
     complete_service,
@@ -38,12 +36,14 @@ from lakeindex.commit.undo.service_instants import (
     request_service,
     settle_service,
 )
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError
 from lakeindex.files.file_system_view import PartitionFiles, Snapshot
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata_upkeep.upkeep import keep_deletion
 from lakeindex.model import BaseFile, Group, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import sync_folders
@@ -137,12 +137,20 @@ def clean_table(
 
 
 def plan_clean(table: Table, keep_commits: int) -> CleaningPlan:
-    """What a clean would delete now; nothing is changed. Raises: TableCorruptError."""
+    """What a clean would delete now; nothing is changed. Raises: TableCorruptError.
+
+    Partitions without an old file are not listed, if the metadata table says so; of the others what is there counts.
+    """
     snapshot = table.snapshot()
     earliest = _earliest_to_retain(snapshot.timeline, keep_commits)
     if earliest is None:
         return CleaningPlan()
-    old = [one.file for one in superseded_files(snapshot) if _is_before(one.by, earliest.time)]
+    told = [one for one in superseded_files(snapshot) if _is_before(one.by, earliest.time)]
+    there = table.listed_snapshot(snapshot.timeline)
+    there.preload(one.file.partition_path for one in told)
+    partitions = dict.fromkeys(one.file.partition_path for one in told)
+    found = (one for partition in partitions for one in superseded_in(there, partition))
+    old = [one.file for one in found if _is_before(one.by, earliest.time)]
     saved = _saved_files(table, snapshot.timeline)
     going = tuple(file for file in old if file.path not in saved)
     return CleaningPlan(earliest, going, len(old) - len(going))
@@ -163,7 +171,12 @@ def superseded_files(snapshot: Snapshot) -> Iterator[Superseded]:
     A group whose replacecommit is archived has no files any more: see archiving.
     """
     for partition in snapshot.partitions():
-        yield from _superseded_in(partition, snapshot.files_of(partition), snapshot.replaced)
+        yield from superseded_in(snapshot, partition)
+
+
+def superseded_in(snapshot: Snapshot, partition: str) -> list[Superseded]:
+    """Those of one partition, in path order."""
+    return _superseded_in(partition, snapshot.files_of(partition), snapshot.replaced)
 
 
 def _earliest_to_retain(timeline: Timeline, keep_commits: int) -> Instant | None:
@@ -236,8 +249,8 @@ def _finish(context: WriteContext, lock: TableLock, timeline: Timeline, time: st
     if OWN_SYNC_MARKER not in data and is_fresh_service(context, timeline, names.CLEAN, time):
         return False
     lock.check()
-    snapshot = context.table.snapshot()
-    old = {one.file.path for one in superseded_files(snapshot)}
+    snapshot = context.table.listed_snapshot()
+    old = {one.file.path for partition in plan.files for one in superseded_in(snapshot, partition)}
     old -= _saved_files(context.table, snapshot.timeline)
     _carry_out(context, timeline, time, plan, [one for one in _planned(plan) if one in old], data)
     return True

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from lakeindex.commit.claims import Claim, load_claims
 from lakeindex.commit.foreign_writers import is_dead_foreign
-from lakeindex.commit.held_lock import holding
-from lakeindex.commit.lock.lock import TableLock
 from lakeindex.commit.recovery import is_alive, recover, roll_back_unclaimed, take_back
 from lakeindex.commit.services.archive import archived_lately
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.undo import RolledBack, roll_back
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import FencedError, LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.files.listing import all_base_files
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS
+from lakeindex.lock.held_lock import holding
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata_upkeep.upkeep import check_metadata_table
 from lakeindex.model import Instant
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
-from lakeindex.table.metadata_switch import check_metadata_table
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY, Outcome, Verdict, decide, decision_name, load_verdict
 
@@ -80,7 +80,7 @@ def _prepare(context: WriteContext, lock: TableLock, instant_time: str, decision
     if not target.is_completed:
         return _roll_back_pending(context, lock, timeline, target, decision)
     _check_removable(context.table, timeline, target)
-    recover(context, lock, own=decision)
+    recover(context, lock, own=decision, alone=True)
     finish_cleans(context, lock)
     timeline = context.table.load_timeline()
     _check_removable(context.table, timeline, _target(timeline, target.time))
@@ -152,7 +152,7 @@ def missing_predecessors(table: Table, timeline: Timeline, commit: Instant) -> I
     Without them the commit cannot be taken back: its file groups would be older than the table was, or empty.
     """
     metadata = timeline.commit_metadata(table.storage, commit)
-    before = table.snapshot()
+    before = table.listed_snapshot()
     for stat in metadata.stats():
         if stat.prev_commit not in (None, NO_PREVIOUS) and stat.path:
             partition = stat.path.rpartition("/")[0]

@@ -4,17 +4,16 @@ and where files are for Hudi.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lakeindex.commit.write_context import WriteContext
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
+from lakeindex.format.file_names import names_by_partition
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
-from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.timeline import Timeline
 
 
@@ -22,8 +21,7 @@ def request_service(context: WriteContext, timeline: Timeline, action: str, plan
     """Put a plan on the timeline under an instant that nothing else has; returns that instant."""
     floor = timeline.max_time
     while True:
-        now = timeline_ms(context.table.properties.timezone, context.host.clock.now_ms())
-        own = names.next_instant_time(floor, now)
+        own = names.next_instant_time(floor, context.table_clock_ms)
         path = timeline.path(Instant(own, action, InstantState.REQUESTED))
         if records.settle(context.storage, path, plan) == plan:
             if all(one.action == action for one in context.table.load_timeline().find(own)):
@@ -83,7 +81,7 @@ def is_fresh_service(context: WriteContext, timeline: Timeline, action: str, tim
 def located(storage: Storage, files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Partition path -> URLs of files, as Hudi writes them (``file:/`` with one slash)."""
     root = storage.uri.replace("file:///", "file:/", 1)
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(files):
-        found[path.rpartition("/")[0]].append(f"{root}/{path}")
-    return {partition: tuple(paths) for partition, paths in found.items()}
+    return {
+        partition: tuple(f"{root}/{partition}/{name}" if partition else f"{root}/{name}" for name in found)
+        for partition, found in names_by_partition(files).items()
+    }

@@ -20,22 +20,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakeindex.commit.attempts import RUNS_FOLDER, newest_attempt
 from lakeindex.commit.claims import load_claims
 from lakeindex.commit.ledger import forget_batch
-from lakeindex.commit.run_plan import forget_run
-from lakeindex.commit.write_context import WriteContext
+from lakeindex.commit.run_records import RUNS_FOLDER, forget_run, newest_attempt
 from lakeindex.errors import TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.listing import all_base_files, base_files_in
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import WRITE_ACTIONS, comparable
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant
 from lakeindex.storage import remove_temporary, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline import records
-from lakeindex.timeline.markers import remove_markers
+from lakeindex.timeline.beside_pending import end_heartbeat, list_heartbeats, remove_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -173,11 +172,7 @@ def _tidy_records(context: WriteContext) -> None:
         if key not in claimed and (attempt is None or attempt.expires_ms + _RUN_MS < now):
             forget_run(storage, key)
     timeline = context.table.load_timeline()
-    for folder in storage.list_folder(TEMP_FOLDER).folders:
-        # A zombie of ours may mark files of an instant that is decided; other writers' markers are their business.
-        time = folder.rpartition("/")[2]
-        if time not in timeline.pending_times and load_verdict(storage, time) is not None:
-            remove_markers(storage, time)
+    _tidy_after_zombies(storage, timeline)
     first = timeline.first_write_time
     undone = timeline.undone.instants
     for one in storage.list_folder(VERDICTS_FOLDER).objects:
@@ -194,3 +189,16 @@ def _tidy_records(context: WriteContext) -> None:
             forget_batch(storage, verdict.batch_id, time)
         else:
             records.tidy(storage, [one.path])
+
+
+def _tidy_after_zombies(storage: Storage, timeline: Timeline) -> None:
+    """A zombie of ours may mark files of an instant that is decided, and beat for it; what others leave is theirs."""
+
+    def is_decided(time: str) -> bool:
+        return time not in timeline.pending_times and load_verdict(storage, time) is not None
+
+    marked = (folder.rpartition("/")[2] for folder in storage.list_folder(TEMP_FOLDER).folders)
+    for time in filter(is_decided, marked):
+        remove_markers(storage, time)
+    for time in filter(is_decided, list_heartbeats(storage)):
+        end_heartbeat(storage, time)

@@ -1,7 +1,8 @@
 """Rolling an instant back, the way Hudi does, resumable after a kill at any call.
 
-The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then the
-instant's completed file, if it has one (readers stop seeing it), what the metadata table says of it, its data files,
+The order, which is Hudi's: ``<t>.rollback.requested`` (an Avro plan), ``<t>.rollback.inflight``; then, if a compaction
+of the metadata table has taken the instant in, what is true without it; the
+instant's completed file, if it has one (readers stop seeing it), its delta commit, its data files,
 its inflight and requested files; then ``<t>.rollback``. Data files are found by markers *and* by listing. Two things
 of ours come before: the claim (so that recovery finds what was left half-done) and the verdict (so that the instant can
 never be committed any more); see :mod:`lakeindex.timeline.verdicts`.
@@ -13,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lakeindex.commit.claims import drop_claim
-from lakeindex.commit.metadata_upkeep import undo as undo_metadata
 from lakeindex.commit.undo.service_instants import (
     complete_service,
     is_fresh_service,
@@ -21,24 +21,24 @@ from lakeindex.commit.undo.service_instants import (
     request_service,
     settle_service,
 )
-from lakeindex.commit.write_context import WriteContext
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.listing import all_base_files, base_files_in
 from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata_upkeep.upkeep import announce_rollback
+from lakeindex.metadata_upkeep.upkeep import undo as undo_metadata
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import sync_folders
 from lakeindex.table.index_changes import forget_index_change
 from lakeindex.timeline import records
 from lakeindex.timeline.avro_instants import (
-    OWN_SYNC_MARKER,
     RollbackMetadata,
     RollbackPlan,
     format_rollback_metadata,
     format_rollback_plan,
-    parse_rollback_plan,
 )
-from lakeindex.timeline.markers import marked_files, remove_markers
+from lakeindex.timeline.beside_pending import end_heartbeat, marked_files, remove_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import load_verdict
 
@@ -62,15 +62,6 @@ class RolledBack:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRollback:
-    """A rollback on the timeline that is not completed."""
-
-    time: str
-    plan: RollbackPlan
-    is_ours: bool
-
-
 def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBack:
     """Roll an instant back, or finish its rollback. The caller holds the lock, and the verdict says rolled back.
 
@@ -81,7 +72,7 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     """
     timeline = context.table.load_timeline()
     target = _write_at(timeline, time)
-    pending = next((one for one in pending_rollbacks(context, timeline) if one.plan.instant_time == time), None)
+    pending = next((one for one in timeline.pending_rollbacks(context.storage) if one.plan.instant_time == time), None)
     if (
         pending is not None
         and not pending.is_ours
@@ -93,20 +84,20 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
         return RolledBack(time, pending.time, (), finished=False)
     files = _files_of(context, timeline, time, target, everywhere=everywhere)
     if target is None and pending is None:
-        undo_metadata(context, time, None, files)
+        undo_metadata(context, time)
         _delete_data(context, files)
         _tidy(context, time)
         return RolledBack(time, None, tuple(sorted(files)))
-    action = target.action if target is not None else pending.plan.action if pending is not None else names.COMMIT
+    action = pending.plan.action if pending is not None else target.action if target is not None else names.COMMIT
     started = context.host.clock.now_ms()
     own = pending.time if pending is not None else _request(context, timeline, time, action, files)
     settle_service(context, timeline, Instant(own, names.ROLLBACK, InstantState.INFLIGHT), b"")
+    told = announce_rollback(context, time, own, files)
     _delete_completed(context, timeline, time, action)
     sync_folders(context.storage, [timeline.layout.folder])  # a commit must not come back without its files
-    told = undo_metadata(context, time, own, files)
+    undo_metadata(context, time)
     _delete_data(context, files)
-    _delete(context, timeline, Instant(time, action, InstantState.INFLIGHT))
-    _delete(context, timeline, Instant(time, action, InstantState.REQUESTED))
+    _delete_pending(context, timeline, time, action)
     deleted = (
         located(context.storage, files)
         if pending is None
@@ -118,21 +109,6 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     complete_service(context, timeline, completed, format_rollback_metadata(done), told)
     _tidy(context, time)
     return RolledBack(time, own, tuple(sorted(files)))
-
-
-def pending_rollbacks(context: WriteContext, timeline: Timeline) -> list[PendingRollback]:
-    """The unfinished rollbacks on the timeline; an unreadable plan names no instant and is passed over."""
-    found: list[PendingRollback] = []
-    for one in timeline.pending:
-        if one.action != names.ROLLBACK:
-            continue
-        path = timeline.path(Instant(one.time, one.action, InstantState.REQUESTED))
-        try:
-            data = context.storage.read(path)
-            found.append(PendingRollback(one.time, parse_rollback_plan(data, path), OWN_SYNC_MARKER in data))
-        except (ObjectNotFoundError, TableCorruptError):
-            continue
-    return found
 
 
 def _write_at(timeline: Timeline, time: str) -> Instant | None:
@@ -179,6 +155,17 @@ def _delete_completed(context: WriteContext, timeline: Timeline, time: str, acti
         _delete(context, timeline, one)
 
 
+def _delete_pending(context: WriteContext, timeline: Timeline, time: str, action: str) -> None:
+    """Delete the inflight, then the requested file, by whatever name they have: in timeline layout 2 a completed
+    ``replacecommit`` of Hudi may have begun as a ``clustering``.
+    """
+    final = names.completed_action(action)
+    began = {one.action for one in timeline.files if one.time == time and names.completed_action(one.action) == final}
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        for name in sorted({action, *began}):
+            _delete(context, timeline, Instant(time, name, state))
+
+
 def _delete(context: WriteContext, timeline: Timeline, instant: Instant) -> None:
     path = timeline.path(instant)
     records.remove(context.storage, [path, crc_path(path)])
@@ -192,6 +179,7 @@ def _tidy(context: WriteContext, time: str) -> None:
     """The claim goes last: as long as it is there, recovery comes back here."""
     remove_markers(context.storage, time)
     forget_index_change(context.storage, time)
+    end_heartbeat(context.storage, time)
     drop_claim(context.storage, time)
 
 

@@ -31,6 +31,7 @@ _CRC32: Final = 1
 _CRC32C: Final = 2
 _GZIP_WINDOW: Final = 31
 _GZIP_LEVEL: Final = 6
+_SAMPLE_BYTES: Final = 16_384
 
 _CODEC_NAMES: Final = {0: "lzo", 1: "gz", 2: "none", 3: "snappy", 4: "lz4", 5: "bz2", 6: "zstd"}
 
@@ -99,6 +100,28 @@ def format_block(magic: bytes, content: bytes, codec: int, previous: int = -1) -
     return _HEADER.pack(magic, behind, len(content), previous, _NULL, _PIECE, size) + encoded + checksums
 
 
+def is_copyable(block: bytes) -> bool:
+    """Whether a block may stand in another place: checksums that are none do not say where it is."""
+    return len(block) >= _HEADER.size and _HEADER.unpack_from(block)[4] == _NULL
+
+
+def decoded_bytes(block: bytes) -> int:
+    """How many bytes the content of a block has, decoded."""
+    size: int = _HEADER.unpack_from(block)[2]
+    return size
+
+
+def moved_block(block: bytes, previous: int) -> bytes:
+    """A block without checksums in another place.
+
+    Args:
+        block: its bytes.
+        previous: where the block before of its kind begins; -1 if there is none.
+    """
+    magic, behind, decoded, _, kind, piece, encoded = _HEADER.unpack_from(block)
+    return _HEADER.pack(magic, behind, decoded, previous, kind, piece, encoded) + block[_HEADER.size :]
+
+
 def _verify(covered: memoryview, checksums: memoryview, kind: int, piece: int) -> None:
     if kind == _NULL:
         return
@@ -119,6 +142,16 @@ def _decoded(data: bytes, size: int, codec: int) -> bytes:
 
 
 def _gzipped(content: bytes) -> bytes:
-    """Equal content gives equal bytes: the header holds no time."""
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
+    """Equal content gives equal bytes: the header holds no time.
+
+    Texts of bits (base64, as the filters of Hudi are) have no repetitions. Looking for them takes five times as long as
+    to encode each byte by how often it occurs, and what comes out is no smaller: a sample tells.
+    """
+    sample = content[:_SAMPLE_BYTES]
+    without = len(_deflated(sample, zlib.Z_HUFFMAN_ONLY)) <= len(_deflated(sample, zlib.Z_DEFAULT_STRATEGY))
+    return _deflated(content, zlib.Z_HUFFMAN_ONLY if without else zlib.Z_DEFAULT_STRATEGY)
+
+
+def _deflated(content: bytes, strategy: int) -> bytes:
+    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW, zlib.DEF_MEM_LEVEL, strategy)
     return packer.compress(content) + packer.flush()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import blocks
@@ -24,6 +24,12 @@ Entry: TypeAlias = tuple[bytes, bytes]
 TRAILER_BYTES: Final = 4_096
 VERSION: Final = 3
 SCHEMA: Final = b"schema"
+
+_TAIL_BYTES: Final = 64 << 10
+"""Bytes that are fetched first: of most files they hold trailer and index, and a small file is read as a whole."""
+_GAP_BYTES: Final = 256 << 10
+"""So many bytes that nobody wants are fetched along: as long as a request takes."""
+_REQUEST_BYTES: Final = 8 << 20
 
 _T = TypeVar("_T")
 _DAMAGE: Final = (ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
@@ -49,12 +55,40 @@ _LEVELS: Final = 8
 _CODEC: Final = 12
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a block is, and its first key (the name, of a meta block)."""
 
     key: bytes
     offset: int
     size: int
+
+
+class Keys(Protocol):
+    """Keys in the order of their bytes, each once."""
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    def __getitem__(self, number: int, /) -> bytes:
+        """One of them."""
+        ...
+
+
+class AskedBlock(NamedTuple):
+    """A data block that can hold some of the keys that are looked for.
+
+    Attributes:
+        place: where it is.
+        content: its decoded bytes.
+        start: number of the first such key.
+        end: behind the last one.
+    """
+
+    place: Place
+    content: bytes
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
@@ -76,8 +110,8 @@ class HFile:
     info: Mapping[bytes, bytes]
     _read: ReadRange = field(repr=False)
     _end: int = field(repr=False)
-    _roots: tuple[_Place, ...] = field(repr=False)
-    _metas: tuple[_Place, ...] = field(repr=False)
+    _roots: tuple[Place, ...] = field(repr=False)
+    _metas: tuple[Place, ...] = field(repr=False)
 
     @staticmethod
     def of(data: bytes, source: str) -> HFile:
@@ -86,7 +120,7 @@ class HFile:
 
     @staticmethod
     def open(size_bytes: int, read: ReadRange, source: str) -> HFile:
-        """An HFile whose bytes are fetched when they are asked for: two ranges now, a block at a time later.
+        """An HFile whose bytes are fetched when they are asked for: its end now, blocks later, neighbours together.
 
         Args:
             size_bytes: of the file.
@@ -99,6 +133,7 @@ class HFile:
         """
         if size_bytes < TRAILER_BYTES:
             raise _damaged(source, f"it has {size_bytes} bytes, fewer than its trailer")
+        read = _with_tail(read, size_bytes)
         trailer = _guarded(source, lambda: _trailer(read(size_bytes - TRAILER_BYTES, TRAILER_BYTES)))
         codec = _guarded(source, lambda: _number(trailer, _CODEC, blocks.NONE))
         check_codec(codec, source)
@@ -126,72 +161,137 @@ class HFile:
         text = self.info.get(SCHEMA)
         return None if text is None else text.decode("utf-8", "replace")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a block of it can be one of a file as we write it: gzip, and a version beside each value."""
+        return self.codec == blocks.GZIP and self.has_mvcc
+
+    def places(self) -> list[Place]:
+        """Where all data blocks are, in the order of their keys. Raises: TableCorruptError."""
+        return _guarded(self.source, lambda: self._leaves(self._roots, self.levels))
+
+    def raw(self, offset: int, size: int) -> bytes:
+        """Bytes of the file as they are. Raises: TableCorruptError: it has not so many."""
+        found = self._read(offset, size) if 0 <= offset <= offset + size <= self._end else b""
+        if len(found) != size:
+            raise _damaged(self.source, f"{size} bytes at byte {offset} of {self._end}")
+        return found
+
     def entries(self) -> Iterator[Entry]:
         """All keys and values, in the order of the keys' bytes. Raises: TableCorruptError."""
-        for place in _guarded(self.source, lambda: self._leaves(self._roots, self.levels)):
-            yield from self._entries_at(place)
+        for place in self.places():
+            yield from self.entries_at(place)
 
-    def lookup(self, keys: Sequence[bytes]) -> Iterator[Entry]:
+    def lookup(self, keys: Keys) -> Iterator[Entry]:
         """The entries of some keys; only blocks that can hold one are fetched.
 
         Args:
-            keys: in the order of their bytes, each once.
+            keys: those that are wanted.
 
         Raises:
             TableCorruptError: a block is damaged.
         """
-        for place, wanted in self._descend(self._roots, self.levels, keys):
-            chosen = frozenset(wanted)
-            yield from (entry for entry in self._entries_at(place) if entry[0] in chosen)
+        for block in self.asked_blocks(keys):
+            chosen = frozenset(keys[number] for number in range(block.start, block.end))
+            yield from (entry for entry in self.entries_of(block.content) if entry[0] in chosen)
+
+    def asked_blocks(self, keys: Keys) -> Iterator[AskedBlock]:
+        """The data blocks that can hold some keys; neighbours are fetched together.
+
+        Args:
+            keys: those that are wanted.
+
+        Raises:
+            TableCorruptError: a block is damaged.
+        """
+        for run in self._runs(self._descend(self._roots, self.levels, keys, 0, len(keys))):
+            first, last = run[0][0], run[-1][0]
+            data = self.raw(first.offset, last.offset + last.size - first.offset)
+            for place, start, end in run:
+                at = place.offset - first.offset
+                content = self._parsed(data[at : at + place.size], blocks.DATA)
+                yield AskedBlock(place, content, start, end)
 
     def meta_block(self, name: bytes) -> bytes | None:
         """Content of a meta block; None if there is none of that name. Raises: TableCorruptError."""
         place = next((one for one in self._metas if one.key == name), None)
         return None if place is None else self._block(place, blocks.META)
 
-    def _entries_at(self, place: _Place) -> list[Entry]:
-        content = self._block(place, blocks.DATA)
-        return _guarded(self.source, lambda: _entries(content, with_mvcc=self._has_mvcc))
+    def entries_at(self, place: Place) -> list[Entry]:
+        """What is in one data block. Raises: TableCorruptError."""
+        return self.entries_of(self._block(place, blocks.DATA))
+
+    def entries_of(self, content: bytes) -> list[Entry]:
+        """What is in the decoded bytes of a data block. Raises: TableCorruptError."""
+        return _guarded(self.source, lambda: _entries(content, with_mvcc=self.has_mvcc))
 
     @property
-    def _has_mvcc(self) -> bool:
+    def has_mvcc(self) -> bool:
+        """Whether a byte, its version 0, is behind each value."""
         return int.from_bytes(self.info.get(_WITH_MVCC, b""), "big") == 1
 
-    def _block(self, place: _Place, magic: bytes) -> bytes:
-        def parse() -> bytes:
-            if place.offset < 0 or place.size < 0 or place.offset + place.size > self._end:
-                raise ValueError(f"a block at byte {place.offset} of {self._end}")
-            return _expect(parse_block(self._read(place.offset, place.size), 0, self.codec), magic).content
+    def _block(self, place: Place, magic: bytes) -> bytes:
+        return self._parsed(self.raw(place.offset, place.size), magic)
 
-        return _guarded(self.source, parse)
+    def _parsed(self, data: bytes, magic: bytes) -> bytes:
+        return _guarded(self.source, lambda: _expect(parse_block(data, 0, self.codec), magic).content)
+
+    def _runs(self, asked: Iterable[tuple[Place, int, int]]) -> Iterator[list[tuple[Place, int, int]]]:
+        """Blocks that are fetched with one request: they follow each other, with little between them."""
+        run: list[tuple[Place, int, int]] = []
+        for one in asked:
+            place = one[0]
+            if place.offset < 0 or place.size < 0 or place.offset + place.size > self._end:
+                raise _damaged(self.source, f"a block at byte {place.offset} of {self._end}")
+            if run:
+                first, last = run[0][0], run[-1][0]
+                between = place.offset - last.offset - last.size
+                size = place.offset + place.size - first.offset
+                if not 0 <= between <= _GAP_BYTES or size > _REQUEST_BYTES:
+                    yield run
+                    run = []
+            run.append(one)
+        if run:
+            yield run
 
     def _descend(
-        self, places: Sequence[_Place], level: int, keys: Sequence[bytes]
-    ) -> Iterator[tuple[_Place, Sequence[bytes]]]:
-        """Data blocks that can hold some of the keys, with those."""
+        self, places: Sequence[Place], level: int, keys: Keys, at: int, stop: int
+    ) -> Iterator[tuple[Place, int, int]]:
+        """Data blocks that can hold some of the keys from a number on, with the numbers of those."""
         firsts = [place.key for place in places]
-        at = bisect_left(keys, firsts[0]) if firsts else len(keys)
-        while at < len(keys):
+        at = bisect_left(keys, firsts[0], at, stop) if firsts else stop
+        while at < stop:
             number = bisect_right(firsts, keys[at]) - 1
-            end = len(keys) if number + 1 == len(firsts) else bisect_left(keys, firsts[number + 1])
+            end = stop if number + 1 == len(firsts) else bisect_left(keys, firsts[number + 1], at, stop)
             if level <= 1:
-                yield places[number], keys[at:end]
+                yield places[number], at, end
             else:
-                yield from self._descend(self._below(places[number], level), level - 1, keys[at:end])
+                yield from self._descend(self._below(places[number], level), level - 1, keys, at, end)
             at = end
 
-    def _leaves(self, places: Sequence[_Place], level: int) -> list[_Place]:
+    def _leaves(self, places: Sequence[Place], level: int) -> list[Place]:
         if level <= 1:
             return list(places)
         return [leaf for place in places for leaf in self._leaves(self._below(place, level), level - 1)]
 
-    def _below(self, place: _Place, level: int) -> list[_Place]:
+    def _below(self, place: Place, level: int) -> list[Place]:
         magic = blocks.LEAF_INDEX if level == _LEAF_LEVEL else blocks.INNER_INDEX
         content = self._block(place, magic)
         return _guarded(self.source, lambda: _inner_places(content))
 
 
 _LEAF_LEVEL: Final = 2
+
+
+def _with_tail(read: ReadRange, size_bytes: int) -> ReadRange:
+    """The same, with the end of the file fetched once."""
+    start = max(size_bytes - _TAIL_BYTES, 0)
+    tail = read(start, size_bytes - start)
+
+    def read_range(at: int, size: int) -> bytes:
+        return tail[at - start : at - start + size] if at >= start else read(at, size)
+
+    return read_range
 
 
 def _trailer(data: bytes) -> Message:
@@ -219,18 +319,18 @@ def _expect(block: Block, magic: bytes) -> Block:
     return block
 
 
-def _root_places(content: bytes, count: int) -> tuple[tuple[_Place, ...], int]:
+def _root_places(content: bytes, count: int) -> tuple[tuple[Place, ...], int]:
     """The entries of a root index; behind them HBase says where its middle is."""
     at, found = 0, []
     for _ in range(count):
         offset, size = _PLACE.unpack_from(content, at)
         length, at = read_vint(content, at + _PLACE.size)
-        found.append(_Place(_row(content[at : at + length]), offset, size))
+        found.append(Place(_row(content[at : at + length]), offset, size))
         at += length
     return tuple(found), at
 
 
-def _inner_places(content: bytes) -> list[_Place]:
+def _inner_places(content: bytes) -> list[Place]:
     """The entries of a leaf or inner index block: their number, where each begins, then the entries."""
     (count,) = _INT.unpack_from(content, 0)
     start = _INT.size * (count + 2)
@@ -242,17 +342,17 @@ def _inner_places(content: bytes) -> list[_Place]:
         if not 0 <= begin < end <= len(content) - start:
             raise ValueError("an index block whose entries leave it")
         offset, size = _PLACE.unpack_from(content, start + begin)
-        found.append(_Place(_row(content[start + begin + _PLACE.size : start + end]), offset, size))
+        found.append(Place(_row(content[start + begin + _PLACE.size : start + end]), offset, size))
     return found
 
 
-def _metas(loaded: bytes, at: int, codec: int, count: int) -> tuple[_Place, ...]:
+def _metas(loaded: bytes, at: int, codec: int, count: int) -> tuple[Place, ...]:
     content = _expect(parse_block(loaded, at, codec), blocks.ROOT_INDEX).content
     position, found = 0, []
     for _ in range(count):
         offset, size = _PLACE.unpack_from(content, position)
         length, position = read_vint(content, position + _PLACE.size)
-        found.append(_Place(content[position : position + length], offset, size))
+        found.append(Place(content[position : position + length], offset, size))
         position += length
     return tuple(found)
 

@@ -12,6 +12,8 @@ from lakeindex.format.hfile.blocks import format_block
 from lakeindex.format.hfile.reading import SCHEMA, TRAILER_BYTES, VERSION, Entry
 from lakeindex.format.hfile.varints import format_message, format_varint, format_vint
 
+MIN_KEY: Final = b"minRecordKey"
+MAX_KEY: Final = b"maxRecordKey"
 COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 BLOCK_BYTES: Final = 1 << 20
 
@@ -47,37 +49,54 @@ def format_hfile(
     Raises:
         InvariantError: the keys are not in order, or one comes twice.
     """
-    out = _DataBlocks(codec, block_bytes)
+    out = DataBlocks(codec, block_bytes)
     for key, value in entries:
         out.add(key, value)
+    return finish_hfile(out, schema, out.count, info, created_ms)
+
+
+def finish_hfile(
+    out: DataBlocks, schema: str, count: int, info: Mapping[bytes, bytes] | None = None, created_ms: int = 0
+) -> bytes:
+    """The bytes of an HFile with some data blocks.
+
+    Args:
+        out: its data blocks.
+        schema: the Avro schema of the values, JSON.
+        count: keys and values in them.
+        info: further facts about the file, by their names.
+        created_ms: when, milliseconds since the epoch.
+    """
     out.flush()
-    load_at = out.size
+    load_at, codec = out.size, out.codec
     root = b"".join(_PLACE.pack(at, size) + format_vint(len(key) + 2) + _named(key) for key, at, size in out.places)
     indexes = format_block(blocks.ROOT_INDEX, root, codec) + format_block(blocks.ROOT_INDEX, b"", codec)
     facts = out.facts(schema, created_ms) | dict(info or {})
     fields = [(1, format_message({1: key, 2: value})) for key, value in sorted(facts.items())]
     body = format_message(fields)
     file_info = format_block(blocks.FILE_INFO, b"PBUF" + format_varint(len(body)) + body, codec)
-    trailer = out.trailer(load_at, load_at + len(indexes), codec)
+    trailer = out.trailer(load_at, load_at + len(indexes), count)
     head = blocks.TRAILER + format_varint(len(trailer)) + trailer
     return b"".join((*out.pieces, indexes, file_info, head, bytes(TRAILER_BYTES - len(head) - 1), bytes([VERSION])))
 
 
-class _DataBlocks:
+class DataBlocks:
     """The data blocks of a file that is being written."""
 
     def __init__(self, codec: int, block_bytes: int) -> None:
-        self._codec = codec
+        self.codec = codec
         self._block_bytes = block_bytes
         self._content = bytearray()
         self._first = b""
         self._last: bytes | None = None
-        self._count = self._decoded = self._keys = self._values = 0
+        self.first_key: bytes | None = None
+        self.count = self._decoded = self._keys = self._values = 0
         self.pieces: list[bytes] = []
         self.places: list[tuple[bytes, int, int]] = []
         self.size = 0
 
     def add(self, key: bytes, value: bytes) -> None:
+        """Add an entry. Raises: InvariantError: its key is not behind the one before."""
         if self._last is not None and key <= self._last:
             raise InvariantError(
                 f"the key {key!r} follows {self._last!r}", culprit=repr(key), hint="this is a bug: please report it"
@@ -88,27 +107,50 @@ class _DataBlocks:
             self.flush()
         if not self._content:
             self._first = key
+        if self.first_key is None:
+            self.first_key = key
         self._content += entry + key + _KEY_TAIL + value + _VALUE_TAIL
         self._last = key
-        self._count += 1
+        self.count += 1
         self._decoded += size
         self._keys += len(key)
         self._values += len(value)
 
     def flush(self) -> None:
         """End the block that is being filled, if there is one."""
-        if not self._content:
-            return
-        previous = self.places[-1][1] if self.places else -1
-        block = format_block(blocks.DATA, bytes(self._content), self._codec, previous)
-        self.places.append((self._first, self.size, len(block)))
+        if self._content:
+            self._put(self._first, format_block(blocks.DATA, bytes(self._content), self.codec, self._previous))
+        self._content = bytearray()
+
+    def copy(self, first_key: bytes, block: bytes) -> None:
+        """Add a block of another file with the same codec, whose entries are not counted.
+
+        Args:
+            first_key: of the block; an entry comes before it and behind it.
+            block: its bytes, without checksums.
+        """
+        self.flush()
+        self._last = None
+        self._decoded += blocks.decoded_bytes(block)
+        self._put(first_key, blocks.moved_block(block, self._previous))
+
+    @property
+    def key_range(self) -> dict[bytes, bytes]:
+        """The first and the last key, as a base file names them; the last block is none that was copied."""
+        return {} if self.first_key is None else {MIN_KEY: self.first_key, MAX_KEY: self._last or b""}
+
+    @property
+    def _previous(self) -> int:
+        return self.places[-1][1] if self.places else -1
+
+    def _put(self, first_key: bytes, block: bytes) -> None:
+        self.places.append((first_key, self.size, len(block)))
         self.pieces.append(block)
         self.size += len(block)
-        self._content = bytearray()
 
     def facts(self, schema: str, created_ms: int) -> dict[bytes, bytes]:
         """What the file's information says of them."""
-        count = max(self._count, 1)
+        count = max(self.count, 1)
         return {
             SCHEMA: schema.encode(),
             b"hfile.LASTKEY": _named(self._last or b""),
@@ -119,12 +161,12 @@ class _DataBlocks:
             b"MAX_MEMSTORE_TS_KEY": _LONG.pack(0),
         }
 
-    def trailer(self, index_at: int, info_at: int, codec: int) -> bytes:
+    def trailer(self, index_at: int, info_at: int, entries: int) -> bytes:
         """The trailer's message: where the indexes and the file information are, and what was counted."""
         first, last = (self.places[0][1], self.places[-1][1]) if self.places else (0, 0)
         count = len(self.places)
-        numbers = (info_at, index_at, self._decoded, self._decoded, count, 0, self._count, 1, first, last)
-        return format_message([*enumerate(numbers, 1), (11, COMPARATOR), (12, codec)])
+        numbers = (info_at, index_at, self._decoded, self._decoded, count, 0, entries, 1, first, last)
+        return format_message([*enumerate(numbers, 1), (11, COMPARATOR), (12, self.codec)])
 
 
 def _named(key: bytes) -> bytes:

@@ -10,7 +10,7 @@ from lakeindex.options.option import Option, OptionArea
 from lakeindex.options.types import WriteConfig
 from lakeindex.options.values import FLAG, flag
 
-CACHE_ONLY_OPTION: Final = "hoodie.bloom.index.use.metadata"
+USE_METADATA_OPTION: Final = "hoodie.bloom.index.use.metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class BloomOptions:
     prune_by_ranges: bool = True
     treebased_filter: bool | None = None
     moves_rows: bool = True
-    filters_from_cache_only: bool = False
+    use_metadata: bool = False
 
 
 def _check(config: WriteConfig) -> None:
-    if config.of(BloomOptions).filters_from_cache_only and not config.footer_cache:
+    if config.of(BloomOptions).use_metadata and not config.footer_cache:
         raise OptionError(
-            f"option {CACHE_ONLY_OPTION}=true needs the footer cache, and lakeindex.footer.cache=false turns it off",
-            culprit=CACHE_ONLY_OPTION,
+            f"option {USE_METADATA_OPTION}=true needs the footer cache, and lakeindex.footer.cache=false turns it off",
+            culprit=USE_METADATA_OPTION,
             hint="remove one of the two options",
         )
 
@@ -46,10 +46,11 @@ AREA: Final = OptionArea(
         Option("hoodie.bloom.index.update.partition.path", "moves_rows", flag, FLAG,
                "GLOBAL_BLOOM, if a stored key arrives with another partition: "
                "`true` moves the row to that partition, `false` updates the row in its present partition."),
-        Option(CACHE_ONLY_OPTION, "filters_from_cache_only", flag, FLAG,
-               "Look up from the footer cache only. Footers that are missing from the cache are added to it first "
-               "(`footers_read` in the summary counts them), so the cache must be writable. Hudi's metadata table is "
-               "never used."),
+        Option(USE_METADATA_OPTION, "use_metadata", flag, FLAG,
+               "Take key ranges from `column_stats` and filters from `bloom_filters` of the metadata table, of files "
+               "that are not in the footer cache. Footers are read of files without an entry (`footers_read` in the "
+               "summary counts them), and added to the cache. On a table without these partitions the look-up is from "
+               "the cache alone, which must be writable."),
     ),
     check=_check,
 )

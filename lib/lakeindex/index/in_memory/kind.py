@@ -1,15 +1,91 @@
-"""INMEMORY: a hash map for the life of the process. For tests and small tables, not for production."""
+"""INMEMORY: a hash map for the life of the process. For tests and small tables, not for production.
+
+It is built from the key columns of the whole table by the first look-up of a process,
+and follows the table from then on; it ends with the process. It holds every key of the table, on the driver.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lakeindex.index.in_memory.store import InMemoryStore
-from lakeindex.index.stored.contract import StoredIndex
+import numpy as np
+import pyarrow as pa
+
+from lakeindex.hashing.arrow import StringArray
+from lakeindex.index.stored.change_log import CoveredFile
+from lakeindex.index.stored.contract import Found, StoredIndex
 from lakeindex.index.stored.store_context import StoreContext
-from lakeindex.model import IndexSpec
+from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
+from lakeindex.storage import StoreOptions, current_options
+
+
+@dataclass
+class _Held:
+    """What the process knows of one table."""
+
+    files: dict[Group, CoveredFile] = field(default_factory=dict)
+    groups: dict[tuple[str, str], str] = field(default_factory=dict)
+    mutex: threading.Lock = field(default_factory=threading.Lock)
+
+
+_held: dict[tuple[str, StoreOptions], _Held] = {}
+
+
+def forget_all() -> None:
+    """Forget every table, as a new process would."""
+    _held.clear()
+
+
+class InMemoryStore:
+    """Key and partition -> file id, of one table, in this process."""
+
+    def __init__(self, uri: str) -> None:
+        self._held = _held.setdefault((uri, current_options()), _Held())
+
+    def coverage(self) -> dict[Group, CoveredFile]:
+        """Files whose keys it knows."""
+        return dict(self._held.files)
+
+    def enter(
+        self,
+        delta: pa.Table,
+        files: Sequence[CoveredFile],
+        gone: Iterable[Group] = (),
+        resets: Iterable[Group] = (),
+    ) -> None:
+        """Take over what changed."""
+        columns = (delta.column(n).to_pylist() for n in ("partition", "key", "file_id"))
+        void = {*gone, *resets}
+        with self._held.mutex:
+            if void:
+                groups = self._held.groups
+                self._held.groups = {k: f for k, f in groups.items() if (k[0], f) not in void}
+            for partition, key, file_id in zip(*columns, strict=True):
+                if file_id is None:
+                    self._held.groups.pop((partition, key), None)
+                else:
+                    self._held.groups[partition, key] = file_id
+            self._held.files.update({f.group: f for f in files})
+            for group in void - {f.group for f in files}:
+                self._held.files.pop(group, None)
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """Locations of keys of a partition."""
+        if partition is None:
+            return self._look_anywhere(keys)
+        ids = [self._held.groups.get((partition, key)) for key in keys.to_pylist()]
+        rows = np.array([row for row, file_id in enumerate(ids) if file_id is not None], np.int64)
+        found = [file_id for file_id in ids if file_id is not None]
+        return Found(rows, pa.repeat(partition, len(found)), pa.array(found, pa.string()))
+
+    def _look_anywhere(self, keys: StringArray) -> Found:
+        """A key may be in several partitions, which an answer cannot say: every file is asked."""
+        nothing = pa.array([], pa.string())
+        return Found(np.zeros(0, np.int64), nothing, nothing, unknown=np.arange(len(keys), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
-"""RECORD_INDEX and RECORD_LEVEL_INDEX: locations in sorted Parquet shards inside the table."""
+"""RECORD_INDEX and RECORD_LEVEL_INDEX: locations in sorted Parquet shards inside the table, or in Hudi's metadata table
+where that has them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -19,6 +22,8 @@ from lakeindex.options.types import WriteConfig
 @dataclass(frozen=True, slots=True)
 class RecordIndex(StoredIndex):
     """The record index; "global" is part of the spec."""
+
+    metadata_partition: ClassVar[str | None] = "record_index"
 
     spec: IndexSpec
 

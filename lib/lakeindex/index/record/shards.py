@@ -136,7 +136,8 @@ class RowGroups:
     """A Parquet file of the index, read by row group; what was decoded is kept for other tasks of the process.
 
     Raises:
-        IndexDamagedError: it is gone, or cannot be read.
+        IndexDamagedError: it cannot be read.
+        ObjectNotFoundError: it is gone.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:
@@ -146,7 +147,7 @@ class RowGroups:
             self._file = pq.ParquetFile(
                 StorageFile(storage, path), read_dictionary=list(_DICTIONARIES), pre_buffer=True
             )
-        except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise damaged(path, error) from error
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ has read anew or dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import UsageError
+from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.hashing.arrow import StringArray, plain_strings
 from lakeindex.hashing.java_hash import string_hashes
 from lakeindex.index.record.shard_merge import (
@@ -41,8 +42,9 @@ from lakeindex.index.record.shards import (
     shard_count,
     split,
 )
+from lakeindex.index.stored.change_log import missing
 from lakeindex.index.stored.contract import Found
-from lakeindex.index.stored.log_state import Delta, delta_of, instant_of, new_generation
+from lakeindex.index.stored.log_state import Delta, delta_of, instant_of, new_generation, number_of
 from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import Group
 
@@ -92,7 +94,7 @@ class RecordStore:
         spared = {keep, self._view.generation}
         for path in self._storage.list_folder(f"{self._view.folder}/base").folders:
             name = path.rstrip("/").rpartition("/")[2]
-            if name not in spared and (keep is None or _number(name) <= _number(keep)):
+            if name not in spared and (keep is None or number_of(name) <= number_of(keep)):
                 self._remove(name)
 
     def drop(self) -> None:
@@ -119,7 +121,12 @@ class RecordStore:
 
         Raises:
             IndexDamagedError: a file of the index is gone, or cannot be read.
+            IndexChangedError: it is gone because others have folded or built anew what the view names.
         """
+        with self._while_there():
+            return self._look_up(keys, partition)
+
+    def _look_up(self, keys: StringArray, partition: str | None) -> Found:
         asked = plain_strings(keys).cast(pa.string())
         hashes = string_hashes(asked)
         hits = _Hits()
@@ -137,23 +144,29 @@ class RecordStore:
         """Keys it holds; None while it has deltas that were read from files,
         which say nothing of what was known before.
         """
-        if any(d.is_catch_up for d in self._log.deltas):
-            return None
-        return sum(self._required.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
+        with self._while_there():
+            if any(d.is_catch_up for d in self._log.deltas):
+                return None
+            return sum(self._required.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
 
     def entries(self) -> Iterable[pa.Table]:
-        """Everything it holds."""
-        for shard in range(len(self._required.rows)):
-            for table in self._merged(shard):
-                yield table.select(ENTRY_COLUMNS)
+        """Everything it holds. Raises: as :meth:`look_up`."""
+        with self._while_there():
+            for shard in range(len(self._required.rows)):
+                for table in self._merged(shard):
+                    yield table.select(ENTRY_COLUMNS)
 
     def fold(self) -> str:
         """Make a new set of shards of base and deltas: shard by shard, or,
-        where the table has outgrown them, into more.
+        where the table has outgrown them, into more. Raises: as :meth:`look_up`.
         """
+        with self._while_there():
+            return self._fold()
+
+    def _fold(self) -> str:
         shards = self._required
         rows = sum(shards.rows) + sum(d.inserted - d.removed for d in self._log.deltas)
-        generation = new_generation(_number(self._view.generation or "") + 1)
+        generation = new_generation(number_of(self._view.generation or "") + 1)
         wanted = shard_count(rows, self._context.config)
         if wanted > len(shards.rows):
             everything = (table for n in range(len(shards.rows)) for table in self._merged(n))
@@ -176,9 +189,19 @@ class RecordStore:
 
     @property
     def _required(self) -> Shards:
-        if self._shards is None:
+        if self._view.generation is None:
             raise UsageError("the index is not built", culprit=self._view.folder, hint="lakeindex index build TABLE")
+        if self._shards is None:
+            raise missing(self._storage, self._view, Shards(self._folder(self._view.generation), ()).list_path)
         return self._shards
+
+    @contextmanager
+    def _while_there(self) -> Iterator[None]:
+        """A file that the view names and that is not there is explained: by what others did since, or as damage."""
+        try:
+            yield
+        except ObjectNotFoundError as error:
+            raise missing(self._storage, self._view, error.culprit or self._view.folder) from error
 
     @cached_property
     def _log(self) -> _Log:
@@ -309,9 +332,3 @@ def _shard_rows(table: pa.Table) -> pa.Table:
     if "instant" in table.column_names:
         return table.cast(SHARD_SCHEMA)
     return _entry_rows(table, None).cast(SHARD_SCHEMA)
-
-
-def _number(generation: str) -> int:
-    """Number in a generation's name; 0 if it has none."""
-    number = generation.partition("-")[0]
-    return int(number) if number.isdecimal() else 0

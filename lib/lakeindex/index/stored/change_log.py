@@ -26,7 +26,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.errors import IndexDamagedError, ObjectExistsError, ObjectNotFoundError
+from lakeindex.errors import IndexChangedError, IndexDamagedError, ObjectExistsError, ObjectNotFoundError
 from lakeindex.index.stored.contract import DELTA_SCHEMA
 from lakeindex.index.stored.log_state import (
     BEFORE_ALL,
@@ -37,11 +37,13 @@ from lakeindex.index.stored.log_state import (
     Delta,
     LogState,
     catch_up_name,
+    changed,
     coverage_of,
     damaged,
     delta_of,
     instant_of,
     new_generation,
+    number_of,
     place_of,
 )
 from lakeindex.index.stored.store_context import Completed, LogView
@@ -107,10 +109,10 @@ class ChangeLog:
                 return self._load(judge)
             except ObjectNotFoundError:
                 continue  # folded and forgotten by another writer since it was listed
-        raise IndexDamagedError(
+        raise IndexChangedError(
             f"the change log {self.folder} changes faster than it can be read",
             culprit=self.folder,
-            hint="try again",
+            hint="run it again when the other writers are done",
         )
 
     def _load(self, judge: Callable[[frozenset[str]], Completed]) -> LogState:
@@ -210,14 +212,18 @@ class ChangeLog:
 
     def tidy(self, keep: int = 2) -> None:
         """Delete what older builds left: all but the newest ``keep`` of them,
-        and deltas folded into those that stay.
+        and deltas folded into those that stay. Who built since has tidied, too.
         """
         numbers = self._built_numbers()
         for number in numbers[:-keep]:
             self._storage.delete(self._built_path(number))
-        if len(numbers) >= keep:
+        if len(numbers) < keep:
+            return
+        try:
             oldest = self._read_built(numbers[-keep])
-            self.forget(name for name in self.names() if oldest is not None and name in oldest.folded)
+        except ObjectNotFoundError:
+            return
+        self.forget(name for name in self.names() if oldest is not None and name in oldest.folded)
 
     def drop(self) -> None:
         """Remove everything; what was built first, so that a drop cut short leaves an index that is not built."""
@@ -236,10 +242,7 @@ class ChangeLog:
         return f"{self.folder}/{_BUILT}{number:08d}{SUFFIX}"
 
     def _built_numbers(self) -> list[int]:
-        listed = self._storage.list_folder(self.folder).objects
-        names = (one.path.rpartition("/")[2] for one in listed)
-        numbers = (n.removeprefix(_BUILT).removesuffix(SUFFIX) for n in names if n.startswith(_BUILT))
-        return sorted(int(n) for n in numbers if n.isdecimal())
+        return _numbers_in(self._storage, self.folder)
 
     def _newest_built(self, numbers: Sequence[int]) -> Built | None:
         """The newest that can be read. An older one is as good:
@@ -264,15 +267,40 @@ class ChangeLog:
 
 
 def read_delta(storage: Storage, view: LogView, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Rows of a delta. Raises: IndexDamagedError."""
+    """Rows of a delta. Raises: IndexDamagedError; IndexChangedError: it is not there any more."""
     path = view.path_of(name)
     try:
         return pq.read_table(pa.BufferReader(storage.read(path)), columns=columns)
-    except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
+    except ObjectNotFoundError as error:
+        raise changed(path) from error
+    except (pa.ArrowException, OSError) as error:
         raise damaged(path, error) from error
 
 
 def read_changes(storage: Storage, view: LogView, name: str) -> tuple[Delta, pa.Table]:
-    """A delta: what is known of it, and its rows. Raises: IndexDamagedError."""
+    """A delta: what is known of it, and its rows. Raises: as :func:`read_delta`."""
     rows = read_delta(storage, view, name)
     return delta_of(name, view.path_of(name), rows.schema.metadata), rows
+
+
+def missing(storage: Storage, view: LogView, path: str) -> IndexChangedError | IndexDamagedError:
+    """What it means that a file of an index which a view names is not there: the log has changed if it lists another
+    generation by now; the files of the one in force are taken away by nobody.
+    """
+    if path.startswith(f"{view.folder}/log/") or not is_in_force(storage, view):
+        return changed(path)
+    return damaged(path, FileNotFoundError("it is not there"))
+
+
+def is_in_force(storage: Storage, view: LogView) -> bool:
+    """Whether nothing was built since a view was taken, and what it names was not dropped."""
+    numbers = _numbers_in(storage, view.folder)
+    return max(numbers, default=None) == (None if view.generation is None else number_of(view.generation))
+
+
+def _numbers_in(storage: Storage, folder: str) -> list[int]:
+    """Numbers of all that was built and is still recorded, ascending."""
+    listed = storage.list_folder(folder).objects
+    names = (one.path.rpartition("/")[2] for one in listed)
+    numbers = (n.removeprefix(_BUILT).removesuffix(SUFFIX) for n in names if n.startswith(_BUILT))
+    return sorted(int(n) for n in numbers if n.isdecimal())

@@ -86,12 +86,15 @@ class StoredIndex(Index):
     Attributes:
         in_process: its store lives in the memory of the driver (:class:`VolatileStore`), which answers there.
         answers_batches: its store answers for whole batches (:class:`BatchStore`), on the runner's engine.
+        metadata_partition: partition of Hudi's metadata table that keeps the same locations: where a table has it, it
+            is asked, and the store beside it is not.
     """
 
     __slots__ = ()
 
     in_process: ClassVar[bool] = False
     answers_batches: ClassVar[bool] = False
+    metadata_partition: ClassVar[str | None] = None
 
     @property
     def stored(self) -> StoredIndex:

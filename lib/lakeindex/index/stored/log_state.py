@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lakeindex.errors import IndexDamagedError, first_line
+from lakeindex.errors import IndexChangedError, IndexDamagedError, first_line
 from lakeindex.format.instants import comparable
 from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView
 from lakeindex.model import Group
@@ -169,6 +169,12 @@ def new_generation(number: int) -> str:
     return f"{number:08d}-{uuid.uuid4().hex[:12]}"
 
 
+def number_of(generation: str) -> int:
+    """The number that a generation was built under; 0 if its name has none."""
+    number = generation.partition("-")[0]
+    return int(number) if number.isdecimal() else 0
+
+
 def place_of(name: str) -> tuple[str, str]:
     """Order of deltas: by instant, each followed by what was read from files after it."""
     instant = instant_of(name)
@@ -216,6 +222,14 @@ def damaged(path: str, error: Exception) -> IndexDamagedError:
     return IndexDamagedError(
         f"{path} of the index cannot be read: {first_line(error)}",
         culprit=path,
-        hint="another writer may just have replaced it: try again; if it stays, build the index anew: "
-        "lakeindex index build TABLE",
+        hint="build the index anew: lakeindex index build TABLE",
+    )
+
+
+def changed(path: str) -> IndexChangedError:
+    """The error that says that others took a file of an index away since it was listed."""
+    return IndexChangedError(
+        f"{path} of the index was folded or taken back by another writer since it was listed",
+        culprit=path,
+        hint="run it again: the index is as complete without it",
     )

@@ -17,36 +17,14 @@ from lakeindex.index.contract import Candidates, FileFacts, FilesInScope, FileSl
 from lakeindex.index.key_ranges import KeyRange
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.contract import BatchRequest, BatchStore, Found, LookUp
-from lakeindex.index.stored.store_context import Completed, LogView
 from lakeindex.pipeline import CANDIDATES, RANGES, SEARCHED, STAGED_KEY, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema, table_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
 from lakeindex.run.index.delta import store_context
+from lakeindex.run.index.in_metadata import opened_metadata_store
+from lakeindex.run.index.session import Answer, StoreRef
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A piece of an engine's answer, and the chunks it is about."""
-
-    part: Part
-    chunks: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True)
-class StoreRef:
-    """What a task opens the store of a stored index with.
-
-    Attributes:
-        completed: which instants count.
-        view: which deltas count.
-        answers: what the engine has answered already, of a store that answers whole batches; else None.
-    """
-
-    completed: Completed
-    view: LogView
-    answers: tuple[Answer, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +165,9 @@ def _stores(folder: RunFolder, task: AskTask, index: Index) -> Callable[[Chunk],
         return lambda _: None
     if task.store is None:
         raise InvariantError("a stored index is asked, but not opened", culprit=task.facts.name)
+    if task.store.in_metadata:
+        store = opened_metadata_store(task.spec.table_uri, task.spec.config, index.stored)
+        return lambda _: store
     context = store_context(task.spec, task.facts, task.store.completed, task.store.view)
     opened = index.stored.open(context)
     if isinstance(opened, BatchStore):

@@ -9,9 +9,8 @@ from lakeindex.index.stored.change_log import CoveredFile
 from lakeindex.index.stored.contract import DELTA_SCHEMA, StoredIndex, VolatileStore
 from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.index.ask_index import StoreRef
 from lakeindex.run.index.delta import joined
-from lakeindex.run.index.session import AskedBatch, IndexSession, uncovered
+from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef, uncovered
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.tasks.runner import Runner
 

@@ -14,7 +14,6 @@ from lakeindex.index.stored.store_context import Completed, LogView, StoreContex
 from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.chunks import Chunk
-from lakeindex.run.index.ask_index import StoreRef
 from lakeindex.run.index.delta import FileKeys, KeysTask, read_keys, store_context
 from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec, TableFacts
@@ -41,6 +40,31 @@ class AskedBatch:
     partitions: Collection[str] | None
     chunks: Sequence[Chunk]
     folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A piece of an engine's answer, and the chunks it is about."""
+
+    part: Part
+    chunks: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRef:
+    """What a task opens the store of a stored index with.
+
+    Attributes:
+        completed: which instants count.
+        view: which deltas count.
+        answers: what the engine has answered already, of a store that answers whole batches; else None.
+        in_metadata: the metadata table keeps the locations, and nothing of the log counts.
+    """
+
+    completed: Completed
+    view: LogView
+    answers: tuple[Answer, ...] | None = None
+    in_metadata: bool = False
 
 
 class IndexSession:

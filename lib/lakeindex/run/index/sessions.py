@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lakeindex.index.registry import index_for, stored_index_for
+from lakeindex.run.index.in_metadata import MetadataSession, is_in_metadata
 from lakeindex.run.index.in_process_session import InProcessSession
 from lakeindex.run.index.session import IndexSession
 from lakeindex.run.index.stored_session import StoredSession
-from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.run.spec import RunSpec, TableFacts, storage_at
 from lakeindex.tasks.runner import Runner
 
 
@@ -15,6 +16,8 @@ def session_for(spec: RunSpec, facts: TableFacts, runner: Runner) -> IndexSessio
     index = index_for(facts.index).stored
     if index is None:
         return IndexSession(spec, facts, runner)
+    if is_in_metadata(storage_at(spec.table_uri), index):
+        return MetadataSession(spec, facts, runner, index)
     kind = InProcessSession if index.in_process else StoredSession
     return kind(spec, facts, runner, index)
 

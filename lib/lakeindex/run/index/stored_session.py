@@ -8,11 +8,12 @@ what a store has to do beside the log is done before (harmlessly) and after (rep
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lakeindex.commit.held_lock import locked
+import pyarrow as pa
+
 from lakeindex.errors import (
     IndexDamagedError,
     IndexNotBuiltError,
@@ -28,15 +29,18 @@ from lakeindex.index.stored.change_log import (
     Delta,
     LogState,
     catch_up_name,
+    is_in_force,
     new_generation,
 )
 from lakeindex.index.stored.contract import BatchStore, LocationStore, StoredIndex, VolatileStore
+from lakeindex.index.stored.log_state import changed
 from lakeindex.index.stored.store_context import Completed, StoreContext
+from lakeindex.lock.held_lock import locked
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.index.ask_index import StoreRef, ask_engine
+from lakeindex.run.index.ask_index import ask_engine
 from lakeindex.run.index.delta import DeltaTask, put_delta
-from lakeindex.run.index.session import AskedBatch, IndexSession, uncovered
+from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef, uncovered
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.runner import Runner, run_tasks
@@ -196,23 +200,34 @@ class StoredSession(IndexSession):
         self._log.drop()
         store.drop()
 
+    def is_built(self, state: LogState) -> bool:
+        """Whether the store holds what the log says. Raises: IndexChangedError: others have built it anew meanwhile."""
+        return self._holds(self._open(state), state)
+
     def state(self, snapshot: Snapshot) -> LogState:
         """The log as of a snapshot."""
         return self._log.at(snapshot.timeline)
 
-    def store(self, snapshot: Snapshot) -> LocationStore:
-        """The store as of a snapshot, as it is."""
-        return self._open(self._log.at(snapshot.timeline))
+    def entries(self, state: LogState) -> Iterable[pa.Table]:
+        """Everything that the store holds, as of a look at the log."""
+        return self._open(state).entries()
 
     @property
     def folder(self) -> str:
         """Where the index is, relative to the table."""
         return self._log.folder
 
-    def check_built(self, snapshot: Snapshot) -> None:
-        """Raises: IndexNotBuiltError: there is nothing, or not what was built. IndexDamagedError: it cannot be read."""
+    def built_state(self, snapshot: Snapshot) -> LogState:
+        """The log as of a snapshot, of an index that is built.
+
+        Raises:
+            IndexNotBuiltError: there is nothing, or not what was built.
+            IndexDamagedError: it cannot be read.
+            IndexChangedError: others have built it anew meanwhile.
+        """
         state = self._log.at(snapshot.timeline)
         self._check_built(self._open(state), state)
+        return state
 
     def _start_empty(self, state: LogState) -> None:
         """A table without any row needs no build: its index begins empty."""
@@ -228,18 +243,25 @@ class StoredSession(IndexSession):
                 culprit=self._log.folder,
                 hint="build it anew: lakeindex index build TABLE. No other index takes its place",
             )
-        held = store.generation()
-        if state.built is None or held != state.built.generation:
+        if not self._holds(store, state):
             what = (
                 "is not built"
                 if state.built is None
-                else f"was built as {state.built.generation}, but holds {held or 'nothing'}"
+                else f"was built as {state.built.generation}, but holds {store.generation() or 'nothing'}"
             )
             raise IndexNotBuiltError(
                 f"index {self._facts.index_type} of table {self._facts.name} {what}",
                 culprit=self._facts.index_type,
                 hint="build it: lakeindex index build TABLE. No other index takes its place",
             )
+
+    def _holds(self, store: LocationStore, state: LogState) -> bool:
+        """Whether the store holds what was built. Raises: IndexChangedError: others have built it anew meanwhile."""
+        if state.built is not None and store.generation() == state.built.generation:
+            return True
+        if not is_in_force(self._storage, state.view):
+            raise changed(self._log.folder)
+        return False
 
     def _settle(self, store: LocationStore, state: LogState) -> None:
         """Take back deltas of failed instants, and forget damaged ones. The timeline is read after the log:

@@ -1,12 +1,13 @@
 """Stage 3: probe each file's filter with only the keys inside its range. BLOOM kinds alone need it.
 
 Filters come from the footer cache, those that lie beside each other there with one request: tasks are cut along the
-side files. A filter that is damaged or gone there is read from its footer, and put into the cache anew.
+side files. Of files that the metadata table has told the ranges of, they come from there. A filter that is damaged or
+gone there is read from its footer, and put into the cache anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,15 +15,19 @@ import pyarrow as pa
 from lakeindex.bloom import BloomFilter, expected_fpp, filter_candidates, usable_filter
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
+from lakeindex.files.metadata_facts import stored_filters
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import CANDIDATES, RANGES, Stage
 from lakeindex.run.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_keys, chunks_of, pack_rows
-from lakeindex.run.lookup_files import IN_FOOTER, LookupFile, read_files
+from lakeindex.run.lookup_files import IN_FOOTER, IN_METADATA, RANGE_IN_METADATA, LookupFile, read_files
 from lakeindex.run.spec import RunSpec, run_folder, storage_at
+from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
 
+_NOT_CACHED = (IN_FOOTER, IN_METADATA, RANGE_IN_METADATA)
+_TOLD = (IN_METADATA, RANGE_IN_METADATA)
 _FILTER_COST = 20_000.0
 _FILTER_BYTES = 5
 """Of a filter's text, a key."""
@@ -72,6 +77,7 @@ class ProbeResult:
     without_filter: int
     saturated: int
     footers_read: int
+    filters_told: int
     mended: tuple[CacheEntry, ...]
 
 
@@ -100,7 +106,8 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
         tasks.append(ProbeTask(spec, mine, used, f"{attempt}/candidates/{n:05d}.parquet"))
     results = run_tasks(near, probe_filters, tasks, "bloom check: probe filters")
     mended = {entry.path: entry for r in results for entry in r.mended}
-    cache.keep_facts(mended.values(), {p.file.filter_from for p in probes if p.file.file.path in mended})
+    found_in = {p.file.filter_from for p in probes if p.file.file.path in mended}
+    cache.keep_facts(mended.values(), found_in - set(_NOT_CACHED))
     return Manifest(
         stage=Stage.BLOOM_CHECK,
         run_id=spec.run_id,
@@ -113,11 +120,19 @@ def bloom_check(spec: RunSpec, staged: Manifest, lookup: Manifest, runner: Runne
             "files_without_filter": sum(r.without_filter for r in results),
             "filters_saturated": sum(r.saturated for r in results),
             "footers_read": sum(r.footers_read for r in results),
+            "files_pruned_by_metadata": _told_files(files)
+            - _told_files({p.file.number: p.file for p in probes}.values()),
+            "filters_from_metadata": sum(r.filters_told for r in results),
             "pairs_in": sum(r.pairs_in for r in results),
             "pairs_out": sum(r.pairs_out for r in results),
             "expected_false_positives": round(sum(r.expected_false for r in results), 3),
         },
     )
+
+
+def _told_files(files: Iterable[LookupFile]) -> int:
+    """Of how many files the metadata table has told the range."""
+    return sum(file.filter_from in _TOLD for file in files)
 
 
 def _probes(files: Sequence[LookupFile], ranges: pa.Table) -> list[Probe]:
@@ -146,7 +161,7 @@ def _split_hot(probe: Probe, share: float) -> list[Probe]:
 
 
 def _place(cache: FooterCache, file: LookupFile) -> tuple[str, int]:
-    return ("", 0) if file.filter_from == IN_FOOTER else cache.place_of(file.filter_from, file.file)
+    return ("", 0) if file.filter_from in _NOT_CACHED else cache.place_of(file.filter_from, file.file)
 
 
 def _cut(costs: Sequence[float], bins: int) -> list[range]:
@@ -194,6 +209,7 @@ def probe_filters(task: ProbeTask) -> ProbeResult:
         without,
         saturated,
         filters.footers_read,
+        filters.filters_told,
         filters.mend(),
     )
 
@@ -205,30 +221,52 @@ class _Filters:
         self._store = storage_at(task.spec.table_uri)
         self._cache = FooterCache(self._store)
         self._may_mend = task.spec.config.footer_cache
+        self._use_metadata = task.spec.config.use_metadata
         self._probes: dict[str, list[Probe]] = {}
         for probe in task.probes:
             self._probes.setdefault(probe.file.file.path, []).append(probe)
         self._read: list[tuple[BaseFile, Footer]] = []
         self.footers_read = 0
+        self.filters_told = 0
 
     def probes(self) -> Iterator[tuple[Probe, BloomFilter | None]]:
         """Each probe with its file's filter; None if the file has none that can be trusted."""
         files = [probes[0].file for probes in self._probes.values()]
-        cached = [(f.filter_from, f.file) for f in files if f.filter_from != IN_FOOTER]
+        cached = [(f.filter_from, f.file) for f in files if f.filter_from not in _NOT_CACHED]
         for file, footer in self._cache.load_filters(cached):
             yield from self._with_filter(file, footer)
+        told = self._told([one for one in files if one.filter_from == IN_METADATA])
         for one in files:
-            if one.filter_from == IN_FOOTER:
+            if one.filter_from not in _NOT_CACHED:
+                continue
+            bloom = told.get(one.file.path)
+            if bloom is None:
                 yield from self._with_filter(one.file, None)
+            else:
+                yield from ((probe, bloom) for probe in self._probes[one.file.path])
+
+    def _told(self, files: Sequence[LookupFile]) -> dict[str, BloomFilter]:
+        """Filters that the metadata table has, by path; what is damaged there is read from the footer."""
+        if not files:
+            return {}
+        table = Table.open(self._store, use_metadata=self._use_metadata)
+        view = table.metadata_view(table.load_timeline())
+        found = {} if view is None else stored_filters(view, [one.file for one in files])
+        rows = {one.file.path: one.rows for one in files}
+        filters = {path: usable_filter(one.text, one.type, rows[path]) for path, one in found.items()}
+        usable = {path: bloom for path, bloom in filters.items() if bloom is not None}
+        self.filters_told += len(usable)
+        return usable
 
     def _with_filter(self, file: BaseFile, footer: Footer | None) -> Iterator[tuple[Probe, BloomFilter | None]]:
-        probes = self._probes[file.path]
+        probes, rows = self._probes[file.path], self._probes[file.path][0].file.rows
         if footer is None:
             footer = read_footer(self._store, file)
+            rows = footer.rows
             self.footers_read += 1
             if self._may_mend:
                 self._read.append((file, footer))
-        bloom = usable_filter(footer.filter_text, footer.filter_type, probes[0].file.rows)
+        bloom = usable_filter(footer.filter_text, footer.filter_type, rows)
         for probe in probes:
             yield probe, bloom
 

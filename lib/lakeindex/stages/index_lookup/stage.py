@@ -15,17 +15,28 @@ from lakeindex.errors import StorageError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import CACHE_FOLDER, CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, read_footer
-from lakeindex.index.bloom.options import CACHE_ONLY_OPTION, BloomOptions
+from lakeindex.files.metadata_facts import StoredRange, stored_ranges
+from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
+from lakeindex.metadata.metadata_table import BLOOM_FILTERS, COLUMN_STATS
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of_text
 from lakeindex.run.chunks import Chunk, chunks_of
 from lakeindex.run.index.ask_index import AskResult, AskTask, ask_index
-from lakeindex.run.index.session import AskedBatch
+from lakeindex.run.index.session import AskedBatch, StoreRef
 from lakeindex.run.index.sessions import session_for
-from lakeindex.run.lookup_files import IN_FOOTER, NO_FOOTER, LookupFile, files_table
+from lakeindex.run.lookup_files import (
+    IN_FOOTER,
+    IN_METADATA,
+    NO_FOOTER,
+    RANGE_IN_METADATA,
+    LookupFile,
+    files_table,
+)
+from lakeindex.run.replaced import replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 
 _FOOTERS_A_TASK = 64
@@ -70,16 +81,22 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
     chunks = chunks_of(folder, staged)
-    files = _files_in_scope(facts, snapshot, chunks)
-    footers_read = 0
+    touched = None if facts.is_global else {chunk.partition for chunk in chunks}
+    replaced = replaced_by(spec.operation, snapshot, staged, is_global=facts.is_global)
+    files = _files_in_scope(facts, replaced.left, chunks)
     if index.needs_footers:
-        lookup_files, footers_read = _with_footers(spec, facts, files, runner)
+        lookup_files, counts = _with_footers(spec, facts, snapshot, files, runner)
     else:
         lookup_files = [LookupFile(n, file, 0, 0, None, None, NO_FOOTER, None) for n, file in enumerate(files)]
+        counts = dict.fromkeys(("footers_cached", "footers_read"), 0)
     attempt = folder.new_attempt(Stage.INDEX_LOOKUP)
     files_part = folder.write_table(f"{attempt}/files.parquet", files_table(lookup_files))
-    touched = None if facts.is_global else {chunk.partition for chunk in chunks}
-    answers = _ask(spec, facts, AskedBatch(snapshot, files, touched, chunks, attempt), staged, files_part, runner)
+    session = session_for(spec, facts, runner)
+    # What is replaced is live until the commit: the index has to know it, and is not asked for it.
+    live = _files_in_scope(facts, snapshot, chunks) if replaced.left is not snapshot else files
+    store = session.opened(AskedBatch(snapshot, live, touched, chunks, attempt))
+    batch = AskedBatch(replaced.left, files, touched, chunks, attempt)
+    answers = _ask(spec, facts, batch, session.runner_for(_read_bytes(staged, files)), store, files_part)
     return Manifest(
         stage=Stage.INDEX_LOOKUP,
         run_id=spec.run_id,
@@ -92,8 +109,9 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
             "file_rows": sum(f.rows for f in lookup_files),
             "file_bytes": sum(f.size_bytes for f in files),
             "files_without_range": sum(f.min_key is None for f in lookup_files),
-            "footers_cached": len(files) - footers_read if index.needs_footers else 0,
-            "footers_read": footers_read,
+            **counts,
+            "partitions_named": snapshot.partitions_named,
+            "keys_asked_of_metadata": sum(c.rows for c in chunks) if store is not None and store.in_metadata else 0,
             "pairs_in": _pairs_possible(facts, chunks, files),
             "pairs_out": sum(one.pairs for one in answers),
             **_unknown(answers),
@@ -102,22 +120,23 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     )
 
 
+def _read_bytes(staged: Manifest, files: Sequence[BaseFile]) -> float:
+    """What who asks the index reads of the batch and of the checkpoint of files, about."""
+    return _KEYS_SHARE * sum(part.bytes for part in staged.parts("staged")) + _FILE_BYTES * len(files)
+
+
 def _ask(
-    spec: RunSpec, facts: TableFacts, batch: AskedBatch, staged: Manifest, files: Part, runner: Runner
+    spec: RunSpec, facts: TableFacts, batch: AskedBatch, runner: Runner, store: StoreRef | None, files: Part
 ) -> tuple[AskResult, ...]:
     """Ask the index about every chunk of the staged batch; ``files`` is the checkpoint of the files in scope."""
-    session = session_for(spec, facts, runner)
-    store = session.opened(batch)
     if not batch.files:
         return ()
-    keys = _KEYS_SHARE * sum(part.bytes for part in staged.parts("staged"))
-    asking = session.runner_for(keys + _FILE_BYTES * len(batch.files))
-    packs = pack([float(chunk.rows) for chunk in batch.chunks], asking.slots * 2)
+    packs = pack([float(chunk.rows) for chunk in batch.chunks], runner.slots * 2)
     tasks = [
         AskTask(spec, facts, tuple(batch.chunks[i] for i in numbers), files, store, batch.folder, number)
         for number, numbers in enumerate(packs)
     ]
-    return run_tasks(asking, ask_index, tasks, f"index lookup: ask {facts.index_type}")
+    return run_tasks(runner, ask_index, tasks, f"index lookup: ask {facts.index_type}")
 
 
 def _tables(answers: Sequence[AskResult]) -> dict[str, tuple[Part, ...]]:
@@ -155,33 +174,72 @@ def _files_in_scope(facts: TableFacts, snapshot: Snapshot, chunks: Sequence[Chun
 
 
 def _with_footers(
-    spec: RunSpec, facts: TableFacts, files: list[BaseFile], runner: Runner
-) -> tuple[list[LookupFile], int]:
-    """Footers of all files, and how many were not cached: those are read by tasks and kept in the cache.
+    spec: RunSpec, facts: TableFacts, snapshot: Snapshot, files: list[BaseFile], runner: Runner
+) -> tuple[list[LookupFile], dict[str, int]]:
+    """What footers say of all files, and where that is from: the cache, the metadata table, or the footers themselves.
+    Those are read by tasks and kept in the cache.
 
     Raises:
         StorageError: look-ups are to be answered from the cache alone, and it cannot be completed.
     """
     cache = FooterCache(storage_at(spec.table_uri)) if spec.config.footer_cache else None
     known = cache.load(files) if cache is not None else {}
-    missing = [f for f in files if f.path not in known]
+    told = _told(spec, snapshot, [f for f in files if f.path not in known])
+    missing = [f for f in files if f.path not in known and f.path not in told.ranges]
     near = for_work(runner, _FOOTER_BYTES * len(missing), spec.config)
     tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, near.slots)]
     results = run_tasks(near, read_footers, tasks, "index lookup: read footers")
     kept = [entry for result in results for entry in result.kept]
     where = cache.keep_facts(kept) if cache is not None else None
     paths = {entry.path for entry in kept} if where is not None else set()
-    if spec.config.of(BloomOptions).filters_from_cache_only and len(paths) < len(missing):
+    if told.is_cache_only and len(paths) < len(missing):
         raise StorageError(
             f"the footer cache lacks {len(missing) - len(paths)} files and cannot be written",
             culprit=CACHE_FOLDER,
-            hint=f"make it writable, or leave {CACHE_ONLY_OPTION}=true out: footers are read then",
+            hint=f"make it writable, or leave {USE_METADATA_OPTION}=true out: footers are read then",
         )
     for result in results:
         known.update({p: (f, where if where and p in paths else IN_FOOTER) for p, f in result.footers.items()})
-    found = [_lookup_file(number, file, *known[file.path]) for number, file in enumerate(files)]
+    found = [
+        _lookup_file(number, file, *known[file.path])
+        if file.path in known
+        else _told_file(number, file, told.ranges[file.path], told.filters_in)
+        for number, file in enumerate(files)
+    ]
     _check_encoding(facts, found)
-    return found, len(missing)
+    counts = {"footers_cached": len(files) - len(missing) - len(told.ranges), "footers_read": len(missing)}
+    return found, {**counts, "ranges_from_metadata": len(told.ranges)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the metadata table says of files.
+
+    Attributes:
+        ranges: key ranges by path.
+        filters_in: where filters of these files are to be looked for.
+        is_cache_only: it is asked for, but there is none, so that the cache has to know everything.
+    """
+
+    ranges: dict[str, StoredRange]
+    filters_in: str = RANGE_IN_METADATA
+    is_cache_only: bool = False
+
+
+def _told(spec: RunSpec, snapshot: Snapshot, files: Sequence[BaseFile]) -> _Told:
+    config = spec.config
+    if not config.of(BloomOptions).use_metadata:
+        return _Told({})
+    table = Table.open(storage_at(spec.table_uri), use_metadata=config.use_metadata)
+    view = table.metadata_view(snapshot.timeline)
+    if view is None or COLUMN_STATS not in view.table.partitions:
+        return _Told({}, is_cache_only=True)
+    filters_in = IN_METADATA if BLOOM_FILTERS in view.table.partitions else RANGE_IN_METADATA
+    return _Told(stored_ranges(view, files), filters_in)
+
+
+def _told_file(number: int, file: BaseFile, known: StoredRange, filters_in: str) -> LookupFile:
+    return LookupFile(number, file, known.rows, 0, known.min_key, known.max_key, filters_in, None)
 
 
 def _lookup_file(number: int, file: BaseFile, footer: Footer, where: str) -> LookupFile:

@@ -41,7 +41,7 @@ def find_committed_inserts(
     for file in files:
         for new in new_rows:
             if facts.is_global or new.partition == file.partition_path:
-                _check_file(spec, file, _keys_of(spec, chunks, new))
+                _check_file(spec, file, keys_of(spec, chunks[new.chunk], new))
 
 
 def find_committed_homes(
@@ -80,12 +80,13 @@ def _groups_of(files: Sequence[BaseFile]) -> dict[str, FileGroups]:
     return {partition: FileGroups(found) for partition, found in groups.items()}
 
 
-def _keys_of(spec: RunSpec, chunks: Sequence[Chunk], new: NewRows) -> pa.Array:
+def keys_of(spec: RunSpec, chunk: Chunk, new: NewRows) -> pa.Array:
+    """Record keys of new rows of a chunk, sorted: string [n]."""
     folder = run_folder(spec)
-    keys = chunk_keys(folder, chunks[new.chunk])
+    keys = chunk_keys(folder, chunk)
     for record in folder.read_table(new.part).to_pylist():
         if (record["chunk"], record["partition"], record["home"]) == new.key:
-            return keys.take(pa.array(unpack_rows_of(chunks[new.chunk], record["rows"])))
+            return keys.take(pa.array(unpack_rows_of(chunk, record["rows"])))
     return keys.slice(0, 0)
 
 

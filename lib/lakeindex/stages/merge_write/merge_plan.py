@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,9 +15,10 @@ from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.stages.merge_write.file_slices import PlacedRows
 from lakeindex.stages.merge_write.tags import FoundLine, NewRows, Tags
-from lakeindex.write.assignment import Assignment, FillCandidate, InsertPiece, assign_inserts
+from lakeindex.write.assignment import Assignment, FillCandidate, InsertPiece, assign_inserts, rows_of_a_file
 
 Listed: TypeAlias = Mapping[tuple[int, str, int], NewRows]
+Cut: TypeAlias = Callable[[Sequence[NewRows], int], list[tuple[InsertPiece, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,19 @@ class PlannedSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class Placing:
+    """Where new rows must go.
+
+    Attributes:
+        homes: each into the file group of its home, if the index cares.
+        cut: into new files only, divided at keys: from the new rows of a partition and the rows of a file.
+    """
+
+    homes: KeyHomes | None
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MergePlan:
     """All slices of a commit, rewritten ones first; a function of the checkpoints and the snapshot."""
 
@@ -81,7 +95,7 @@ def make_plan(
     tags: Tags,
     snapshot: Snapshot,
     config: WriteConfig,
-    homes: KeyHomes | None,
+    placing: Placing,
     *,
     record_bytes: float,
 ) -> MergePlan:
@@ -93,7 +107,7 @@ def make_plan(
         tags: what was not.
         snapshot: the table's state.
         config: file sizes.
-        homes: where new rows must go, if the index cares.
+        placing: where new rows must go.
         record_bytes: size of a row on disk.
 
     Raises:
@@ -104,9 +118,11 @@ def make_plan(
         if line.updates or line.deletes or line.moves:
             changed.setdefault(line.file, []).append(line)
     snapshot.refuse_clustered(files[n].file for n in changed)
-    if homes is not None:
-        assignments = _assign_homes(homes, tags, snapshot)
+    if placing.homes is not None:
+        assignments = _assign_homes(placing.homes, tags, snapshot)
         snapshot.refuse_clustered(a.target for a in assignments if a.target is not None)
+    elif placing.cut is not None:
+        assignments = _assign_cut(placing.cut, tags, rows_of_a_file(record_bytes, config))
     else:
         assignments = _assign(files, changed.keys(), tags, snapshot, record_bytes, config)
     listed = {n.key: n for n in tags.new_rows}
@@ -120,6 +136,18 @@ def make_plan(
         slices.append(_slice(filled[path], target, numbers.get(path), listed))
     slices += [_slice(a, None, None, listed) for a in assignments if a.target is None]
     return MergePlan(tuple(slices))
+
+
+def _assign_cut(cut: Cut, tags: Tags, most: int) -> list[Assignment]:
+    """New rows to new files only, divided at keys."""
+    of_partition: dict[str, list[NewRows]] = {}
+    for new in tags.new_rows:
+        of_partition.setdefault(new.partition, []).append(new)
+    return [
+        Assignment(partition, None, pieces)
+        for partition in sorted(of_partition)
+        for pieces in cut(of_partition[partition], most)
+    ]
 
 
 def _assign(

@@ -14,29 +14,35 @@ from lakeindex.commit.session import (
     ExpectedFile,
     PlannedFile,
     PublishGuards,
+    Replacement,
     WriteSession,
 )
-from lakeindex.commit.turns import TurnScope
+from lakeindex.commit.turns import EVERYTHING, TurnScope
 from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
+from lakeindex.files.row_counts import RowCount, count_rows
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
-from lakeindex.index.bloom.options import CACHE_ONLY_OPTION, BloomOptions
+from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.model import BaseFile
+from lakeindex.model import BaseFile, Operation
+from lakeindex.options.types import BulkSort
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.estimate import estimate_of
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import read_files
+from lakeindex.run.replaced import ids_by_partition, replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, write_files
 from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
-from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, make_plan, planned_name
+from lakeindex.stages.merge_write.key_order import cut_by_key
+from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, PlannedSlice, make_plan, planned_name
+from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
 from lakeindex.stages.merge_write.tags import FoundLine, Tags, found_lines, tag_batch
 from lakeindex.stages.merge_write.written_files import check_counts, keep_written, write_stat
 from lakeindex.tasks.memory_bound import current_bound, write_bytes
@@ -55,12 +61,26 @@ _DECODED_FACTOR = 4
 _PACKS_A_SLOT = 5
 
 
-def _notes(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
+def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
     """What whoever started the run should know of its options and of the index."""
-    notes = [*spec.config.notes, *index_for(facts.index).notes(spec.config)]
-    if spec.config.of(BloomOptions).filters_from_cache_only and not facts.index_type.has_filters:
-        notes.append(f"{CACHE_ONLY_OPTION} changes nothing: {facts.index_type} has no filters")
+    notes = [*spec.config.notes, *facts.changes, *index_for(facts.index).notes(spec.config)]
+    if spec.config.of(BloomOptions).use_metadata and not facts.index_type.has_filters:
+        notes.append(f"{USE_METADATA_OPTION} changes nothing: {facts.index_type} has no filters")
     return tuple(notes)
+
+
+def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
+    """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch, from the files that are there."""
+    config = spec.config
+    if config.record_bytes_estimate is not None:
+        return float(config.record_bytes_estimate)
+    counters = looked_up.staged.counters
+    rows = int(counters["rows_out"])
+    stored_rows = int(looked_up.lookup.counters["file_rows"])
+    if rows < _SMALL_SAMPLE_ROWS <= stored_rows:
+        files = read_files(run_folder(spec), looked_up.lookup.parts("files")[0])
+        return sum(f.file.size_bytes for f in files) / stored_rows
+    return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
 
 
 def _write_cost(file_bytes: int, staged_bytes: int) -> float:
@@ -115,6 +135,9 @@ class MergeAttempt:
         self._started = time.perf_counter()
         self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
         self._homes = index_for(facts.index).homes
+        self._replaced = replaced_by(spec.operation, snapshot, looked_up.staged, is_global=facts.is_global)
+        self._counted = RowCount(0)
+        self._in_the_way = StoredRows()
         self._index = session_for(spec, facts, runner)
 
     def given_up(self) -> None:
@@ -132,7 +155,7 @@ class MergeAttempt:
         summary = self._summary(written, tags, found, outcome.cost)
         summary.check_identity()
         check_counts(written, summary)
-        if not written:
+        if not written and not self._replaced.files:
             return replace(summary, notes=summary.notes + self._session.notes)
         keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
         summary = replace(summary, instant=self._session.instant, noop=False)
@@ -151,13 +174,26 @@ class MergeAttempt:
     def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
         found = found_lines(self._folder, self._looked_up.verified)
         verified = self._looked_up.verified
+        self._replaced.check()
+        if self._spec.operation.only_inserts:
+            located = verified.parts("locations")
+            self._in_the_way = stored_rows(self._spec, self._chunks, found, located, self._runner, self._attempt)
+            self._in_the_way.check(self._spec, self._looked_up.staged)
         tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
         files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
         plan = make_plan(
-            files, found, tags, self._snapshot, self._spec.config, self._homes, record_bytes=self._record_bytes()
+            files,
+            found,
+            tags,
+            self._replaced.left,
+            self._spec.config,
+            Placing(self._homes, self._cut),
+            record_bytes=record_bytes(self._spec, self._looked_up),
         )
-        if not plan.slices:
+        if not plan.slices and not self._replaced.files:
             return (), tags, found
+        self._snapshot.refuse_clustered(self._replaced.files)
+        self._counted = count_rows(storage_at(self._spec.table_uri), self._replaced.files)
         near = self._writer(plan)
         tasks = self._write_tasks(plan, tags, near.slots)
         costs = [_write_cost(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
@@ -177,7 +213,11 @@ class MergeAttempt:
         # How rows are cut into row groups depends on it, so it is part of the plan:
         # a retry with another bound has other names.
         parts = [share / max(need, 1) for need in needs]
-        digest = digest_of_text(plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY))
+        gone = tuple(file.path for file in self._replaced.files)
+        replacing = (str(self._spec.operation), gone) if self._replaced.is_replacing else ()
+        digest = digest_of_text(
+            plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY), *replacing
+        )
         named = []
         for number, planned in enumerate(plan.slices):
             file_id, token = planned_name(planned, number)
@@ -185,7 +225,7 @@ class MergeAttempt:
                 PlannedFile(planned.partition_path, file_id, token, planned.old, planned.updates, planned.inserts)
             )
         self._wait_for_turn(named, tags)
-        run_plan = self._session.plan(named, self._snapshot.instant_time, digest)
+        run_plan = self._session.plan(named, self._snapshot.instant_time, digest, self._replacement)
         return [
             replace(self._write_task(number, planned, file), part=part, held_bytes=min(need, share))
             for number, (planned, file, part, need) in enumerate(
@@ -206,19 +246,33 @@ class MergeAttempt:
             if homes is not None or p.previous is not None
         ]
         created = {p.partition_path for p in planned if p.previous is None}
-        self._session.take_turn(TurnScope.of(changed, created, lost=self._lost > 0))
+        scope = EVERYTHING if self._replaced.is_replacing else TurnScope.of(changed, created, lost=self._lost > 0)
+        self._session.take_turn(scope)
         try:
-            self._session.check_planned(planned, self._snapshot.instant_time, self._guards(tags))
+            time, guards = self._snapshot.instant_time, self._guards(tags)
+            self._session.check_planned(planned, time, guards, self._replacement)
         except WriteConflictError as conflict:
             raise OutOfDateError(conflict) from None
+
+    @property
+    def _cut(self) -> Cut | None:
+        """Divides the rows of a bulk insert that is to be sorted as a whole."""
+        if self._spec.operation is not Operation.BULK_INSERT or self._spec.config.bulk_sort is not BulkSort.GLOBAL_SORT:
+            return None
+        return lambda new_rows, most: cut_by_key(self._spec, self._chunks, new_rows, most, self._runner)
+
+    @property
+    def _replacement(self) -> Replacement | None:
+        """What the commit takes out of the table; it is a replacecommit, as Hudi's, also if there was nothing yet."""
+        return Replacement(self._replaced.files) if self._replaced.is_replacing else None
 
     def _guards(self, tags: Tags) -> PublishGuards:
         def recheck(files: Sequence[BaseFile]) -> None:
             if self._homes is not None:
-                find_committed_homes(self._homes, tags.new_rows, self._snapshot, files)
+                find_committed_homes(self._homes, tags.new_rows, self._replaced.left, files)
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
 
-        return PublishGuards.of(self._snapshot.timeline, recheck)
+        return PublishGuards.of(self._snapshot.timeline, recheck, alone_in=self._replaced.alone_in)
 
     def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
         locations = self._looked_up.verified.parts("locations")
@@ -241,21 +295,6 @@ class MergeAttempt:
         rows = planned.updates + planned.inserts
         return rows * int(counters.get("staged_bytes", 0)) // max(int(counters["rows_out"]), 1)
 
-    def _record_bytes(self) -> float:
-        """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch,
-        from the files that are there.
-        """
-        config = self._spec.config
-        if config.record_bytes_estimate is not None:
-            return float(config.record_bytes_estimate)
-        counters = self._looked_up.staged.counters
-        rows = int(counters["rows_out"])
-        stored_rows = int(self._looked_up.lookup.counters["file_rows"])
-        if rows < _SMALL_SAMPLE_ROWS <= stored_rows:
-            files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
-            return sum(f.file.size_bytes for f in files) / stored_rows
-        return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
-
     def _publish(self, written: Sequence[WrittenFile], tags: Tags, summary: RunSummary) -> str:
         stats: dict[str, tuple[WriteStat, ...]] = {}
         for one in written:
@@ -263,7 +302,9 @@ class MergeAttempt:
             stats[path] = (*stats.get(path, ()), write_stat(one))
         schema = schema_to_avro(self._facts.schema, self._facts.name)
         footers = footer_entry({one.file.path: one.footer for one in written})
-        commit = CommitMetadata(stats, self._spec.operation, {SCHEMA_KEY: schema, **footers})
+        gone = ids_by_partition(self._replaced.files)
+        extra = {SCHEMA_KEY: schema, **footers}
+        commit = CommitMetadata(stats, self._spec.operation, extra, replaced_file_ids=gone)
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
         covered = [
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
@@ -288,25 +329,27 @@ class MergeAttempt:
         touched = sum(w.updates + w.inserts for w in written)
         return RunSummary(
             instant=None,
-            notes=_notes(self._spec, self._facts),
+            notes=notes_of(self._spec, self._facts) + self._counted.notes,
             batch_id=self._spec.batch_id,
             run_id=self._spec.run_id,
             operation=self._spec.operation,
             noop=True,
             rows_in=int(staged["rows_in"]),
             combined=int(staged["combined"]),
-            quarantined=int(staged["quarantined"]),
+            quarantined=int(staged["quarantined"]) + self._in_the_way.quarantined,
             inserts=tags.inserts,
             updates=sum(f.updates for f in found),
             deletes=sum(f.deletes for f in found),
             moved=sum(f.moves for f in found),
-            ignored=sum(f.ignored for f in found) + tags.ignored_missing,
+            ignored=sum(f.ignored for f in found) + tags.ignored_missing - self._in_the_way.quarantined,
             files_created=sum(w.old is None for w in written),
             files_rewritten=sum(w.old is not None for w in written),
             bytes_written=sum(w.file.size_bytes for w in written),
             rows_copied=sum(w.rows for w in written) - touched,
             chunks_copied=sum(w.chunks_copied for w in written),
             chunks_encoded=sum(w.chunks_encoded for w in written),
+            files_replaced=len(self._replaced.files),
+            rows_replaced=self._counted.rows,
             seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
             stages=(*self._looked_up.summaries, stage),
             estimate=estimate_of(

@@ -22,7 +22,7 @@ from lakeindex.run.spec import storage_at
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
-from lakeindex.write.types.schema_fit import DELETE_MARK
+from lakeindex.write.types.avro_schema import DELETE_MARK
 
 _BATCH_ROWS = 65_536
 _PAGE_BUFFER = MIB
@@ -60,6 +60,30 @@ def read_pieces(split: Split, schema: pa.Schema, wanted: InputFormat, limit: int
                 yield from _cut(_parquet(split, limit), limit)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
+
+
+def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat) -> pa.Schema:
+    """The columns of a file: Parquet and Arrow files say them; new ones of CSV and JSON are typed by the first block.
+
+    Args:
+        file: what to read.
+        schema: the table's columns, which type CSV and JSON values.
+        wanted: the format, or ``auto``.
+
+    Raises:
+        InputError: the file is missing, truncated or not what its name says; names the file.
+    """
+    try:
+        match format_of(file, wanted):
+            case None:
+                store = storage_at(file.root)
+                return pa.ipc.open_file(pa.PythonFile(StorageFile(store, file.path, file.size_bytes), mode="r")).schema
+            case InputFormat.CSV | InputFormat.JSON:
+                return next(iter(read_pieces(Split(file), schema, wanted, _CSV_BLOCK))).schema
+            case _:
+                return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise unreadable(file, error) from error
 
 
 def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:

@@ -11,30 +11,32 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commit.attempts import RunIdentity
+from lakeindex.commit.run_records import RunIdentity
 from lakeindex.errors import LakeIndexError, QuarantineExceededError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Operation
-from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
+from lakeindex.run.replaced import PARTITIONS_FACT
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.stages.stage_input.batch_columns import batch_columns, columns_text, may_lack, with_columns
 from lakeindex.stages.stage_input.input_pieces import read_pieces
 from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
 from lakeindex.stages.stage_input.spill import Cut, Scatter, SpilledPiece, read_spilled, spill
 from lakeindex.stages.stage_input.split_order import splits_apart
-from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, stage_rows
+from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, refuse_doubled, stage_rows
 from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, combine
 from lakeindex.write.keys.keys import KeyGenerator, first_problem
 from lakeindex.write.types.schema_fit import FittedBatch, fit_batch
 
-REASON = "_li_reason"
 INPUT_FILE = "_li_input"
 INPUT_ROW = "_li_row"
 _BUCKET_BYTES = 256 * 1024 * 1024
@@ -147,9 +149,11 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     files = find_inputs(spec.inputs, config.input_format, spec.checkpoints_uri)
     marks = marks_of(files)
     digest = marks_digest(files, marks)
+    columns = batch_columns(spec, facts, files, runner)
+    facts = with_columns(facts, columns, config)
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.index,
-        config.chunk_rows, config.input_format,
+        config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)
@@ -158,7 +162,11 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         return done
     content = content_digest(files, marks, runner, config)
     manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, content)
-    more = {"index_type": facts.index_type.value, SCHEMA_FACT: schema_digest(facts), "older_digest": digest}
+    more: dict[str, Any] = columns_text(columns, facts) | {
+        "index_type": facts.index_type.value,
+        SCHEMA_FACT: schema_digest(facts),
+        "older_digest": digest,
+    }
     manifest = replace(manifest, facts={**manifest.facts, **more})
     _check_quarantine(manifest, spec)
     return manifest
@@ -271,7 +279,11 @@ def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest
             "staged_column_bytes": sum(r.column_bytes for r in results),
             "staged_bytes": sum(r.decoded_bytes for r in results),
         },
-        facts={"input_digest": digest, "reasons": sorted({reason for r in keyed for reason in r.reasons})[:_REASONS]},
+        facts={
+            PARTITIONS_FACT: sorted(set[str]().union(*(r.partitions for r in results))),
+            "input_digest": digest,
+            "reasons": sorted({reason for r in keyed for reason in r.reasons})[:_REASONS],
+        },
     )
 
 
@@ -322,6 +334,8 @@ def _spilled(task: KeyTask, pieces: Iterator[tuple[pa.Table, KeyResult]]) -> Key
     total = KeyResult()
     for number, (rows, result) in enumerate(pieces):
         fewer = combine(rows, rule)
+        if fewer.combined:
+            refuse_doubled(task.spec, task.facts, rows)
         path = f"{task.folder}/pieces/{task.ordinal:05d}-{number:05d}.arrow"
         spilled = spill(folder, path, fewer.rows, task.scatter)
         total = total.with_next(replace(result, combined=fewer.combined, pieces=spilled))
@@ -359,7 +373,7 @@ class _Keying:
             # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.
             only = frozenset(facts.keys.columns)
             batch = batch.select([name for name in batch.column_names if name in only])
-        fitted = fit_batch(batch, facts.schema, only=only)
+        fitted = fit_batch(batch, facts.schema, only=only, may_lack=may_lack(facts, task.spec.config))
         keyed = self._keys.keys_of(fitted.columns)
         problem = _problems(fitted, keyed.problem, facts, operation)
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
@@ -386,6 +400,9 @@ def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, ope
     problem = key_problem
     if operation is Operation.DELETE:
         return problem
+    if operation.only_inserts:
+        marked = pa.scalar(f"marked as deleted, and {operation} deletes no row", pa.string())
+        problem = first_problem(problem, pc.if_else(fitted.deleted, marked, pa.scalar(None, pa.string())))
     if fitted.null_problem.null_count < len(problem):
         # A marked delete needs its key, partition and ordering value only.
         of_kept = pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem)

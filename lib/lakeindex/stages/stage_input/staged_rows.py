@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeindex.errors import InputError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.in_groups import groups_within
+from lakeindex.model import Operation
 from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.chunks import remember_chunks, without_repeated
+from lakeindex.run.replaced import WITH_PARTITIONS
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage import is_on_this_machine
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
@@ -55,13 +58,16 @@ class StagedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Staged files and their chunks, what was combined away, and bytes of the rows: columns compressed, and decoded."""
+    """Staged files and their chunks, what was combined away, and bytes of the rows: columns compressed, and decoded;
+    partitions of the rows, where the operation has to know them.
+    """
 
     parts: tuple[Part, ...] = ()
     chunks: tuple[StagedChunk, ...] = ()
     combined: int = 0
     column_bytes: int = 0
     decoded_bytes: int = 0
+    partitions: frozenset[str] = frozenset()
 
 
 def combining_of(facts: TableFacts) -> Combining:
@@ -72,12 +78,17 @@ def combining_of(facts: TableFacts) -> Combining:
 def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table) -> Staged:
     """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``."""
     sorted_rows = combine_and_sort(rows, combining_of(facts))
+    if sorted_rows.combined:
+        refuse_doubled(spec, facts, rows)
     combined, rows = sorted_rows.combined, sorted_rows.rows
     del sorted_rows
     if not rows.num_rows:
         return Staged(combined=combined)
     most = _rows_of_a_chunk(rows, spec.config)
-    result = Staged(combined=combined, decoded_bytes=rows.nbytes)
+    touched = frozenset[str]()
+    if spec.operation in WITH_PARTITIONS:
+        touched = frozenset(pc.unique(rows.column(STAGED_PARTITION)).to_pylist())
+    result = Staged(combined=combined, decoded_bytes=rows.nbytes, partitions=touched)
     bounds_of_chunks = _chunk_bounds(rows, most, is_global=facts.is_global)
     rows_of_a_file = max(_STAGED_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
     for number, bounds in enumerate(groups_within(bounds_of_chunks, lambda b: b[1] - b[0], rows_of_a_file)):
@@ -90,6 +101,25 @@ def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: p
             column_bytes=result.column_bytes + file.column_bytes,
         )
     return result
+
+
+def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
+    """Nothing, unless each key has to be there once: some of these rows have one key.
+
+    Raises:
+        InputError: it has.
+    """
+    if spec.operation is not Operation.BULK_INSERT:
+        return
+    lookup = combining_of(facts).lookup
+    counts = rows.group_by(lookup).aggregate([([], "count_all")])
+    doubled = counts.filter(pc.greater(counts.column("count_all"), 1)).sort_by([(name, "ascending") for name in lookup])
+    key = doubled.column(STAGED_KEY)[0].as_py()
+    raise InputError(
+        f"record key {key!r} is in {doubled.column('count_all')[0]} rows of the batch, and a bulk insert combines none",
+        culprit=key,
+        hint="make the keys of the batch unique, or use insert or insert_overwrite, which keep the newest row of a key",
+    )
 
 
 def _rows_of_a_chunk(rows: pa.Table, config: WriteConfig) -> int:

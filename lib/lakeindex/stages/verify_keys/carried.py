@@ -112,8 +112,9 @@ def count_lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]
     lines: list[tuple[int, ...]] = []
     for number in np.unique(chunk):
         mine = fate[chunk == number]
-        counts = (int((mine == f).sum()) for f in (Fate.UPDATE, Fate.DELETE, Fate.MOVED, Fate.IGNORED_OLDER))
-        lines.append((file, part, int(number), len(mine), *counts))
+        counts = (int((mine == f).sum()) for f in (Fate.UPDATE, Fate.DELETE, Fate.MOVED))
+        ignored = int(np.isin(mine, (Fate.IGNORED_OLDER, Fate.IGNORED_STORED)).sum())
+        lines.append((file, part, int(number), len(mine), *counts, ignored))
     return lines
 
 

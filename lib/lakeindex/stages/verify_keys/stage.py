@@ -18,7 +18,7 @@ from lakeindex.errors import InvariantError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.in_groups import groups_within
-from lakeindex.index.fate import fates_of_found
+from lakeindex.index.fate import Fate, fates_of_found
 from lakeindex.index.key_match import Matches, match_keys
 from lakeindex.index.registry import index_for
 from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
@@ -334,6 +334,8 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
     """What happens to each found row: int8 codes of Fate, shape (n,)."""
     if not len(row):
         return np.array([], np.int8)
+    if task.spec.operation.only_inserts:
+        return np.full(len(row), Fate.IGNORED_STORED, np.int8)
     folder, facts = run_folder(task.spec), task.facts
     event_time = facts.event_time_field
     names = [STAGED_OP, STAGED_PARTITION, *([event_time] if event_time else [])]

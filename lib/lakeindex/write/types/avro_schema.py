@@ -23,6 +23,8 @@ META_COLUMNS = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
+DELETE_MARK = "_hoodie_is_deleted"
+"""The column of a batch that marks rows to be deleted."""
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 _MOST_DIGITS = 38

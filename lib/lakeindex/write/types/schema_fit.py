@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
-from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.options.values import NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
+from lakeindex.write.types.evolution import wider
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
-
-DELETE_MARK = "_hoodie_is_deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,13 @@ class FittedBatch:
     null_problem: pa.StringArray
 
 
-def fit_batch(batch: pa.Table, schema: pa.Schema, *, only: frozenset[str] | None = None) -> FittedBatch:
+def fit_batch(
+    batch: pa.Table,
+    schema: pa.Schema,
+    *,
+    only: frozenset[str] | None = None,
+    may_lack: frozenset[str] = frozenset(),
+) -> FittedBatch:
     """Cast and order a batch's columns as the table's.
 
     Args:
@@ -38,12 +44,13 @@ def fit_batch(batch: pa.Table, schema: pa.Schema, *, only: frozenset[str] | None
         schema: the table's columns.
         only: if given, just these columns need to be there (deletes: key, partition and ordering columns); the others
             come out null.
+        may_lack: columns that need not be there; they come out null.
 
     Raises:
         SchemaMismatchError: a column is missing, unknown, or does not convert without loss.
     """
     names = [n for n in batch.column_names if n not in META_COLUMNS]
-    _check_names(names, schema, only)
+    _check_names(names, schema, only, may_lack)
     rows = batch.num_rows
     arrays = []
     problems: pa.Array = pa.nulls(rows, pa.string())
@@ -62,27 +69,28 @@ def fit_batch(batch: pa.Table, schema: pa.Schema, *, only: frozenset[str] | None
     return FittedBatch(pa.table(arrays, schema=nullable), _deleted(batch), one_array(problems))
 
 
-def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | None) -> None:
+def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | None, may_lack: frozenset[str]) -> None:
     if len(set(names)) < len(names):
         twice = sorted({n for n in names if names.count(n) > 1})
         raise SchemaMismatchError(
             f"the batch has column {twice[0]!r} twice", culprit=twice[0], hint="rename one of them"
         )
-    missing = [
-        f.name for f in schema if f.name not in names and (only is None or f.name in only) and f.name != DELETE_MARK
-    ]
+    there = {*names, *may_lack, DELETE_MARK}
+    missing = [f.name for f in schema if f.name not in there and (only is None or f.name in only)]
     if missing:
         raise SchemaMismatchError(
             f"the batch lacks column {missing[0]!r}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             culprit=missing[0],
-            hint=f"the table has: {', '.join(schema.names)}",
+            hint=f"the table has: {', '.join(schema.names)}; with {NULL_FOR_MISSING_OPTION}=true "
+            "columns that a batch lacks are null in its rows",
         )
     extra = [n for n in names if n not in schema.names and n != DELETE_MARK]
     if extra and only is None:
         raise SchemaMismatchError(
             f"the table has no column {extra[0]!r}",
             culprit=extra[0],
-            hint=f"drop it from the batch; the table has: {', '.join(schema.names)}",
+            hint=f"drop it from the batch, or add it to the table with {SCHEMA_MODE_OPTION}=add; "
+            f"the table has: {', '.join(schema.names)}",
         )
 
 
@@ -113,10 +121,12 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _does_not_fit(kind: pa.DataType, field: pa.Field, why: str) -> SchemaMismatchError:
+    becomes = wider(field.type, kind)
+    make_wider = "" if becomes == field.type else f", or make the column {becomes} with {SCHEMA_MODE_OPTION}=widen"
     return SchemaMismatchError(
         f"column {field.name!r} is {kind} in the batch but {field.type} in the table: {why}",
         culprit=field.name,
-        hint="cast it before the upsert; only conversions without loss are done here",
+        hint=f"cast it before the upsert; only conversions without loss are done here{make_wider}",
     )
 
 

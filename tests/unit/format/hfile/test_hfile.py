@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import random
 import struct
 from pathlib import Path
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError, TableCorruptError, TableUnsupportedError
-from lakeindex.format.hfile import HFile, blocks, format_hfile
+from lakeindex.format.hfile import HFile, blocks, format_hfile, merge_hfile
 from lakeindex.format.hfile.varints import (
     format_message,
     format_varint,
@@ -83,6 +85,27 @@ def test_keys_are_found_with_few_blocks(name: str) -> None:
     assert len(source.fetched) <= file.levels
 
 
+def test_neighbours_are_fetched_together() -> None:
+    """The end of a file, with its index, is one request; blocks that follow each other are one more."""
+    entries = [(f"k{number:06d}".encode(), random.Random(number).randbytes(900)) for number in range(2_000)]
+    source = Ranges(format_hfile(entries, SCHEMA, block_bytes=16_384))
+    file = source.open()
+    assert len(source.fetched) == 1
+    assert list(file.lookup([key for key, _ in entries])) == entries
+    assert len(source.fetched) == 2
+    source.fetched.clear()
+    assert list(file.lookup([entries[at][0] for at in (0, 30, 1_500)])) == [entries[at] for at in (0, 30, 1_500)]
+    assert len(source.fetched) == 2
+    assert sum(size for _, size in source.fetched) < 100_000
+
+
+def test_a_small_file_is_fetched_once() -> None:
+    entries = [(f"k{number:06d}".encode(), b"v") for number in range(2_000)]
+    source = Ranges(format_hfile(entries, SCHEMA, block_bytes=4_096))
+    assert list(source.open().entries()) == entries
+    assert len(source.fetched) == 1
+
+
 def test_keys_that_stand_there_more_than_once_are_all_given() -> None:
     file = HFile.of(vector("hudi_1_0_hbase_2_4_9_16KB_GZ_200_20_non_unique"), "x")
     found = list(file.lookup([b"hudi-key-000000007"]))
@@ -115,6 +138,63 @@ def test_what_is_written_is_read(
         format_hfile(entries, SCHEMA, info={b"minRecordKey": b"a"}, codec=codec, block_bytes=block_bytes, created_ms=5)
         == written
     )
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    entries_of,
+    st.dictionaries(st.binary(min_size=1, max_size=3), st.one_of(st.none(), st.binary(max_size=60)), max_size=12),
+    st.sets(st.integers(0, 119)),
+    st.sampled_from([64, 300, 1 << 20]),
+)
+def test_a_merged_file_has_what_a_dictionary_has(
+    content: dict[bytes, bytes], new: dict[bytes, bytes | None], gone: set[int], block_bytes: int
+) -> None:
+    """Again and again on its own result; it can be told from one that is written at once by its blocks alone."""
+    base = HFile.of(format_hfile(sorted(content.items()), SCHEMA, block_bytes=block_bytes), "x")
+    listed = sorted(content)
+    for changes in (new, {listed[at]: None for at in gone if at < len(listed)}, {b"z": b"z"}):
+        merged = merge_hfile(base, sorted(changes.items()), SCHEMA, block_bytes=block_bytes)
+        content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+        base = HFile.of(merged.data, "x")
+        assert list(base.entries()) == sorted(content.items())
+        assert base.entry_count == merged.entry_count == len(content)
+        assert base.info.get(b"minRecordKey") == min(content, default=None)
+        assert base.info.get(b"maxRecordKey") == max(content, default=None)
+        assert list(base.lookup(sorted(content))) == sorted(content.items())
+
+
+@pytest.mark.parametrize("gone", [{0, 1}, {3, 4}, {0, 4}, {0, 1, 2, 3}, {1, 2, 3, 4}])
+def test_a_merged_file_whose_ends_went_says_what_its_ends_are_now(gone: set[int]) -> None:
+    entries = [(bytes([number]), b"v" * 60) for number in range(5)]
+    base = HFile.of(format_hfile(entries, SCHEMA, block_bytes=64), "x")
+    merged = HFile.of(
+        merge_hfile(base, [(bytes([number]), None) for number in sorted(gone)], SCHEMA, block_bytes=64).data, "x"
+    )
+    left = [key for key, _ in entries if key[0] not in gone]
+    assert [key for key, _ in merged.entries()] == left
+    assert (merged.info[b"minRecordKey"], merged.info[b"maxRecordKey"]) == (left[0], left[-1])
+
+
+def test_blocks_without_a_change_are_copied() -> None:
+    entries = [(f"key-{number:05d}".encode(), f"value {number}".encode() * 3) for number in range(2000)]
+    before = format_hfile(entries, SCHEMA, block_bytes=500)
+    source = HFile.of(before, "x")
+    merged = merge_hfile(source, [(b"key-01000", b"new")], SCHEMA, block_bytes=500)
+    blocks_of = lambda data: set(data.split(blocks.DATA)[1:])  # noqa: E731
+    bodies = {body[25:] for body in blocks_of(before)}
+    assert len([body for body in blocks_of(merged.data) if body[25:] not in bodies]) <= 3
+
+
+@pytest.mark.parametrize("name", [name for name, (count, _, _) in FOUND.items() if count and "non_unique" not in name])
+def test_a_file_of_hbases_is_merged(name: str) -> None:
+    """Its blocks have checksums that say where they are: they are written again."""
+    file = HFile.of(vector(name), "x")
+    entries = dict(file.entries())
+    some = sorted(entries)[17]
+    merged = HFile.of(merge_hfile(file, [(some, None), (b"zzz", b"new")], SCHEMA, block_bytes=1 << 16).data, "x")
+    del entries[some]
+    assert dict(merged.entries()) == {**entries, b"zzz": b"new"}
 
 
 @pytest.mark.parametrize("keys", [[b"b", b"a"], [b"a", b"a"]])
@@ -236,3 +316,20 @@ def test_damaged_integers_are_told() -> None:
     for data in (b"", b"\x80", b"\x8e\x01"):
         with pytest.raises(ValueError, match="cut-off"):
             read_vint(data, 0)
+
+
+@pytest.mark.parametrize(
+    ("what", "content"),
+    [
+        ("bits as text", base64.b64encode(random.Random(1).randbytes(300_000))),
+        ("records", b"".join(b"%08d 2026-01-01 place %d" % (n, n % 7) for n in range(20_000))),
+        ("little", b"abc"),
+        ("nothing", b""),
+    ],
+)
+def test_a_block_is_as_small_as_gzip_makes_it_and_any_gzip_reads_it(what: str, content: bytes):
+    block = blocks.format_block(blocks.DATA, content, blocks.GZIP)
+    assert blocks.format_block(blocks.DATA, content, blocks.GZIP) == block
+    assert blocks.parse_block(block, 0, blocks.GZIP).content == content
+    assert gzip.decompress(block[blocks.HEADER_BYTES :]) == content  # the checksums behind are zeros, as padding is
+    assert len(block) - blocks.HEADER_BYTES <= len(gzip.compress(content, 6)) * 1.01 + 4, what

@@ -1,0 +1,283 @@
+"""What keeping Hudi's metadata table costs an upsert:
+``python -m benchmarks.metadata [--workload S_mono_v9] [--runs 5]``.
+
+Copies of one table, each with more of a metadata table, take turns: every batch goes into each of them. A run is ten
+upserts in a row on fresh copies. One more is done before, which does not count, and the metadata tables are compacted:
+the tenth compacts them again, as one upsert in ten does. Beside it the look-up of keys in the metadata table's record
+index, by us and by Hudi on the same table, and in our own shards. What is timed of us are stages 2 to 4, with the exact
+positions in the files; of Hudi, ``tagLocation``. The look-ups alone take two minutes:
+``make bench-metadata BENCH="--dry --workload S_mono_v9 --peer look-up-metadata --peer look-up-shards --peer
+look-up-hudi"``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import lakeindex
+from benchmarks import index_lookup, options, page, timings
+from benchmarks.measuring import Usage, restore
+from benchmarks.peers import hudi
+from benchmarks.peers.base import totals_of
+from benchmarks.peers.hudi_tag import HudiTag
+from benchmarks.peers.lakeindex import LakeIndexLocal
+from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of, write
+from benchmarks.spread import PARTITIONS, updated_partitions
+from benchmarks.timings import Measurement, Timing
+from benchmarks.workloads import DATA, Totals, Workload, names, workload
+
+#: Upserts of a run; a metadata table is compacted after as many delta commits.
+UPSERTS: Final = 10
+LOOKED_UP: Final = 100_000
+NONE: Final = "none"
+#: What each table keeps in its metadata table.
+KEPT: Final[dict[str, tuple[str, ...]]] = {
+    NONE: (),
+    "statistics": ("files", "column_stats", "partition_stats"),
+    "record-index": ("files", "column_stats", "partition_stats", "record_index"),
+    "filters": ("files", "column_stats", "partition_stats", "record_index", "bloom_filters"),
+}
+TITLES: Final = {
+    NONE: "upsert, no metadata table",
+    "statistics": "upsert, `files`, `column_stats`, `partition_stats`",
+    "record-index": "upsert, and `record_index`",
+    "filters": "upsert, and `bloom_filters`",
+    "look-up-metadata": f"look-up of {LOOKED_UP:,} keys in `record_index`",
+    "look-up-shards": f"look-up of {LOOKED_UP:,} keys in our shards",
+    "look-up-hudi": f"look-up of {LOOKED_UP:,} keys in `record_index` by Hudi 1.2.0",
+}
+#: Which of the tables a look-up is timed on.
+LOOK_UPS: Final = {"look-up-metadata": "record-index", "look-up-shards": NONE, "look-up-hudi": "record-index"}
+_HUDI: Final = "look-up-hudi"
+_SEED: Final = 44
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which table is made.
+
+    Attributes:
+        base: name of the workload with its rows.
+        version: its table version.
+    """
+
+    base: str
+    version: int
+
+
+WORKLOADS: Final = {
+    f"{base}_v{version}": Kept(base, version) for base in names() if base.endswith("_mono") for version in (9, 6)
+}
+
+
+def batch_of(wanted: Workload, number: int) -> pa.Table:
+    """A batch in the shape of the workload's own; each has other rows, and new keys follow those of the one before."""
+    rng = np.random.default_rng((_SEED, wanted.base_rows, number))
+    updates, per_day = wanted.batch_rows * 4 // 5, wanted.base_rows // PARTITIONS
+    counts = np.bincount(updated_partitions(rng, updates, "mono"), minlength=PARTITIONS)
+    picked = [day * per_day + rng.choice(per_day, count, replace=False) for day, count in enumerate(counts)]
+    inserts = wanted.batch_rows - updates
+    first = wanted.base_rows + number * inserts
+    numbers = rng.permutation(np.concatenate([*picked, np.arange(first, first + inserts)]).astype(np.int64))
+    days = pa.array(DAYS).take(pa.array(np.minimum(numbers // per_day, PARTITIONS - 1)))
+    ts = FIRST_TS + (wanted.base_rows + number * 100) * 10 + rng.integers(0, 1000, len(numbers))
+    return table_of(rng, growing_keys(numbers), days, ts)
+
+
+@dataclass(frozen=True)
+class Upsert:
+    """One upsert, and whether it compacted the metadata table."""
+
+    usage: Usage
+    compacted: bool
+
+
+def mean(upserts: list[Upsert]) -> Usage:
+    """The mean of a run; of the memory the most."""
+    usages = [one.usage for one in upserts]
+    return Usage(
+        seconds=statistics.fmean(one.seconds for one in usages),
+        cpu_seconds=statistics.fmean(one.cpu_seconds for one in usages),
+        others_cpu_seconds=statistics.fmean(one.others_cpu_seconds for one in usages),
+        peak_bytes=max(one.peak_bytes for one in usages),
+    )
+
+
+class Tables:
+    """Copies of one table, by what they keep."""
+
+    def __init__(self, kept: Kept, folder: Path) -> None:
+        self._wanted, self._version, self._folder = workload(kept.base), kept.version, folder
+        self.batches = [folder / "batches" / f"{number}.parquet" for number in range(UPSERTS + 1)]
+
+    def load(self, peers: set[str]) -> None:
+        """Make the batches, the base, and its copies, with their metadata tables and the first batch, compacted."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.batches[0].parent.mkdir(parents=True)
+        for number, path in enumerate(self.batches):
+            write(batch_of(self._wanted, number), path)
+        base = self._folder / "base" / "orders"
+        base.parent.mkdir()
+        LakeIndexLocal(sync=True, version=self._version).load(self._wanted, base)
+        for peer in peers:
+            restore(base.parent, self._saved(peer).parent)
+            table = lakeindex.open_table(self._saved(peer))
+            if KEPT[peer]:
+                table.metadata_build(KEPT[peer])
+            table.upsert([str(self.batches[0])])
+            table.maintain(["metadata"])
+
+    def _saved(self, peer: str) -> Path:
+        return self._folder / "saved" / peer / "orders"
+
+    def table(self, peer: str) -> Path:
+        """Where a fresh copy is worked on."""
+        return self._folder / "work" / peer / "orders"
+
+    def fresh(self, peer: str) -> None:
+        """Take a fresh copy."""
+        restore(self._saved(peer).parent, self.table(peer).parent)
+
+    def upsert(self, peer: str, number: int) -> Upsert:
+        """Upsert a batch."""
+        table = lakeindex.open_table(self.table(peer))
+        before = table.metadata_status().last_compaction
+        usage = timings.timed(lambda: lakeindex.open_table(self.table(peer)).upsert([str(self.batches[number])]))
+        return Upsert(usage, table.metadata_status().last_compaction != before)
+
+    def judge(self, peer: str) -> Totals:
+        """What a run left behind. Raises: RuntimeError: rows are missing, or the metadata table is wrong."""
+        table = lakeindex.open_table(self.table(peer))
+        found = totals_of(table.read(meta=True).select(["id", "ts", "n1"]))
+        inserts = self._wanted.batch_rows - self._wanted.batch_rows * 4 // 5
+        rows = self._wanted.base_rows + len(self.batches) * inserts
+        if (found.count, found.distinct) != (rows, rows):
+            raise RuntimeError(f"{found}, expected {rows} rows")
+        if KEPT[peer] and not (verified := table.metadata_verify()).ok:
+            raise RuntimeError(f"the metadata table is wrong: {verified.counts}")
+        return found
+
+    def look_ups(self, peer: str, runs: int) -> Timing:
+        """A batch of keys, on a fresh copy: stages 2 to 4, or Hudi's ``tagLocation``."""
+        keys, table = self._folder / "keys.parquet", self.table(LOOK_UPS[peer])
+        pq.write_table(index_lookup.keys_of(self._wanted, LOOKED_UP), keys)
+        self.fresh(LOOK_UPS[peer])
+        if peer == "look-up-shards":
+            lakeindex.open_table(table).index_build("RECORD_INDEX")
+        timing = Timing(self.name, peer, TITLES[peer])
+
+        def ours() -> Usage:
+            seconds, found = index_lookup.look_up(table, "RECORD_INDEX", keys, self._folder / "runs")
+            timing.facts["found"] = f"{found:,}"
+            return Usage(seconds=seconds)
+
+        if peer != _HUDI:
+            timings.repeat(timing, runs, ours)
+            return timing
+        options = hudi.OPTIONS | hudi.RECORD | {"hoodie.write.table.version": str(self._version)}
+        try:
+            with closing(HudiTag()) as server:
+                timings.repeat(timing, runs, lambda: Usage(seconds=server.look_up(table, options, keys)[0]))
+        except Exception as error:  # noqa: BLE001 - Hudi that does not start is a result, the others go on
+            timing.fail(error)
+        return timing
+
+    @property
+    def name(self) -> str:
+        """Of ``WORKLOADS``."""
+        return f"{self._wanted.name}_v{self._version}"
+
+    def close(self) -> None:
+        """Remove everything."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def run(tables: Tables, peers: tuple[str, ...]) -> dict[str, list[Upsert]]:
+    """A run of every table on fresh copies; they take turns, another one first each time.
+
+    Raises:
+        RuntimeError: a table is wrong, or they differ.
+    """
+    for peer in peers:
+        tables.fresh(peer)
+    done: dict[str, list[Upsert]] = {peer: [] for peer in peers}
+    for number in range(1, UPSERTS + 1):
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
+            done[peer].append(tables.upsert(peer, number))
+    totals = {peer: tables.judge(peer) for peer in peers}
+    if len(set(totals.values())) > 1:
+        raise RuntimeError(f"they differ: {totals}")
+    return done
+
+
+def facts_of(seconds: float, upserts: list[Upsert], none: float | None) -> dict[str, str]:
+    """What the tables say of a peer's upserts.
+
+    Args:
+        seconds: its median run's.
+        upserts: all of its runs.
+        none: the median run's without a metadata table, if it was measured.
+    """
+    facts = {}
+    if none is not None:
+        facts = {"x without": f"{seconds / none:.2f}", "s more": f"{seconds - none:.2f}"}
+    for name, compacted in (("median without compacting", False), ("median compacting", True)):
+        some = [one.usage.seconds for one in upserts if one.compacted is compacted]
+        facts[name] = f"{statistics.median(some):.2f} ({len(some)})" if some else ""
+    return facts
+
+
+def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
+    """All tables of a workload, then the look-ups."""
+    tables = Tables(WORKLOADS[name], DATA / "tables" / f"metadata_{name}")
+    writers = tuple(peer for peer in peers if peer in KEPT)
+    lookers = tuple(peer for peer in peers if peer in LOOK_UPS)
+    found = {peer: Timing(name, peer, TITLES[peer]) for peer in writers}
+    upserts: dict[str, list[Upsert]] = {peer: [] for peer in writers}
+    try:
+        tables.load({*writers, *(LOOK_UPS[peer] for peer in lookers)})
+        for turn in range(runs if writers else 0):
+            for peer, done in run(tables, writers).items():
+                upserts[peer] += done
+                found[peer].add(mean(done))
+                print(f"  {name} {peer:14} run {turn}: {found[peer].seconds[-1]:.3f} s an upsert", flush=True)
+        none = found[NONE].median if NONE in found else None
+        for peer, timing in found.items():
+            timing.facts = facts_of(timing.median, upserts[peer], none)
+        return [*found.values(), *_beside_hudi([tables.look_ups(peer, runs) for peer in lookers])]
+    finally:
+        tables.close()
+
+
+def _beside_hudi(look_ups: list[Timing]) -> list[Timing]:
+    """The look-ups, with how many times as long Hudi takes."""
+    hudis = next((one for one in look_ups if one.peer == _HUDI and one.seconds), None)
+    for one in look_ups:
+        if hudis is not None and one.peer != _HUDI and one.seconds:
+            one.facts["x faster than Hudi"] = f"{hudis.median / one.median:.1f}"
+    return look_ups
+
+
+def main() -> int:
+    """Entry point; 1 if something failed."""
+    about = "what keeping Hudi's metadata table costs an upsert"
+    default = ["S_mono_v9", "S_mono_v6", "M_mono_v9"]
+    given = options.parse("metadata", about, workloads=WORKLOADS, default=default, peers=TITLES)
+    done = Measurement.begin("metadata")
+    for name in given.workloads:
+        done.timings += measure(name, given.peers or tuple(TITLES), given.runs)
+    return page.publish(done, dry=given.dry)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,264 @@
+"""Rows that a caller holds: what counts as a table in memory, and what is read batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lakeindex.errors import InputError, first_line
+
+ROWS_HINT: Final = (
+    "give an Arrow table, reader or dataset, record batches (a list or a generator), rows as a list of dicts, "
+    "a pandas, Polars, DuckDB or Spark frame, what has __arrow_c_stream__, or paths of files; "
+    "rows, and keys to delete, are given as columns, for example pyarrow.table({'id': ['a', 'b']})"
+)
+_SCAN_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class RowStream:
+    """Rows that come batch by batch, and once.
+
+    Attributes:
+        schema: their columns.
+        batches: record batches of these columns.
+    """
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+
+def rows_in(data: Any) -> pa.Table | RowStream:
+    """Rows in memory as a table; what is not in memory as a stream, of which nothing but the columns is read yet.
+
+    Raises:
+        InputError: it is nothing that has rows, or its rows do not have one type a column.
+    """
+    for kind in (_in_memory, _from_library, _from_protocol):
+        found = kind(data)
+        if found is not None:
+            return found if isinstance(found, pa.Table) else _plain(found)
+    raise _no_batch(data)
+
+
+def _in_memory(data: Any) -> pa.Table | None:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if _library_of(data) == "pandas":
+        return _from_pandas(data)
+    return _from_list(data) if isinstance(data, (list, tuple)) and data else None
+
+
+def _from_protocol(data: Any) -> pa.Table | RowStream | None:
+    if isinstance(data, pa.RecordBatchReader) or hasattr(data, "__arrow_c_stream__"):
+        try:
+            reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+        except pa.ArrowInvalid as error:  # the stream of a single column
+            raise _no_batch(data) from error
+        return RowStream(reader.schema, _guarded(reader))
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.Table.from_batches([pa.record_batch(data)])
+    return _from_iterator(data) if isinstance(data, Iterator) else None
+
+
+def _library_of(data: Any) -> str:
+    return type(data).__module__.partition(".")[0].lstrip("_")
+
+
+def all_rows(data: Any) -> pa.Table:
+    """The rows as a table; a stream is read to its end. Raises: as :func:`rows_in`."""
+    found = rows_in(data)
+    return found if isinstance(found, pa.Table) else pa.Table.from_batches(found.batches, found.schema)
+
+
+def _no_batch(data: Any) -> InputError:
+    name = type(data).__name__
+    return InputError(f"a batch cannot be a {name}", culprit=name, hint=ROWS_HINT)
+
+
+def _from_library(data: Any) -> pa.Table | RowStream | None:
+    """Frames that stream in a way of their own; None for what is none of them."""
+    module = _library_of(data)
+    if module == "pyarrow":
+        return _from_dataset(data)
+    if module == "polars":
+        if hasattr(data, "collect_schema") and hasattr(data, "collect"):
+            return _from_lazy_polars(data)
+        return pa.table(data) if hasattr(data, "height") else None  # a frame; a series has no columns
+    if module == "duckdb":
+        read = getattr(data, "to_arrow_reader", None) or getattr(data, "fetch_arrow_reader", None)
+        if read is not None:
+            reader = read(_SCAN_ROWS)
+            return RowStream(reader.schema, _guarded(reader))
+    return None
+
+
+def _from_dataset(data: Any) -> RowStream | None:
+    """A dataset one file after the other: Arrow would read 16 batches of each of 4 files ahead."""
+    import pyarrow.dataset as ds
+
+    if isinstance(data, ds.Dataset):
+        data = data.scanner(batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)
+    if not isinstance(data, ds.Scanner):
+        return None
+    reader = data.to_reader()
+    return RowStream(reader.schema, _guarded(reader))
+
+
+def _from_lazy_polars(data: Any) -> pa.Table | RowStream:
+    if not hasattr(data, "collect_batches"):  # Polars before 1.34
+        return pa.table(data.collect())
+    # an empty frame of these columns says what Arrow will call them
+    columns = pa.table(data.collect_schema().to_frame()).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for frame in data.collect_batches(chunk_size=_SCAN_ROWS, maintain_order=True):
+            yield from pa.table(frame).to_batches()
+
+    return RowStream(columns, batches())
+
+
+def _from_list(data: Sequence[Any]) -> pa.Table:
+    if all(isinstance(one, (pa.RecordBatch, pa.Table)) for one in data):
+        tables = [one if isinstance(one, pa.Table) else pa.Table.from_batches([one]) for one in data]
+        for number, one in enumerate(tables):
+            _check_columns(tables[0].schema, one.schema, number)
+        return pa.concat_tables([one.replace_schema_metadata(tables[0].schema.metadata) for one in tables])
+    if all(isinstance(one, Mapping) for one in data):
+        return _from_dicts(data)
+    raise _no_batch(data)
+
+
+def _from_dicts(rows: Sequence[Mapping[Any, Any]]) -> pa.Table:
+    """Rows as they are written in Python; a name that a row leaves out is null in it."""
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    columns: list[pa.Array] = []
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"a column cannot be named {name!r}", culprit=repr(name), hint="names must be texts")
+        try:
+            columns.append(pa.array([row.get(name) for row in rows]))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"column {name} of the rows has no one type: {first_line(error)}",
+                culprit=name,
+                hint="give each column one type, or give an Arrow table",
+            ) from error
+    return pa.table(columns, names=names)
+
+
+def _from_iterator(items: Iterator[Any]) -> RowStream:
+    first = next(items, None)
+    if first is None:
+        raise InputError(
+            "the generator gave no batch, and so no columns",
+            culprit=type(items).__name__,
+            hint="where there is nothing to write, leave the write out, or yield one batch without rows",
+        )
+    schema = _batches_of(first, 0).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number, item in enumerate(chain([first], items)):
+            some = _batches_of(item, number)
+            _check_columns(schema, some.schema, number)
+            yield from some.to_batches()
+
+    return RowStream(schema, batches())
+
+
+def _batches_of(item: Any, number: int) -> pa.Table:
+    """What a generator gave, as a table. Raises: InputError: it is no batch."""
+    is_batch = isinstance(item, (pa.Table, pa.RecordBatch)) or hasattr(item, "__arrow_c_stream__")
+    if is_batch or type(item).__module__.startswith("pandas."):
+        return all_rows(item)
+    raise InputError(
+        f"a generator of batches gave a {type(item).__name__} as number {number}",
+        culprit=type(item).__name__,
+        hint="yield record batches, Arrow tables or frames; rows as dicts, and paths, are given as a list",
+    )
+
+
+def _check_columns(schema: pa.Schema, other: pa.Schema, number: int) -> None:
+    if other.equals(schema):
+        return
+    one, two = ({field.name: str(field.type) for field in fields} for fields in (schema, other))
+    odd = [
+        f"{name} is {two.get(name, 'not there')}, was {one.get(name, 'not there')}"
+        for name in dict.fromkeys([*one, *two])
+        if one.get(name) != two.get(name)
+    ]
+    raise InputError(
+        f"batch number {number} has other columns than the first: {'; '.join(odd) or 'another order or nullability'}",
+        culprit=f"batch {number}",
+        hint="give every batch the same columns, in one order",
+    )
+
+
+def _plain(stream: RowStream) -> RowStream:
+    """Without dictionaries, which an Arrow file cannot change from batch to batch."""
+    fields = [_decoded(field) for field in stream.schema]
+    schema = pa.schema(fields)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in stream.batches:
+            columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    return RowStream(schema, batches())
+
+
+def _decoded(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def _guarded(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The batches of a reader. Raises: InputError: it fails."""
+    number = 0
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(
+                f"the batch's stream failed after {number} record batches: {first_line(error)}",
+                culprit=type(reader).__name__,
+                hint="nothing was published; give the batch again",
+            ) from error
+        yield batch
+        number += 1
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    """A frame whose columns have one type each; levels of its index that have names are columns.
+
+    Raises:
+        InputError: a column has not, or a level is named like a column.
+    """
+    if not hasattr(frame, "columns"):  # a series
+        raise _no_batch(frame)
+    named = [name for name in frame.index.names if name is not None]
+    both = next((name for name in named if name in frame.columns), None)
+    if both is not None:
+        raise InputError(
+            f"the frame has a column {both!r}, and its index is called so, too",
+            culprit=str(both),
+            hint="rename one, or drop the index with frame.reset_index(drop=True)",
+        )
+    if named:
+        frame = frame.reset_index(level=named)
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        told = [str(one) for one in error.args]
+        raise InputError(
+            f"the frame cannot be made an Arrow table: {'; '.join(reversed(told)) or type(error).__name__}",
+            culprit=next((name for name in map(str, frame.columns) if f"column {name} " in " ".join(told)), None),
+            hint="give each column one type, for example with frame.astype({'id': 'string'})",
+        ) from error

@@ -1,0 +1,183 @@
+"""The changes between two points in time, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
+from lakeindex.commands.changes.states import named_point, newest_completed, state_at
+from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, row_schema
+from lakeindex.commands.scan.reading import BATCH_ROWS
+from lakeindex.commands.scan.request import ScanRequest
+from lakeindex.commands.scan.scan import streamed
+from lakeindex.commands.while_unchanged import while_unchanged
+from lakeindex.errors import LakeIndexError, UsageError
+from lakeindex.format.instants import comparable
+from lakeindex.options.parse import parse_options
+from lakeindex.parquet.read_pages import read_group_batches
+from lakeindex.run.table_facts import table_schema
+from lakeindex.table.handle import Table
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.write.base_file import COMMIT_TIME
+
+CHANGE_TYPE: Final = "_change_type"
+COMMIT_INSTANT: Final = "_commit_instant"
+
+
+@dataclass(frozen=True)
+class ChangesRequest:
+    """Which changes are asked for.
+
+    Attributes:
+        since: an instant or ISO time, exclusive; None: the beginning, when there were no rows.
+        until: an instant, inclusive.
+        columns: columns to return before those of the change; None: the table's.
+        meta: the meta columns come first, where ``columns`` does not say what is wanted.
+        options: ``hoodie.metadata.enable`` counts.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    columns: tuple[str, ...] | None = None
+    meta: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChangesPlan:
+    """File groups that differ between two states.
+
+    Attributes:
+        table: the table.
+        timeline: as it was listed.
+        rows: columns of a row that are read.
+        schema: columns that are given out.
+        pairs: the file groups.
+        across_partitions: a row may have moved to another partition.
+    """
+
+    table: Table
+    timeline: Timeline
+    rows: pa.Schema
+    schema: pa.Schema
+    pairs: tuple[GroupPair, ...]
+    across_partitions: bool
+
+
+def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]:
+    """The instants of both points; of ``until`` that of the write that was completed last, if it is not given.
+
+    Raises:
+        UsageError: a point that the history does not reach, or the second is before the first.
+        TableError: no table, or one that is not read.
+    """
+
+    def points(table: Table, timeline: Timeline) -> tuple[str | None, str | None]:
+        since = None if request.since is None else named_point(table, timeline, request.since, "since")
+        if request.until is None:
+            return since, newest_completed(timeline)
+        until = named_point(table, timeline, request.until, "until")
+        if since is not None and comparable(until) < comparable(since):
+            raise UsageError(
+                f"until ({request.until}) is before since ({request.since})",
+                culprit=request.until,
+                hint="changes go forward: exchange them",
+            )
+        return since, until
+
+    return while_unchanged(uri, points)
+
+
+def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
+    """Find the file groups that differ; no row is read.
+
+    Args:
+        uri: the table.
+        request: with resolved points.
+
+    Raises:
+        UsageError: files of a point were cleaned away (the earliest instant is said), or a column that is not there.
+        TableError: a commit or committed file that is damaged or gone.
+    """
+
+    def plan(table: Table, timeline: Timeline) -> ChangesPlan:
+        until = request.until
+        after = state_at(table, timeline, until, "until") if until is not None else table.snapshot(timeline=timeline)
+        rows = row_schema(
+            table_schema(table, after if after.timeline.completed_writes else table.snapshot(timeline=timeline))
+        )
+        chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
+        pairs: tuple[GroupPair, ...]
+        if request.since is None:
+            pairs = tuple(GroupPair(None, one, one.instant_time) for one in after.base_files_all())
+        else:
+            pairs = changed_groups(state_at(table, timeline, request.since, "since"), after)
+        index = table.index(timeline)
+        extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
+        return ChangesPlan(
+            table,
+            timeline,
+            pa.schema([*chosen, *extra]),
+            pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())]),
+            pairs,
+            index is not None and index.is_global,
+        )
+
+    return while_unchanged(uri, plan, use_metadata=parse_options(request.options).use_metadata)
+
+
+def stream_changes(uri: str, request: ChangesRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The changes in batches, and their columns; errors of a plan are raised at once."""
+    plan = plan_changes(uri, request)
+    return plan.schema, streamed(uri, plan, lambda: plan_changes(uri, request), batches_of)
+
+
+def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
+    """The changes of a plan. Raises: TableCorruptError: a file is missing or cannot be read."""
+    for changed in compared(plan.table.storage, plan.pairs, across_partitions=plan.across_partitions):
+        yield from _rows_of(plan, changed)
+
+
+def _rows_of(plan: ChangesPlan, changed: ChangedRows) -> Iterator[pa.RecordBatch]:
+    file, first, given = changed.file, 0, 0
+    source = open_base_file(plan.table.storage, file)
+    names = [name for name in plan.rows.names if name in source.schema_arrow.names]
+    for group in range(source.num_row_groups):
+        end = first + source.metadata.row_group(group).num_rows
+        if changed.rows is not None and not _between(changed.rows, first, end):
+            first = end
+            continue
+        try:
+            for batch in read_group_batches(source, group, names, BATCH_ROWS):
+                rows = align(pa.Table.from_batches([batch]), file, plan.rows)
+                instants = rows.column(COMMIT_TIME)
+                if changed.rows is not None:
+                    start, stop = np.searchsorted(changed.rows, [first, first + batch.num_rows])
+                    rows = rows.take(pa.array(changed.rows[start:stop] - first))
+                    instants = rows.column(COMMIT_TIME)
+                    if changed.instants is not None:
+                        instants = pa.chunked_array([changed.instants.slice(given, stop - start)])
+                    given += int(stop - start)
+                first += batch.num_rows
+                if rows.num_rows:
+                    yield from _with_change(rows, changed.change, instants, plan).to_batches()
+        except LakeIndexError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise damaged(file, str(error)) from error
+
+
+def _between(rows: np.ndarray, first: int, end: int) -> bool:
+    start, stop = np.searchsorted(rows, [first, end])
+    return bool(stop > start)
+
+
+def _with_change(rows: pa.Table, change: Change, instants: pa.ChunkedArray, plan: ChangesPlan) -> pa.Table:
+    columns = [rows.column(name) for name in plan.schema.names[:-2]]
+    kinds = pa.array([change.value] * rows.num_rows, pa.string())
+    return pa.table([*columns, kinds, instants], schema=plan.schema)

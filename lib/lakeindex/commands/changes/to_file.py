@@ -1,0 +1,97 @@
+"""``lakeindex changes``: the changes between two points in time in one Parquet file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeindex.commands.changes.compare import Change
+from lakeindex.commands.changes.feed import CHANGE_TYPE, ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
+from lakeindex.commands.read.read import check_out, put_file
+from lakeindex.commands.results import JsonResult
+from lakeindex.commands.scan.scan import taken_away
+from lakeindex.commands.while_unchanged import TRIES, has_other_timeline
+from lakeindex.conductor.moved import MOVED_ERRORS
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesSummary(JsonResult):
+    """What ``lakeindex changes`` wrote.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        since: the first point, exclusive, as an instant; None: the beginning.
+        until: the second point, inclusive, as an instant: the next feed begins there. None on a table without commits.
+        inserts: keys that were not there before.
+        updates: keys whose row was written again; two rows of the file each.
+        deletes: keys that are not there any more.
+        file_groups: file groups that were compared.
+        out: the file written.
+        bytes_written: its size.
+    """
+
+    table: str
+    uri: str
+    since: str | None
+    until: str | None
+    inserts: int
+    updates: int
+    deletes: int
+    file_groups: int
+    out: str
+    bytes_written: int
+
+
+def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary:
+    """Write the changes into one Parquet file, a batch at a time. It appears whole or not at all.
+
+    Args:
+        uri: the table.
+        out: a path, or a URL (then the file is spooled to local disk and put in one piece).
+        request: which changes.
+
+    Raises:
+        TableError: no table, or one that is not read; a damaged file, by name.
+        UsageError: a point in time that the history does not reach, or ``out`` cannot be written.
+        WriteConflictError: other writers took away what was read, again and again.
+    """
+    check_out(out)
+    since, until = resolved(uri, request)
+    asked, tries = replace(request, since=since, until=until), 0
+    while True:
+        tries += 1
+        plan, counts = plan_changes(uri, asked), Counter[str]()
+        try:
+            size = put_file(out, lambda spool: _write(plan, spool, counts))[1]  # noqa: B023 - called at once
+            break
+        except MOVED_ERRORS as error:
+            if not has_other_timeline(uri, plan.timeline):
+                raise
+            if tries == TRIES:
+                raise taken_away(plan, 0, error) from error
+    return ChangesSummary(
+        table=plan.table.name,
+        uri=plan.table.uri,
+        since=since,
+        until=until,
+        inserts=counts[Change.INSERT],
+        updates=counts[Change.AFTER],
+        deletes=counts[Change.DELETE],
+        file_groups=len(plan.pairs),
+        out=out,
+        bytes_written=size,
+    )
+
+
+def _write(plan: ChangesPlan, path: Path, counts: Counter[str]) -> int:
+    with pq.ParquetWriter(path, plan.schema, compression="zstd") as writer:
+        for batch in batches_of(plan):
+            writer.write_batch(batch)
+            for one in pc.value_counts(batch.column(CHANGE_TYPE)).to_pylist():
+                counts[one["values"]] += one["counts"]
+    return counts.total()

@@ -1,0 +1,171 @@
+"""What statistics, bloom filters and record index of a metadata table say wrongly, compared with footers and keys.
+
+What is missing of statistics is no fault: readers keep files that they know nothing of. A range that is too narrow is
+one, because readers skip rows by it; so are a filter that is not the footer's, and a key that is not where it is said.
+
+Source: what ``HoodieMetadataTableValidator`` of Hudi 1.2 compares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.key_columns import read_record_keys
+from lakeindex.metadata.column_stats import FIELD as STATS
+from lakeindex.metadata.column_stats import in_wrapper_of, merge_column_stats
+from lakeindex.metadata.group_changes import is_partitioned
+from lakeindex.metadata.indexes.bloom_filters import FIELD as FILTER
+from lakeindex.metadata.indexes.bloom_filters import filter_record
+from lakeindex.metadata.indexes.record_index import location_of
+from lakeindex.metadata.keys import bloom_filter_key
+from lakeindex.metadata.metadata_table import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    key_of_partition,
+)
+from lakeindex.metadata.new_files import NewFile, read_new_files
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.records import Record
+from lakeindex.metadata.statistics import statistics_of_new, statistics_of_partitions
+from lakeindex.storage import in_parallel
+
+_ENDS: Final = ("minValue", "maxValue")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFault:
+    """Something that the metadata table says wrongly.
+
+    Attributes:
+        kind: ``missing``: it does not name a file of the table, whose rows its readers lose; ``surplus``: it names one
+            that is not there, on which they fail; ``size``: it gives another size; ``partition``: it does not list a
+            partition, whose rows its readers lose; ``statistics``: it gives a column a range that is too narrow, or
+            none in a partition though it has some in others, so that readers skip rows; ``filter``: a file's filter is
+            another one, or none; ``key``: a record key is somewhere else, or nowhere, so that an upsert by the record
+            index doubles or loses it.
+        path: the file, the partition, or the key.
+        said: what the metadata table says, in words.
+        is_so: what is there, in words.
+        mend: how it is mended.
+    """
+
+    kind: str
+    path: str
+    said: str
+    is_so: str
+    mend: str = "`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`"
+
+
+def find_index_faults(
+    view: MetadataView, live: Snapshot, there: Mapping[str, Mapping[str, int]]
+) -> Iterator[MetadataFault]:
+    """What a metadata table says wrongly of what is in the files. All footers and keys are read.
+
+    Args:
+        view: the metadata table.
+        live: the table.
+        there: partition path -> file name -> bytes, of all files of completed commits.
+
+    Raises:
+        TableCorruptError: the metadata table, or a file, cannot be read.
+    """
+    new = read_new_files(view.table, there)
+    if COLUMN_STATS in view.table.partitions:
+        wanted = statistics_of_new(view.table, new).get(COLUMN_STATS)
+        yield from _narrow(view, COLUMN_STATS, {} if wanted is None else wanted.puts)
+    if PARTITION_STATS in view.table.partitions:
+        current = {(one.partition_path, one.name) for one in live.base_files_all()}
+        change = statistics_of_partitions(view.table, [one for one in new if (one.partition, one.name) in current])
+        yield from _narrow(view, PARTITION_STATS, change.puts)
+    if BLOOM_FILTERS in view.table.partitions:
+        yield from _other_filters(view, new)
+    if RECORD_INDEX in view.table.partitions:
+        yield from _moved_keys(view, live)
+
+
+def _stored(view: MetadataView, partition: str) -> dict[str, Record]:
+    parts = in_parallel(view.table.storage.uri, view.records, view.slices(partition))
+    return {key: record for part in parts for key, record in part.items()}
+
+
+def _narrow(view: MetadataView, partition: str, wanted: Mapping[str, Record]) -> Iterator[MetadataFault]:
+    stored = _stored(view, partition)
+    told = {one[STATS]["columnName"] for one in stored.values() if not one[STATS]["isDeleted"]}
+    for key, record in wanted.items():
+        said, is_so = stored.get(key), record[STATS]
+        is_missing = said is None or said[STATS]["isDeleted"]
+        if partition == PARTITION_STATS and is_missing and is_so["columnName"] in told:
+            yield MetadataFault("statistics", _place_of(is_so), "nothing", _range(is_so), _again(partition))
+        if said is None or said[STATS]["isDeleted"] or is_so["maxValue"] is None or _is_nan(is_so["maxValue"]):
+            continue
+        ends = {end: in_wrapper_of(said[STATS][end], is_so[end]) for end in _ENDS}
+        wider = merge_column_stats(record, {STATS: {**said[STATS], **ends, "isTightBound": False}})[STATS]
+        if any(wider[name] != end for name, end in ends.items() if end is not None):
+            yield MetadataFault("statistics", _place_of(is_so), _range(said[STATS]), _range(is_so), _again(partition))
+
+
+def _place_of(stats: Mapping[str, Any]) -> str:
+    return f"{stats['fileName'] or key_of_partition('')} ({stats['columnName']})"
+
+
+def _is_nan(wrapped: Any) -> bool:
+    """Whether an end is NaN, which Hudi leaves out of its ranges."""
+    value = wrapped[1]["value"]
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _range(stats: Mapping[str, Any]) -> str:
+    ends = ("nothing" if stats[end] is None else repr(stats[end][1]["value"]) for end in _ENDS)
+    return " to ".join(ends)
+
+
+def _other_filters(view: MetadataView, files: list[NewFile]) -> Iterator[MetadataFault]:
+    stored = _stored(view, BLOOM_FILTERS)
+    for one in files:
+        wanted = filter_record(one, "")
+        if wanted is None:
+            continue
+        path = f"{one.partition}/{one.name}" if one.partition else one.name
+        said = stored.get(bloom_filter_key(one.partition, one.name))
+        if said is None:
+            yield MetadataFault("filter", path, "no filter", "one in its footer", _again(BLOOM_FILTERS))
+        elif any(said[FILTER][name] != wanted[FILTER][name] for name in ("type", "bloomFilter")):
+            yield MetadataFault("filter", path, "another filter", "that of its footer", _again(BLOOM_FILTERS))
+
+
+def _moved_keys(view: MetadataView, live: Snapshot) -> Iterator[MetadataFault]:
+    slices = view.slices(RECORD_INDEX)
+    scoped, source = is_partitioned(slices), view.table.folder(RECORD_INDEX)
+    said: dict[tuple[str, str], tuple[str, str]] = {}
+    for part in in_parallel(view.table.storage.uri, view.records, slices):
+        for key, record in part.items():
+            location = location_of(record, source)
+            said[location.partition if scoped else "", key] = (location.partition, location.file_id)
+    files = live.base_files_all()
+    for file, keys in zip(
+        files, in_parallel(live.storage.uri, lambda one: read_record_keys(live.storage, one), files), strict=True
+    ):
+        place = (file.partition_path, file.file_id)
+        for key in keys.to_pylist():
+            found = said.pop((file.partition_path if scoped else "", key), None)
+            if found != place:
+                yield MetadataFault("key", key, _place(found), _place(place), _again(RECORD_INDEX))
+    for (_, key), place in said.items():
+        yield MetadataFault("key", key, _place(place), _place(None), _again(RECORD_INDEX))
+
+
+def _place(place: tuple[str, str] | None) -> str:
+    return "no such key" if place is None else f"file group {place[1]} of partition {place[0]!r}"
+
+
+def _again(partition: str) -> str:
+    return (
+        f"`lakeindex metadata drop TABLE --partition {partition}`, "
+        f"then `lakeindex metadata build TABLE --partition {partition}`"
+    )

@@ -1,0 +1,76 @@
+"""The files of a scan as a pyarrow dataset, of the live base files only; for engines that read datasets by themselves.
+
+Arrow reads the files there, and would convert a narrower column in its own way: a float of an old file that is a double
+now, for example. Such a file is refused by name. What it lacks is null, as everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lakeindex.commands.rescale.aligned_rows import damaged
+from lakeindex.commands.scan.plan import ScanPlan
+from lakeindex.errors import UsageError
+from lakeindex.files.footers import read_layout
+from lakeindex.model import BaseFile
+from lakeindex.storage import in_parallel
+from lakeindex.storage.arrow_files import file_system
+
+_FILES_AT_ONCE: Final = 8
+_AS_IT_IS: Final = "use to_batches(), to_arrow(), to_polars() or to_duckdb() with where: they convert as Hudi does"
+
+
+def dataset_of(plan: ScanPlan) -> ds.Dataset:
+    """A dataset of the plan's files with its columns; the condition is a filter of it.
+
+    Raises:
+        UsageError: a file stores a column in a type that Arrow converts in another way; or ``since`` is asked for,
+            which is no filter of Arrow.
+        TableCorruptError: a file is missing, or its footer cannot be read.
+    """
+    if plan.source.past.since is not None:
+        raise UsageError("a dataset cannot be asked for rows since an instant", culprit="since", hint=_AS_IT_IS)
+    in_parallel(plan.table.uri, lambda file: _check(plan, file), plan.left.files, _FILES_AT_ONCE)
+    layout = ds.ParquetFileFormat(
+        default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=True, page_checksum_verification=True)
+    )
+    files = file_system(plan.table.storage)
+    fragments = [layout.make_fragment(file.path, files) for file in plan.left.files]
+    found = ds.FileSystemDataset(fragments, plan.inner, layout, files)
+    return found if plan.predicate is None else found.filter(plan.predicate.expression)
+
+
+def reads_alike(plan: ScanPlan) -> bool:
+    """Whether Arrow reads the plan's files as they are read here."""
+    try:
+        in_parallel(plan.table.uri, lambda file: _check(plan, file), plan.left.files, _FILES_AT_ONCE)
+    except UsageError:
+        return False
+    return True
+
+
+def _check(plan: ScanPlan, file: BaseFile) -> None:
+    stored = read_layout(plan.table.storage, file).footer.arrow_schema
+    for field in plan.inner:
+        place = -1 if stored is None else stored.get_field_index(field.name)
+        if stored is None or place < 0:
+            if not field.nullable:
+                raise damaged(file, f"it lacks column {field.name!r}, which must not be null")
+            continue
+        kind = stored.field(place).type
+        if not _is_exact(kind, field.type):
+            raise UsageError(
+                f"base file {file.path} stores column {field.name!r} as {kind}, and the table has {field.type}",
+                culprit=file.path,
+                hint=_AS_IT_IS,
+            )
+
+
+def _is_exact(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether Arrow's conversion of a type is Hudi's."""
+    if stored == wanted:
+        return True
+    return pa.types.is_int32(stored) and pa.types.is_int64(wanted)

@@ -1,0 +1,231 @@
+"""Which files a scan opens: of one snapshot, those that neither partition, statistics nor the index leave out.
+
+A file is left out on evidence only: it lies in another partition, ``column_stats`` says that none of its rows can meet
+the condition, or the index in force says that it holds none of the keys. What is left is read by
+:mod:`lakeindex.commands.scan.reading`, where footers leave out row groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lakeindex.commands.get.file_plan import GetScope, plan_files
+from lakeindex.commands.get.rows import FileAsk, GetTask, narrowed
+from lakeindex.commands.read.read import RowSource, row_source
+from lakeindex.commands.scan.keys import asked_keys, key_spec_of, knows_keys
+from lakeindex.commands.scan.partitions import path_facts
+from lakeindex.commands.scan.request import ScanReport, ScanRequest
+from lakeindex.commands.scan.statistics import stored_facts
+from lakeindex.hashing.arrow import RowNumbers
+from lakeindex.model import BaseFile, IndexSpec, IndexType
+from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.options.types import WriteConfig
+from lakeindex.predicates.predicate import Predicate, predicate_of
+from lakeindex.table.handle import Table
+from lakeindex.table.index_changes import every_index
+from lakeindex.tasks.runner import Runner
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.write.base_file import COMMIT_TIME
+from lakeindex.write.keys.key_spec import KeySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left out and what is not.
+
+    Attributes:
+        files: files to open, by partition and file id.
+        rows: of each file the keys to look for, by their numbers; None if keys decide nothing.
+        files_in_all: live files of the table.
+        by_partition: files left out by their partition.
+        by_statistics: files left out by what is stored of them.
+        by_key: files left out by the index.
+        notes: what could not be pruned, and why.
+    """
+
+    files: tuple[BaseFile, ...]
+    rows: tuple[RowNumbers, ...] | None
+    files_in_all: int
+    by_partition: int
+    by_statistics: int
+    by_key: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A scan of one snapshot; no row is read yet.
+
+    Attributes:
+        source: the table at its point in time.
+        timeline: the timeline as it was listed.
+        request: what was asked for.
+        schema: columns to return.
+        inner: columns to read: those, and what conditions need.
+        predicate: the condition.
+        keys: record keys that the condition asks for, distinct, ascending.
+        index: the index in force.
+        left: the files.
+        config: options.
+    """
+
+    source: RowSource
+    timeline: Timeline = field(repr=False)
+    request: ScanRequest
+    schema: pa.Schema
+    inner: pa.Schema
+    predicate: Predicate | None
+    keys: pa.Array | None
+    index: IndexSpec
+    left: Left
+    config: WriteConfig
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.source.past.table
+
+    def report(self) -> ScanReport:
+        """What is known before anything is read."""
+        past, left = self.source.past, self.left
+        by_key = left.rows is not None
+        return ScanReport(
+            table=self.table.name,
+            uri=self.table.uri,
+            instant=past.snapshot.instant_time,
+            as_of=past.as_of,
+            since=past.since,
+            where=None if self.predicate is None else self.predicate.text,
+            columns=tuple(self.schema.names),
+            keys=len(self.keys) if by_key and self.keys is not None else None,
+            index_type=str(self.index.index_type) if by_key else None,
+            files=left.files_in_all,
+            files_pruned_by_partition=left.by_partition,
+            files_pruned_by_statistics=left.by_statistics,
+            files_pruned_by_key=left.by_key,
+            files_left=len(left.files),
+            notes=left.notes,
+        )
+
+
+def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Runner) -> ScanPlan:
+    """Find out which files a scan opens.
+
+    Args:
+        table: the table.
+        timeline: its timeline, as it was just listed.
+        request: what is asked for.
+        runner: for indexes that need an engine.
+
+    Raises:
+        UsageError: a column that is not there, a condition that is not valid, a time that the history does not reach.
+        TableError: a commit or committed file that is damaged or gone.
+        StorageError: the store of the index cannot be reached.
+    """
+    config = parse_options(request.options)
+    source = row_source(table, timeline, request.as_of, request.since)
+    schema = request.chosen(source.schema)
+    predicate = None if request.where is None else predicate_of(request.where, source.schema)
+    spec = key_spec_of(table)
+    index = table.index(source.past.timeline) or index_spec(config.index_type or IndexType.BLOOM, config)
+    keys = None
+    if predicate is not None:
+        keys = asked_keys(predicate, spec if spec is not None and knows_keys(table, spec) else None, source.schema)
+    planner = _Planner(source, request, predicate, spec, index, config)
+    left = planner.left(keys, runner)
+    inner = _inner(source, schema, predicate)
+    return ScanPlan(source, timeline, request, schema, inner, predicate, keys, index, left, config)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    source: RowSource
+    request: ScanRequest
+    predicate: Predicate | None
+    spec: KeySpec | None
+    index: IndexSpec
+    config: WriteConfig
+
+    def left(self, keys: pa.Array | None, runner: Runner) -> Left:
+        every = self.source.past.snapshot.base_files_all()
+        notes: list[str] = []
+        in_partition = self._by_partition(every, notes)
+        newer = frozenset(file.path for file in self.source.files)  # all, where `since` is not asked for
+        known = self._by_statistics([file for file in in_partition if file.path in newer])
+        rows = None if keys is None else self._by_key(keys, every, known, runner, notes)
+        files = known if rows is None else [file for file in known if file.path in rows]
+        return Left(
+            tuple(files),
+            None if rows is None else tuple(rows[file.path] for file in files),
+            len(every),
+            len(every) - len(in_partition),
+            len(in_partition) - len(known),
+            len(known) - len(files),
+            tuple(notes),
+        )
+
+    def _by_partition(self, files: Sequence[BaseFile], notes: list[str]) -> list[BaseFile]:
+        asked = self.request.partitions
+        found = [file for file in files if asked is None or file.partition_path in asked]
+        predicate, spec = self.predicate, self.spec
+        if predicate is None or spec is None or not spec.partition_fields:
+            return found
+        names = {name for name, _ in spec.partition_fields}
+        if names.isdisjoint(predicate.columns):
+            return found
+        why = _why_paths_are_no_evidence(self.source.past.table)
+        if why is not None:
+            notes.append(f"{why}: a row may lie in another partition than its columns say, so statistics decide")
+            return found
+        paths = {file.partition_path for file in found}
+        may = {path for path in paths if predicate.may_match(path_facts(path, spec, self.source.schema))}
+        return [file for file in found if file.partition_path in may]
+
+    def _by_statistics(self, files: Sequence[BaseFile]) -> list[BaseFile]:
+        predicate, past = self.predicate, self.source.past
+        view = past.table.metadata_view(past.timeline) if predicate is not None and files else None
+        if predicate is None or view is None:
+            return list(files)
+        facts = stored_facts(view, files, predicate)
+        return [file for file in files if predicate.may_match(facts.get(file.path, {}))]
+
+    def _by_key(
+        self, keys: pa.Array, every: tuple[BaseFile, ...], known: Sequence[BaseFile], runner: Runner, notes: list[str]
+    ) -> dict[str, RowNumbers]:
+        """Of the files that are left, those that may hold a key, with the keys by their numbers."""
+        if not len(keys) or not known:
+            return {}
+        past = self.source.past
+        scope = GetScope(
+            past.table, past.snapshot, past.as_of, self.index, every, None, self.source.schema, self.config
+        )
+        plan = plan_files(scope, keys, runner)
+        notes += plan.notes
+        left = {file.path for file in known}
+        asks = tuple(
+            FileAsk(every[number], rows, plan.cached.get(number))
+            for number, rows in sorted(plan.rows.items())
+            if every[number].path in left
+        )
+        task = GetTask(past.table.uri, keys, asks, self.source.schema, self.config)
+        return {file.path: np.asarray(rows) for file, rows in narrowed(task, past.table.storage)}
+
+
+def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) -> pa.Schema:
+    needed = {*schema.names, *(predicate.columns if predicate is not None else ())}
+    if source.past.since is not None:
+        needed.add(COMMIT_TIME)
+    extra = (one for one in source.schema if one.name in needed and one.name not in schema.names)
+    return pa.schema([*schema, *extra])
+
+
+def _why_paths_are_no_evidence(table: Table) -> str | None:
+    """Why a partition path may not be that of its rows' columns; None if it is."""
+    if table.binding is None:
+        return "the table is not bound to an index"
+    was_global = [one for one in every_index(table.storage, table.binding.index) if one.is_global]
+    return f"the table has had a global index ({was_global[0].index_type})" if was_global else None

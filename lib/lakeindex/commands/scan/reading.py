@@ -1,0 +1,213 @@
+"""Read the rows of a planned scan, file by file, in batches: no more than a row group's columns is held at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.commands.get.rows import FileAsk, GetTask, get_from_file
+from lakeindex.commands.read.read import newer_rows
+from lakeindex.commands.read.time_travel import LaterWrites
+from lakeindex.commands.rescale.aligned_rows import align, damaged
+from lakeindex.commands.scan.plan import ScanPlan
+from lakeindex.commands.scan.statistics import FooterStatistics
+from lakeindex.errors import LakeIndexError
+from lakeindex.files.footers import read_layout
+from lakeindex.hashing.arrow import RowNumbers
+from lakeindex.model import BaseFile
+from lakeindex.options.types import WriteConfig
+from lakeindex.parquet.read_pages import open_pages, read_group_batches
+from lakeindex.predicates.predicate import Predicate
+from lakeindex.storage import StoreOptions, current_options, open_storage
+from lakeindex.storage.port import Storage
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.write.base_file import RECORD_KEY
+
+BATCH_ROWS: Final = 65_536
+
+
+@dataclass
+class Tally:
+    """What was read of one file, or of several."""
+
+    files_opened: int = 0
+    files_read: int = 0
+    row_groups: int = 0
+    row_groups_read: int = 0
+    rows_read: int = 0
+    rows: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Count what another one counted."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True)
+class ReadSpec:
+    """How the files of a scan are read; a task can carry it.
+
+    Attributes:
+        uri: the table.
+        schema: columns to return.
+        inner: columns to read: those, and what conditions need.
+        predicate: the condition; None: all rows.
+        keys: record keys, distinct, ascending, where the index has narrowed them; else None.
+        later: rows must be of one of these writes; None: of any.
+        config: options.
+    """
+
+    uri: str
+    schema: pa.Schema
+    inner: pa.Schema
+    predicate: Predicate | None
+    keys: pa.Array | None
+    later: LaterWrites | None
+    config: WriteConfig
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """The chosen rows of one file.
+
+    Attributes:
+        spec: how it is read.
+        storage: the table's folder.
+        file: the file.
+        rows: the keys to look for, by their numbers; None: its rows are compared with the condition only.
+        tally: what was read so far.
+    """
+
+    spec: ReadSpec
+    storage: Storage = field(repr=False)
+    file: BaseFile
+    rows: RowNumbers | None
+    tally: Tally = field(default_factory=Tally)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Rows with the plan's columns; tables without rows are left out.
+
+        Raises:
+            TableCorruptError: the file is missing or cannot be read.
+        """
+        found = self._all() if self.rows is None else self._of_keys(self.rows)
+        for rows in found:
+            chosen = self._chosen(rows)
+            if chosen.num_rows:
+                self.tally.rows += chosen.num_rows
+                yield chosen
+
+    def count(self) -> int:
+        """How many rows are chosen; the footer tells, if all are."""
+        if self.spec.predicate is None and self.spec.later is None:
+            layout = read_layout(self.storage, self.file)
+            self.tally.files_opened += 1
+            return sum(layout.footer.row_group_rows)
+        return sum(table.num_rows for table in self.tables())
+
+    def _chosen(self, rows: pa.Table) -> pa.Table:
+        spec = self.spec
+        self.tally.rows_read += rows.num_rows
+        if spec.later is not None:
+            rows = newer_rows(rows, spec.later)
+        if spec.predicate is not None:
+            rows = spec.predicate.filter(rows)
+        return rows.select(spec.schema.names)
+
+    def _of_keys(self, rows: RowNumbers) -> Iterator[pa.Table]:
+        spec = self.spec
+        keys = spec.keys if spec.keys is not None else pa.array([], pa.string())
+        task = GetTask(spec.uri, keys, (FileAsk(self.file, rows),), spec.inner, spec.config)
+        got = get_from_file(task, self.storage, self.file, rows)
+        self.tally.add(
+            Tally(got.counts.files_opened, got.counts.files_read, got.counts.row_groups, got.counts.row_groups_searched)
+        )
+        yield got.rows
+
+    def _all(self) -> Iterator[pa.Table]:
+        layout = read_layout(self.storage, self.file)
+        self.tally.files_opened += 1
+        self.tally.row_groups += layout.metadata.num_row_groups
+        groups = self._groups(layout.metadata)
+        if not groups:
+            return
+        source = self._opened(layout.metadata)
+        self.tally.files_read += 1
+        stored = set(source.schema_arrow.names)
+        names = [name for name in self.spec.inner.names if name in stored] or [RECORD_KEY]
+        for group in groups:
+            self.tally.row_groups_read += 1
+            for batch in self._batches(source, group, names):
+                yield align(pa.Table.from_batches([batch]), self.file, self.spec.inner)
+
+    def _groups(self, metadata: pq.FileMetaData) -> list[int]:
+        """Row groups that can hold a chosen row, by their statistics."""
+        filled = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
+        predicate = self.spec.predicate
+        if predicate is None:
+            return filled
+        statistics = FooterStatistics(metadata, predicate)
+        return [group for group in filled if predicate.may_match(statistics.of(group))]
+
+    def _opened(self, metadata: pq.FileMetaData) -> pq.ParquetFile:
+        file = self.file
+        try:
+            return open_pages(StorageFile(self.storage, file.path, file.size_bytes), metadata=metadata, pre_buffer=True)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise damaged(file, str(error)) from error
+
+    def _batches(self, source: pq.ParquetFile, group: int, names: list[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from read_group_batches(source, group, names, BATCH_ROWS)
+        except LakeIndexError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+            raise damaged(self.file, str(error)) from error
+
+
+def readers(plan: ScanPlan) -> list[FileReader]:
+    """One reader for each file of a plan."""
+    rows = plan.left.rows
+    return [
+        FileReader(spec_of(plan), plan.table.storage, file, None if rows is None else rows[number])
+        for number, file in enumerate(plan.left.files)
+    ]
+
+
+def spec_of(plan: ScanPlan) -> ReadSpec:
+    """How the files of a plan are read."""
+    past, keys = plan.source.past, plan.keys if plan.left.rows is not None else None
+    later = None if past.since is None else past.later
+    return ReadSpec(plan.table.uri, plan.schema, plan.inner, plan.predicate, keys, later, plan.config)
+
+
+@dataclass(frozen=True)
+class PieceReader:
+    """Reads the files of a plan by their numbers, in another process.
+
+    Attributes:
+        spec: how they are read.
+        files: the files, with the keys to look for.
+        options: of the stores; they are shown nowhere.
+    """
+
+    spec: ReadSpec
+    files: tuple[tuple[BaseFile, RowNumbers | None], ...]
+    options: StoreOptions
+
+    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one file."""
+        file, rows = self.files[number]
+        for table in FileReader(self.spec, open_storage(self.spec.uri, self.options), file, rows).tables():
+            yield from table.to_batches()
+
+
+def piece_reader(plan: ScanPlan) -> PieceReader:
+    """A reader of a plan's files that a task can carry."""
+    left = plan.left
+    rows = left.rows if left.rows is not None else [None] * len(left.files)
+    return PieceReader(spec_of(plan), tuple(zip(left.files, rows, strict=True)), current_options())

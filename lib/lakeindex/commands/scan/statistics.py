@@ -1,0 +1,237 @@
+"""What statistics say of the columns of a condition: of row groups in footers, of files in ``column_stats``.
+
+Ends are brought into the units and the type that the table has for the column now, as reading would bring the values.
+Where that is not monotone (numbers that became texts), or the types have nothing in common, nothing is known. NaN is
+never counted in. A column that a file lacks is null in all its rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeindex.errors import ObjectNotFoundError
+from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType, chunk_ends, value_kind
+from lakeindex.metadata.column_ranges import Value as StoredValue
+from lakeindex.metadata.column_stats import FIELD, column_range_of
+from lakeindex.metadata.keys import column_stats_key
+from lakeindex.metadata.metadata_table import COLUMN_STATS
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.model import BaseFile
+from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds
+from lakeindex.predicates.nodes import Path, Value
+from lakeindex.predicates.predicate import Predicate
+from lakeindex.write.types.widening import widened_array
+
+Ends = tuple[Value, Value]
+
+_DAY_NS: Final = 86_400 * 10**9
+_NS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_NS_OF_KIND: Final = {
+    ValueType.DATE: _DAY_NS,
+    ValueType.TIME_MILLIS: 10**6,
+    ValueType.TIME_MICROS: 10**3,
+    ValueType.TIMESTAMP_MILLIS: 10**6,
+    ValueType.TIMESTAMP_MICROS: 10**3,
+    ValueType.TIMESTAMP_NANOS: 1,
+    ValueType.LOCAL_TIMESTAMP_MILLIS: 10**6,
+    ValueType.LOCAL_TIMESTAMP_MICROS: 10**3,
+    ValueType.LOCAL_TIMESTAMP_NANOS: 1,
+}
+_FLOATS: Final = (ValueType.FLOAT, ValueType.DOUBLE)
+_WHOLE: Final = (ValueType.INT, ValueType.LONG)
+_BYTES: Final = (ValueType.BYTES, ValueType.FIXED)
+_OF_TIMESTAMPS: Final = {
+    ("ms", False): ValueType.TIMESTAMP_MILLIS,
+    ("us", False): ValueType.TIMESTAMP_MICROS,
+    ("ns", False): ValueType.TIMESTAMP_NANOS,
+    ("ms", True): ValueType.LOCAL_TIMESTAMP_MILLIS,
+    ("us", True): ValueType.LOCAL_TIMESTAMP_MICROS,
+    ("ns", True): ValueType.LOCAL_TIMESTAMP_NANOS,
+}
+
+
+class FooterStatistics:
+    """What one footer says of a condition's columns, by row group.
+
+    Args:
+        metadata: the parsed footer.
+        predicate: the condition.
+    """
+
+    def __init__(self, metadata: pq.FileMetaData, predicate: Predicate) -> None:
+        self._metadata = metadata
+        self._predicate = predicate
+        leaves = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+        self._places = {path: leaves.get(".".join(path)) for path in predicate.paths}
+        self._absent = {
+            path
+            for path, place in self._places.items()
+            if place is None and not any(_is_related(leaf, path) for leaf in leaves)
+        }
+
+    def of(self, group: int) -> dict[Path, Bounds]:
+        """What is known of the columns in one row group."""
+        return {path: self._bounds(group, path, place) for path, place in self._places.items()}
+
+    def _bounds(self, group: int, path: Path, place: int | None) -> Bounds:
+        if path in self._absent:
+            return ALL_NULL
+        if place is None:
+            return UNKNOWN
+        schema = self._metadata.schema.column(place)
+        chunk = self._metadata.row_group(group).column(place)
+        kind, stats = value_kind(schema), chunk.statistics
+        if kind is None or stats is None or schema.max_repetition_level:
+            return UNKNOWN
+        nulls = 0 if schema.max_definition_level == 0 else (stats.null_count if stats.has_null_count else None)
+        if nulls is not None and nulls == chunk.num_values:
+            return ALL_NULL
+        ends = chunk_ends(stats, kind) if stats.has_min_max else None
+        found = None if ends is None else converted(ends, kind, self._predicate.type_of(path))
+        return _bounds_of(found, nulls)
+
+
+def stored_facts(view: MetadataView, files: Sequence[BaseFile], predicate: Predicate) -> dict[str, dict[Path, Bounds]]:
+    """What ``column_stats`` of the metadata table says of a condition's columns, by the files' paths.
+
+    Args:
+        view: the metadata table.
+        files: base files; of which nothing is said are left out.
+        predicate: the condition.
+
+    Raises:
+        TableCorruptError: the metadata table is damaged.
+    """
+    if COLUMN_STATS not in view.table.partitions:
+        return {}
+    kinds = {path: kind for path in predicate.paths if (kind := kind_of(predicate.type_of(path))) is not None}
+    asked = {
+        column_stats_key(".".join(path), file.partition_path, file.name): (file, path)
+        for file in files
+        for path in kinds
+    }
+    try:
+        records = view.lookup(COLUMN_STATS, asked) if asked else {}
+    except ObjectNotFoundError:
+        return {}  # compacted or taken away meanwhile: nothing is said
+    found: dict[str, dict[Path, Bounds]] = {}
+    for key, record in records.items():
+        file, path = asked[key]
+        stats = record[FIELD]
+        if not stats or stats["fileName"] != file.name or stats["columnName"] != ".".join(path):
+            continue
+        known = column_range_of(record, kinds[path])
+        if known is not None:
+            found.setdefault(file.path, {})[path] = _of_range(known, predicate.type_of(path))
+    return found
+
+
+def kind_of(kind: pa.DataType) -> ValueKind | None:
+    """The type that statistics of a column have; None if it has none."""
+    types = pa.types
+    if types.is_decimal(kind):
+        return ValueKind(ValueType.DECIMAL, kind.precision, kind.scale)
+    if types.is_timestamp(kind):
+        found = _OF_TIMESTAMPS.get((kind.unit, kind.tz is None))
+        return None if found is None else ValueKind(found)
+    simple = {
+        types.is_boolean: ValueType.BOOLEAN,
+        types.is_int32: ValueType.INT,
+        types.is_int64: ValueType.LONG,
+        types.is_float32: ValueType.FLOAT,
+        types.is_float64: ValueType.DOUBLE,
+        types.is_string: ValueType.STRING,
+        types.is_binary: ValueType.BYTES,
+        types.is_fixed_size_binary: ValueType.FIXED,
+        types.is_date32: ValueType.DATE,
+    }
+    return next((ValueKind(value) for test, value in simple.items() if test(kind)), None)
+
+
+def converted(ends: tuple[StoredValue, StoredValue], kind: ValueKind, wanted: pa.DataType) -> Ends | None:
+    """Ends of a range as those of the table's column; None if they say nothing of it.
+
+    Args:
+        ends: least and greatest value as they are stored.
+        kind: the type in the file.
+        wanted: the column's type in the table.
+    """
+    types, least, greatest = pa.types, ends[0], ends[1]
+    if types.is_floating(wanted):
+        return _as_floats(ends, kind, wanted)
+    if kind.type in _WHOLE and types.is_integer(wanted):
+        return ends
+    if kind.type is ValueType.DECIMAL and types.is_decimal(wanted):
+        shift = wanted.scale - kind.scale
+        return None if shift < 0 else (int(least) * 10**shift, int(greatest) * 10**shift)
+    if kind.type is ValueType.STRING and (types.is_string(wanted) or types.is_large_string(wanted)):
+        return ends if isinstance(least, str) and isinstance(greatest, str) else None
+    if kind.type in _BYTES and family_is_bytes(wanted):
+        return ends if isinstance(least, bytes) and isinstance(greatest, bytes) else None
+    if kind.type is ValueType.BOOLEAN and types.is_boolean(wanted):
+        return ends
+    return _as_times(ends, kind, wanted)
+
+
+def family_is_bytes(kind: pa.DataType) -> bool:
+    """Whether values of a type are bytes."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
+def _as_floats(ends: tuple[StoredValue, StoredValue], kind: ValueKind, wanted: pa.DataType) -> Ends | None:
+    if kind.type in _WHOLE:
+        number = np.dtype(wanted.to_pandas_dtype()).type
+        return float(number(ends[0])), float(number(ends[1]))
+    if kind.type not in _FLOATS or any(isinstance(end, float) and math.isnan(end) for end in ends):
+        return None
+    if kind.type is ValueType.FLOAT and pa.types.is_float64(wanted):
+        least, greatest = widened_array(pa.array(ends, pa.float32()), wanted).to_pylist()
+        return least, greatest
+    return (ends[0], ends[1]) if kind.type is ValueType.FLOAT or pa.types.is_float64(wanted) else None
+
+
+def _as_times(ends: tuple[StoredValue, StoredValue], kind: ValueKind, wanted: pa.DataType) -> Ends | None:
+    types, unit = pa.types, _NS_OF_KIND.get(kind.type)
+    if unit is None or not all(isinstance(end, int) for end in ends):
+        return None
+    is_same = (
+        types.is_date(wanted)
+        if kind.type is ValueType.DATE
+        else (types.is_time(wanted) if kind.type < ValueType.TIMESTAMP_MILLIS else types.is_timestamp(wanted))
+    )
+    if not is_same:
+        return None
+    target = _DAY_NS if types.is_date(wanted) else _NS[wanted.unit]
+    return math.floor(Fraction(int(ends[0]) * unit, target)), math.ceil(Fraction(int(ends[1]) * unit, target))
+
+
+def _of_range(known: ColumnRange, wanted: pa.DataType) -> Bounds:
+    if known.null_count == known.value_count:
+        return ALL_NULL
+    if known.least is None or known.greatest is None or _may_be_unknown(known):
+        return UNKNOWN
+    return _bounds_of(converted((known.least, known.greatest), known.kind, wanted), known.null_count)
+
+
+def _may_be_unknown(known: ColumnRange) -> bool:
+    """Whether a range is what Hudi writes where a chunk has no bounds, as one with NaN: from zero to zero, or false."""
+    is_text = isinstance(known.least, str | bytes)
+    return not is_text and not known.least and not known.greatest
+
+
+def _bounds_of(ends: Ends | None, nulls: int | None) -> Bounds:
+    least, greatest = ends if ends is not None else (None, None)
+    return Bounds(least, greatest, may_be_null=nulls != 0)
+
+
+def _is_related(leaf: str, path: Path) -> bool:
+    """Whether a leaf of the file lies below a column, or the column below the leaf."""
+    name = ".".join(path)
+    return leaf == name or leaf.startswith(f"{name}.") or name.startswith(f"{leaf}.")

@@ -1,1 +1,0 @@
-"""The table's lock: leases, kept alive by heartbeats."""

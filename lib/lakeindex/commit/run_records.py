@@ -1,0 +1,331 @@
+"""The records of a run: its attempts, of which only the newest may publish, and its plan, which all of them follow.
+
+``.hoodie/.lakeindex/runs/<run key>/attempts/<number>.json`` is created if absent. A run that is started again (a retry,
+a second click) makes the next number, and is the run from then on; the older attempt finds out at its next step.
+Airflow's try numbers play no part: they repeat. The record carries a lease, by which others judge whether the run's
+instant is alive.
+
+``.hoodie/.lakeindex/runs/<run key>/plan-<generation>.json``, created likewise, is the run's instant and the names of
+all its files. A retry, a speculative task or a zombie that follows the same plan can only write again what is there. A
+plan that no longer fits is rolled back; the next generation gets a new instant.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from lakeindex.aftermath import noted
+from lakeindex.errors import FencedError, ObjectNotFoundError
+from lakeindex.format import instants as names
+from lakeindex.model import BaseFile
+from lakeindex.storage.port import Storage
+from lakeindex.table.host import Host, Process
+from lakeindex.timeline import records
+
+RUNS_FOLDER: Final = f"{records.OWN_FOLDER}/runs"
+
+_DIGITS: Final = 8
+_END_TRIES: Final = 3
+
+_PLAN_DIGITS: Final = 6
+_PLAN_PREFIX: Final = "plan-"
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What a run is.
+
+    Attributes:
+        run_id: names the run; every retry of it has the same.
+        batch_id: names the batch for good: it is committed once.
+        input_digest: digest of the batch's content, as ``<algorithm>:<digest>``;
+            without a name it is the first algorithm's.
+        older_digests: digests of the same batch by algorithms of older releases, for entries that those made.
+    """
+
+    run_id: str
+    batch_id: str
+    input_digest: str
+    older_digests: tuple[str, ...] = ()
+
+    def has_input(self, digest: str) -> bool | None:
+        """Whether its batch is the one that a digest was made of, by the algorithm that made it;
+        None if that cannot be told.
+        """
+        algorithm = digest.rpartition(":")[0]
+        mine = [one for one in (self.input_digest, *self.older_digests) if one.rpartition(":")[0] == algorithm]
+        return digest in mine if mine else None
+
+    @property
+    def key(self) -> str:
+        """Name of the run's folder."""
+        return records.key_of(self.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """Content of one attempt's file.
+
+    Attributes:
+        number: from 1.
+        token: unique to the attempt; travels in the commit.
+        run_id: the run, for people.
+        process: who runs it.
+        expires_ms: end of its lease, milliseconds since the epoch.
+        lease_ms: its length.
+        ended: whether it has given up or is through.
+    """
+
+    number: int
+    token: str
+    run_id: str
+    process: Process
+    expires_ms: int
+    lease_ms: int
+    ended: bool = False
+
+    def is_alive(self, host: Host) -> bool:
+        """Whether it may still be working; half a lease of grace allows for clocks that differ."""
+        if self.ended or host.is_gone(self.process):
+            return False
+        return host.clock.now_ms() <= self.expires_ms + self.lease_ms // 2
+
+
+class Attempt:
+    """This process's attempt of a run."""
+
+    def __init__(self, storage: Storage, host: Host, run: RunIdentity, record: AttemptRecord) -> None:
+        self._storage = storage
+        self._host = host
+        self._run = run
+        self._record = record
+        self._mutex = threading.Lock()
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+        return self._record.number
+
+    @property
+    def token(self) -> str:
+        """Its token."""
+        return self._record.token
+
+    def check(self) -> None:
+        """Make sure that no newer attempt exists; renew the lease. Raises: FencedError."""
+        numbers = _numbers(self._storage, self._run.key)
+        if numbers[-1:] != [self.number]:
+            newest = numbers[-1] if numbers else None
+            raise FencedError(
+                f"attempt {self.number} of run {self._run.run_id!r} was superseded"
+                + (f" by attempt {newest}" if newest else ": the run is over"),
+                culprit=self._run.run_id,
+                hint="the newest attempt of a run publishes it; nothing has to be done here",
+            )
+        self.renew()
+
+    def renew(self) -> None:
+        """Extend the lease. A file that was tidied away stays away: the run is over."""
+        with self._mutex:
+            if not self._record.ended:
+                expires = self._host.clock.now_ms() + self._record.lease_ms
+                self._rewrite(replace(self._record, expires_ms=expires))
+
+    def end(self) -> None:
+        """Say that this attempt does nothing any more; best effort, its lease runs out anyway."""
+        with self._mutex:
+            for _ in range(_END_TRIES):
+                if not noted("the attempt was not ended", lambda: self._rewrite(replace(self._record, ended=True))):
+                    return
+
+    def _rewrite(self, record: AttemptRecord) -> None:
+        self._record = record
+        path = attempt_path(self._run.key, self.number)
+        try:
+            self._storage.head(path)
+        except ObjectNotFoundError:
+            return
+        records.put(self._storage, path, _encode(record))
+
+
+def start_attempt(storage: Storage, host: Host, run: RunIdentity, lease_ms: int) -> Attempt:
+    """Make the next attempt of a run, superseding all before it."""
+    token = host.new_token()
+    while True:
+        numbers = _numbers(storage, run.key)
+        number = (numbers[-1] if numbers else 0) + 1
+        record = AttemptRecord(number, token, run.run_id, host.process, host.clock.now_ms() + lease_ms, lease_ms)
+        data = _encode(record)
+        if records.settle(storage, attempt_path(run.key, number), data) == data:
+            return Attempt(storage, host, run, record)
+
+
+def newest_attempt(storage: Storage, run_key: str) -> AttemptRecord | None:
+    """The newest attempt of a run; ``None`` if the run is over, never started, or its newest attempt's record is torn.
+
+    Raises:
+        TableCorruptError: the record is none of ours.
+    """
+    numbers = _numbers(storage, run_key)
+    if not numbers:
+        return None
+    path = attempt_path(run_key, numbers[-1])
+    found = records.load(storage, path)
+    if not found:
+        return None
+    try:
+        return AttemptRecord(process=Process(**found.pop("process")), **found)
+    except (KeyError, TypeError) as error:
+        raise records.damaged(path, repr(error)) from None
+
+
+def run_folder(run_key: str) -> str:
+    """Folder of a run's records."""
+    return f"{RUNS_FOLDER}/{run_key}"
+
+
+def _numbers(storage: Storage, run_key: str) -> list[int]:
+    listed = storage.list_folder(f"{run_folder(run_key)}/attempts").objects
+    names = (one.path.rpartition("/")[2].removesuffix(".json") for one in listed)
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def attempt_path(run_key: str, number: int) -> str:
+    """Path of an attempt's record."""
+    return f"{run_folder(run_key)}/attempts/{number:0{_DIGITS}d}.json"
+
+
+def _encode(record: AttemptRecord) -> bytes:
+    return records.encode(asdict(record))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One data file that a run is going to write.
+
+    Attributes:
+        partition_path: its partition.
+        file_id: its file group.
+        write_token: ``<task>-<stage>-<attempt>`` of its name.
+        previous: the slice that it replaces; ``None`` for a new file group.
+        updates: rows it replaces, for the inflight file.
+        inserts: rows it adds, for the inflight file.
+    """
+
+    partition_path: str
+    file_id: str
+    write_token: str
+    previous: BaseFile | None = None
+    updates: int = 0
+    inserts: int = 0
+
+    def at(self, instant: str) -> BaseFile:
+        """The file, written at an instant."""
+        return BaseFile(self.partition_path, self.file_id, instant, self.write_token)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a write takes out of the table; such a write ends as a replacecommit.
+
+    Attributes:
+        files: live base files as they were read: their groups are no part of the table afterwards.
+        index: the index that is in force afterwards (its type and bound options, as JSON), or None if that stays.
+        everywhere: whether the change of the index is about partitions, too, that are not there yet.
+    """
+
+    files: tuple[BaseFile, ...]
+    index: dict[str, Any] | None = None
+    everywhere: bool = False
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Partitions that lose file groups."""
+        return frozenset(file.partition_path for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """The plan.
+
+    Attributes:
+        instant: the run's instant.
+        digest: digest of what is written where.
+        generation: which plan of the run it is, from 1.
+        planned: the files.
+        token: unique to the plan.
+        replacement: what is taken out of the table; None for a plain commit.
+    """
+
+    instant: str
+    digest: str
+    generation: int
+    planned: tuple[PlannedFile, ...]
+    token: str
+    replacement: Replacement | None = None
+
+    @property
+    def action(self) -> str:
+        """The action that the instant ends as."""
+        return action_of(self.replacement)
+
+    @property
+    def files(self) -> tuple[BaseFile, ...]:
+        """The data files, in the order they were planned; sizes are not known yet."""
+        return tuple(one.at(self.instant) for one in self.planned)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions that are written to or lose file groups, sorted."""
+        lost = self.replacement.partitions if self.replacement is not None else frozenset()
+        return tuple(sorted({one.partition_path for one in self.planned} | lost))
+
+
+def action_of(replacement: Replacement | None) -> str:
+    """The action of a write: a replacecommit if it takes file groups out of the table."""
+    return names.COMMIT if replacement is None else names.REPLACE_COMMIT
+
+
+def newest_plan(storage: Storage, run_key: str) -> RunPlan | None:
+    """The newest plan of a run that says something: a torn one was never followed. Raises: TableCorruptError."""
+    listed = storage.list_folder(run_folder(run_key)).objects
+    for path in reversed([one.path for one in listed if one.path.rpartition("/")[2].startswith(_PLAN_PREFIX)]):
+        found = records.load(storage, path)
+        if found:
+            return _plan_of(found, path)
+    return None
+
+
+def store_plan(storage: Storage, run_key: str, plan: RunPlan) -> RunPlan:
+    """Store a plan as its generation, unless another attempt has: the plan that stands."""
+    path = f"{run_folder(run_key)}/{_PLAN_PREFIX}{plan.generation:0{_PLAN_DIGITS}d}.json"
+    data = records.encode(asdict(plan))
+    standing = records.settle_record(storage, path, data, durable=False)
+    return plan if standing == data else _plan_of(records.decode(standing, path), path)
+
+
+def forget_run(storage: Storage, run_key: str) -> None:
+    """Remove all records of a run that is over; best effort."""
+    records.tidy(storage, [one.path for one in storage.list(run_folder(run_key))])
+
+
+def _plan_of(found: dict[str, Any], path: str) -> RunPlan:
+    try:
+        planned = tuple(_planned_of(one) for one in found.pop("planned"))
+        replacement = _replacement_of(found.pop("replacement", None))
+        return RunPlan(planned=planned, replacement=replacement, **found)
+    except (KeyError, TypeError) as error:
+        raise records.damaged(path, repr(error)) from None
+
+
+def _planned_of(found: dict[str, Any]) -> PlannedFile:
+    previous = found.pop("previous")
+    return PlannedFile(previous=None if previous is None else BaseFile(**previous), **found)
+
+
+def _replacement_of(found: dict[str, Any] | None) -> Replacement | None:
+    if found is None:
+        return None
+    return Replacement(files=tuple(BaseFile(**one) for one in found.pop("files")), **found)

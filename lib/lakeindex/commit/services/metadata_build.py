@@ -1,0 +1,350 @@
+"""Building a metadata table for a table, or more partitions of the one that it has, because somebody asks for it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lakeindex.aftermath import noted
+from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.errors import LakeIndexError, MetadataTableError
+from lakeindex.files.file_system_view import Snapshot, snapshot
+from lakeindex.format.file_names import parse_base_file
+from lakeindex.lock.lock import TableLock
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
+from lakeindex.metadata.changes import PartitionChange, change_of_files
+from lakeindex.metadata.indexed_columns import columns_to_index, stats_encoding
+from lakeindex.metadata.indexes.bloom_filters import filters_of_new
+from lakeindex.metadata.metadata_table import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    GROUP_PREFIXES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    MetadataTable,
+    file_id,
+)
+from lakeindex.metadata.new_files import NewFile, read_new_files
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.records import Record, own_schema
+from lakeindex.metadata.statistics import statistics_of_new, statistics_of_partitions
+from lakeindex.metadata_upkeep.moved_keys import located_keys, record_index_change
+from lakeindex.metadata_upkeep.switch import (
+    begin_adding,
+    begin_building,
+    define_index,
+    drop_metadata,
+    switch_on,
+)
+from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.model import IndexType
+from lakeindex.options.types import MetadataTablePolicy, WriteConfig
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.table.metadata_kept import described
+from lakeindex.table.properties import TableProperties
+from lakeindex.timeline.layout import LAYOUT_1
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.write.types.avro_schema import schema_from_avro
+
+_GROUPS: Final = {FILES: 1, COLUMN_STATS: 2, PARTITION_STATS: 1, BLOOM_FILTERS: 4}
+"""File groups of a partition that is made, as Hudi's options have them by default."""
+_ORDER: Final = (FILES, COLUMN_STATS, BLOOM_FILTERS, RECORD_INDEX, PARTITION_STATS)
+_NEEDS: Final = {PARTITION_STATS: COLUMN_STATS}
+
+# HoodieTableMetadataUtil.estimateFileGroupCount: twice the keys of now, 48 bytes each, a group of a gibibyte at most.
+_GROWTH: Final = 2
+_KEY_BYTES: Final = 48
+_GROUP_BYTES: Final = 1 << 30
+_IN_ALL: Final = (10, 10_000)
+_WITHIN_PARTITION: Final = (1, 10)
+"""Least and most file groups of a record index, and of each partition of the table in a partitioned one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPartitions:
+    """What was built.
+
+    Attributes:
+        partitions: partitions of the metadata table, in the order in which they were made.
+        files: data files that it names.
+    """
+
+    partitions: tuple[str, ...]
+    files: int
+
+
+def default_partitions(properties: TableProperties, schema_text: str | None) -> tuple[str, ...]:
+    """Partitions of the metadata table that Hudi makes for a table by itself: 0.15 for one of version 6, else 1.2.
+
+    Args:
+        properties: the table's.
+        schema_text: its Avro schema; None if nobody has said it, so that no column can have statistics.
+    """
+    if properties.layout == LAYOUT_1 or schema_text is None:
+        return (FILES,)
+    return (FILES, COLUMN_STATS, PARTITION_STATS) if properties.is_partitioned else (FILES, COLUMN_STATS)
+
+
+def record_index_groups(keys: int, *, partitioned: bool = False) -> int:
+    """How many file groups a record index of so many keys has, as Hudi sizes it at its defaults.
+
+    Args:
+        keys: of the whole table, or of one of its partitions if the index is partitioned.
+        partitioned: it has file groups for each partition of the table.
+    """
+    estimate = keys * _GROWTH // (_GROUP_BYTES // _KEY_BYTES)
+    least, most = _WITHIN_PARTITION if partitioned else _IN_ALL
+    return min(max(estimate, least), most)
+
+
+def build_metadata_table(
+    table: Table,
+    config: WriteConfig | None = None,
+    partitions: Sequence[str] = (),
+    *,
+    force: bool = False,
+    host: Host | None = None,
+) -> BuiltPartitions:
+    """Build the metadata table of a table that has none, or add partitions to the one that it has.
+
+    Instants of ours that are pending add what they write when they are committed. Each partition is used as soon as it
+    is whole; after a kill the ones that were not are taken away by whoever writes next.
+
+    Args:
+        table: the table.
+        config: lease and waiting times.
+        partitions: those that are built; what a partition needs is built, too. None named: those that Hudi makes.
+        force: take other writers' pending instants for dead.
+        host: clock and process, for tests.
+
+    Raises:
+        MetadataTableError: there is one (and none was named), or something in its place, or it cannot be kept up.
+        PendingInstantError: a living writer of another kind is in flight.
+        LockTimeoutError: another writer holds the lock for too long.
+        FencedError: this process stalled for longer than its lease.
+    """
+    purpose = "building the metadata table"
+    with maintaining(table, purpose, config, force=force, alone=True, host=host) as (context, lock):
+        properties = table.current_properties()
+        there = properties.metadata_partitions
+        schema = _schema_text(context.storage, properties, table.load_timeline())
+        wanted = _wanted(properties, partitions or default_partitions(properties, schema), named=bool(partitions))
+        builder = _Builder.of(context, lock, properties)
+        if RECORD_INDEX in wanted:
+            builder.check_scope()
+        for name in wanted:
+            if name == FILES:
+                begin_building(context.storage)
+                make_table(replace(builder.table, partitions=(FILES,)), properties.name)
+            there = builder.add(name, there)
+        return BuiltPartitions(wanted, sum(len(names) for names in builder.files.values()))
+
+
+def committed_files(found: Snapshot) -> dict[str, dict[str, int]]:
+    """Partition path -> file name -> bytes, of every file of a completed commit: what a metadata table names."""
+    files: dict[str, dict[str, int]] = {}
+    for partition in found.partitions():
+        listed = found.files_of(partition)
+        files[partition] = {one.name: one.size_bytes for one in (*listed.live, *listed.older)}
+    return files
+
+
+def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bool) -> tuple[str, ...]:
+    """What is to be built, in the order in which it is.
+
+    Args:
+        properties: the table's.
+        partitions: what is asked for.
+        named: somebody named them.
+
+    Raises:
+        MetadataTableError: there is nothing to build, or what cannot be kept up.
+    """
+    there = properties.metadata_partitions
+    unknown = next((name for name in partitions if name not in GROUP_PREFIXES), None)
+    if unknown is not None:
+        raise MetadataTableError(
+            f"a partition {unknown!r} of a metadata table cannot be built",
+            culprit=unknown,
+            hint=f"these can: {', '.join(_ORDER)}; Hudi builds the others, and our commits do not keep them up",
+        )
+    if PARTITION_STATS in partitions and not properties.is_partitioned:
+        raise MetadataTableError(
+            f"table {properties.name} has no partitions, so that there is nothing to say in {PARTITION_STATS}",
+            culprit=PARTITION_STATS,
+            hint=f"{COLUMN_STATS} has what its readers skip files by",
+        )
+    asked = set(partitions)
+    asked |= {FILES, *(_NEEDS[name] for name in asked if name in _NEEDS)}
+    wanted = tuple(name for name in _ORDER if name in asked - set(there))
+    if not wanted or (there and not named):
+        raise MetadataTableError(
+            f"table {properties.name} has a metadata table: {described(there)}",
+            culprit=properties.name,
+            hint="`lakeindex metadata verify` compares it with the table, `lakeindex metadata drop` takes it away, "
+            "`lakeindex metadata build TABLE --partition NAME` adds a partition",
+        )
+    return wanted
+
+
+def _schema_text(storage: Storage, properties: TableProperties, timeline: Timeline) -> str | None:
+    """The table's Avro schema; None if nobody has said it."""
+    return timeline.schema_text(storage) or properties.create_schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """What partitions are made of.
+
+    Attributes:
+        table: the metadata table, with all partitions that can be in it.
+        found: the table as it is.
+        files: partition path -> file name -> bytes, of every file of a completed commit.
+        by_partition: the table's index is the record index of each partition: keys are unique in their partition only.
+    """
+
+    context: WriteContext
+    lock: TableLock
+    properties: TableProperties
+    table: MetadataTable
+    found: Snapshot
+    files: dict[str, dict[str, int]]
+    by_partition: bool
+    _footers: list[NewFile] = field(default_factory=list, repr=False)
+
+    @staticmethod
+    def of(context: WriteContext, lock: TableLock, properties: TableProperties) -> _Builder:
+        """The builder of a table, as it is now."""
+        found = snapshot(context.storage, context.table.load_timeline())
+        version, layout = properties.version, properties.timeline_layout.version
+        table = MetadataTable.of(context.storage, version, layout, tuple(GROUP_PREFIXES))
+        assert table is not None
+        index = context.table.index(found.timeline)
+        by_partition = index is not None and index.index_type is IndexType.RECORD_LEVEL_INDEX and not index.is_global
+        return _Builder(context, lock, properties, table, found, committed_files(found), by_partition)
+
+    def check_scope(self) -> None:
+        """Refuse a record index that readers of the table do not know.
+
+        Raises:
+            MetadataTableError: it would be partitioned, and Hudi 0.15 reads the table.
+        """
+        if self.by_partition and self.properties.layout == LAYOUT_1:
+            version, kind = self.properties.version, IndexType.RECORD_LEVEL_INDEX
+            raise MetadataTableError(
+                f"table {self.properties.name} of version {version} cannot have a record index for each partition, "
+                f"as its index {kind} needs it: Hudi 1.1 and later make one, on tables of versions 8 and 9",
+                culprit=RECORD_INDEX,
+                hint=f"{kind} does without: `lakeindex index build` makes lakeindex's own",
+            )
+
+    def add(self, name: str, there: Sequence[str]) -> tuple[str, ...]:
+        """Make a partition and let readers use it; all partitions that they use then."""
+        storage, now = self.context.storage, (*there, name)
+        what, defined = self._building(there), self._definition(name)
+        time = free_instant(self.table, what)
+        if name != FILES:
+            begin_adding(storage, name, time)
+        try:
+            if defined is not None:
+                by_partition = name == RECORD_INDEX and self.by_partition
+                define_index(storage, name, defined, self.properties.version, partitioned=by_partition)
+            add_partition(self.table, what, self._partition(name), time)
+            self.lock.check()  # who holds the lock now would commit without a word to what we switch on
+        except LakeIndexError:
+            noted(
+                "what was begun is taken away by the next write",
+                lambda: check_metadata_table(self.context.table, MetadataTablePolicy.KEEP),
+            )
+            raise
+        switch_on(storage, now, defined=defined is not None)
+        self._check_switched(name)
+        return now
+
+    def _building(self, there: Sequence[str]) -> Building:
+        completed = [one.time for one in self.found.timeline.completed]
+        completion = self.context.completion_time(self.found.timeline)
+        schema = own_schema(self.properties.version)
+        if there:
+            view = MetadataView.load(replace(self.table, partitions=tuple(there)), self.found.timeline)
+            schema = view.schema(view.slices(FILES))
+        return Building(max(completed, default=None), completion, schema)
+
+    def _definition(self, name: str) -> tuple[str, ...] | None:
+        """Columns of an index whose definition Hudi 1.x reads; None of others."""
+        if self.properties.layout == LAYOUT_1 or name not in (COLUMN_STATS, RECORD_INDEX):
+            return None
+        if name == RECORD_INDEX:
+            return ()
+        text = _schema_text(self.context.storage, self.properties, self.found.timeline)
+        if text is None:
+            raise MetadataTableError(
+                f"table {self.properties.name} has no columns yet to have statistics of",
+                culprit=name,
+                hint=f"write to it, then `lakeindex metadata build TABLE --partition {name}`",
+            )
+        return columns_to_index(schema_from_avro(text), stats_encoding(None, self.properties.version))
+
+    def _partition(self, name: str) -> NewPartition:
+        change = self._change(name)
+        if name == RECORD_INDEX:
+            return NewPartition(name, self._groups_of_keys(change), change)
+        return NewPartition(name, tuple(file_id(name, number) for number in range(_GROUPS[name])), change)
+
+    def _groups_of_keys(self, change: PartitionChange) -> tuple[str, ...]:
+        """File groups of the record index. Hudi makes those of a partition that it knows at no later time."""
+        if not self.by_partition:
+            count = record_index_groups(sum(len(run.keys) for run in change.runs))
+            return tuple(file_id(RECORD_INDEX, number) for number in range(count))
+        keys = Counter(dict.fromkeys(sorted(self.files), 0))
+        for run in change.runs:
+            keys[run.partition] += len(run.keys)
+        return tuple(
+            file_id(RECORD_INDEX, number, partition)
+            for partition, count in keys.items()
+            for number in range(record_index_groups(count, partitioned=True))
+        )
+
+    def _change(self, name: str) -> PartitionChange:
+        one = replace(self.table, partitions=(name,))
+        if name == FILES:
+            return change_of_files(self.files)[FILES]
+        if name == COLUMN_STATS:
+            return statistics_of_new(one, self._all_footers()).get(name, PartitionChange())
+        if name == PARTITION_STATS:
+            live = {(file.partition_path, file.name) for file in self.found.base_files_all()}
+            return statistics_of_partitions(
+                one, [file for file in self._all_footers() if (file.partition, file.name) in live]
+            )
+        if name == BLOOM_FILTERS:
+            return PartitionChange(dict(self._filters(one)))
+        moved = located_keys(self.context.storage, self.found.base_files_all())
+        return record_index_change(moved, self.properties.timezone, partitioned=self.by_partition)
+
+    def _all_footers(self) -> list[NewFile]:
+        if not self._footers:
+            self._footers.extend(read_new_files(self.table, self.files))
+        return self._footers
+
+    def _filters(self, one: MetadataTable) -> Iterator[tuple[str, Record]]:
+        by_instant: dict[str, list[NewFile]] = defaultdict(list)
+        for file in self._all_footers():
+            parsed = parse_base_file(file.partition, file.name)
+            if parsed is not None:
+                by_instant[parsed.instant_time].append(file)
+        for time, files in by_instant.items():
+            yield from filters_of_new(one, files, time).get(BLOOM_FILTERS, PartitionChange()).puts.items()
+
+    def _check_switched(self, name: str) -> None:
+        """Who took the lock over may have committed before we switched the partition on: it goes again."""
+        try:
+            self.lock.check()
+        except BaseException:
+            drop_metadata(self.context.table, (name,))
+            raise

@@ -1,0 +1,115 @@
+"""What a run would do: stages 1 to 4 and the plan of stage 5. The table is read, and nothing of it is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeindex.commit.ledger import find_done
+from lakeindex.conductor.opened import Opened, while_still
+from lakeindex.conductor.upsert import done_before, look_up, nothing_to_do, run_stage_input
+from lakeindex.errors import UsageError
+from lakeindex.index.registry import index_for
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.model import IndexType
+from lakeindex.pipeline import Stage
+from lakeindex.run.chunks import chunks_of
+from lakeindex.run.lookup_files import read_files
+from lakeindex.run.spec import RunSpec, run_folder, storage_at
+from lakeindex.run.stage_run import LookedUp, StageRun
+from lakeindex.run.summary import PlannedChange, RunSummary
+from lakeindex.stages.merge_write.merge_plan import MergePlan, Placing, make_plan
+from lakeindex.stages.merge_write.stage import notes_of, record_bytes
+from lakeindex.stages.merge_write.tags import found_lines, tag_batch
+from lakeindex.stages.stage_input.batch_columns import with_columns_of
+from lakeindex.stages.stage_input.stage import identity_of
+from lakeindex.table.handle import Table
+from lakeindex.table.host import this_host
+from lakeindex.tasks.memory_bound import memory_bound
+from lakeindex.tasks.runner import Runner
+
+
+def plan_batch(spec: RunSpec, runner: Runner) -> RunSummary:
+    """What the run would do with every row, and to which files.
+
+    The caller sees to it that what is written below the table goes elsewhere
+    (:func:`lakeindex.run.spec.writing_nothing`), and that the run folder is thrown away.
+
+    Returns:
+        The summary that the run would have, without what only writing tells; with ``dry_run``.
+
+    Raises:
+        UsageError: an index that is kept outside the table's storage, which a look-up brings up to date there.
+        LakeIndexError: what the run would end with before it writes.
+    """
+    with memory_bound(spec.config.memory):
+        return while_still(spec.table_uri, spec.config, lambda opened: _planned(spec, opened, runner))
+
+
+def _planned(spec: RunSpec, opened: Opened, runner: Runner) -> RunSummary:
+    if opened.facts.index_type in (IndexType.HBASE, IndexType.STATE):
+        raise UsageError(
+            f"a dry run on table {opened.table.name} would change its index {opened.facts.index_type}",
+            culprit=opened.facts.index_type,
+            hint="a look-up brings such an index up to date, and it is not kept with the table; "
+            "`lakeindex advise` estimates without it",
+        )
+    staged = run_stage_input(spec, opened.facts, runner)
+    if not staged.manifest.counters["rows_out"]:
+        return replace(nothing_to_do(spec, staged), dry_run=True)
+    table = Table.open(storage_at(spec.table_uri))
+    context = WriteContext(table, this_host(), spec.config, None, spec.force)
+    done = find_done(context, identity_of(spec, staged.manifest, runner))
+    if done is not None:
+        return replace(done_before(spec, done), dry_run=True)
+    looked_up = look_up(spec, opened.facts, opened.snapshot, staged, runner)
+    return _summary(spec, opened, staged, looked_up, runner)
+
+
+def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
+    folder, facts = run_folder(spec), with_columns_of(opened.facts, staged.manifest.facts, spec.config)
+    found = found_lines(folder, looked_up.verified)
+    attempt = folder.new_attempt(Stage.MERGE_WRITE)
+    chunks = chunks_of(folder, looked_up.staged)
+    tags = tag_batch(spec, facts, chunks, looked_up.verified, found, runner, folder=attempt)
+    files = read_files(folder, looked_up.lookup.parts("files")[0])
+    homes, size = index_for(facts.index).homes, record_bytes(spec, looked_up)
+    plan = make_plan(files, found, tags, opened.snapshot, spec.config, Placing(homes), record_bytes=size)
+    counters = staged.manifest.counters
+    summary = RunSummary(
+        instant=None,
+        batch_id=spec.batch_id,
+        run_id=spec.run_id,
+        operation=spec.operation,
+        noop=not plan.slices,
+        rows_in=int(counters["rows_in"]),
+        combined=int(counters["combined"]),
+        quarantined=int(counters["quarantined"]),
+        inserts=tags.inserts,
+        updates=sum(one.updates for one in found),
+        deletes=sum(one.deletes for one in found),
+        moved=sum(one.moves for one in found),
+        ignored=sum(one.ignored for one in found) + tags.ignored_missing,
+        files_created=sum(one.old is None for one in plan.slices),
+        files_rewritten=sum(one.old is not None for one in plan.slices),
+        seconds=round(sum(one.seconds for one in looked_up.summaries), 4),
+        stages=looked_up.summaries,
+        notes=notes_of(spec, facts),
+        dry_run=True,
+        changes=_changes(plan),
+    )
+    summary.check_identity()
+    return summary
+
+
+def _changes(plan: MergePlan) -> tuple[PlannedChange, ...]:
+    return tuple(
+        PlannedChange(
+            one.partition_path,
+            None if one.old is None else one.old.path,
+            0 if one.old is None else one.old.size_bytes,
+            one.updates,
+            one.removed,
+            one.inserts,
+        )
+        for one in plan.slices
+    )

@@ -1,0 +1,265 @@
+"""The table's lock: epoch-numbered files, create-if-absent, with a lease.
+
+``.hoodie/.lakeindex/lock/<epoch>.json``: the greatest epoch is the lock. Its holder alone rewrites the file, to renew
+its lease and to release. Whoever finds it released, its process gone, or its lease out creates the next epoch.
+
+The lock keeps writers out of each other's way; it is *not* what makes a commit safe. A holder may stall past its lease
+and wake up. So the record says from its creation which instant it was taken for, and the next holder first settles that
+instant (see :mod:`lakeindex.timeline.verdicts`): either its commit happened, and is seen by the checks that follow, or
+it can never happen. Clocks and leases decide only how long somebody waits.
+
+A torn record does not say which instants are unsettled. Whoever takes over then is *blind*: until everything was
+recovered once, no claim without a verdict counts as alive, and the instants that the lost record may have named are
+decided with all others.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from lakeindex.errors import FencedError, LockTimeoutError, ObjectNotFoundError
+from lakeindex.lock.hudi_lock import HudiLock
+from lakeindex.storage.port import Storage
+from lakeindex.table.host import Host, Process
+from lakeindex.timeline import records
+from lakeindex.timeline.clock import Patience
+
+LOCK_FOLDER: Final = f"{records.OWN_FOLDER}/lock"
+
+_EPOCH_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """Content of one epoch's file.
+
+    Attributes:
+        epoch: its number, from 1.
+        token: unique to this acquisition.
+        process: the holder.
+        purpose: what for, for people.
+        expires_ms: end of the lease, milliseconds since the epoch.
+        lease_ms: its length.
+        released: whether the holder is done.
+        unsettled: instants that former holders, or this one, may still be about to commit.
+        blind: whether a former holder's record was torn, so that ``unsettled`` may lack some.
+    """
+
+    epoch: int
+    token: str
+    process: Process
+    purpose: str
+    expires_ms: int
+    lease_ms: int
+    released: bool = False
+    unsettled: tuple[str, ...] = ()
+    blind: bool = False
+
+
+class TableLock:
+    """The lock, held. Get one by :func:`acquire`."""
+
+    def __init__(self, storage: Storage, host: Host, record: LockRecord) -> None:
+        self._storage = storage
+        self._host = host
+        self._record = record
+        self._mutex = threading.Lock()
+        self._partner: HudiLock | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Number of this acquisition."""
+        return self._record.epoch
+
+    @property
+    def path(self) -> str:
+        """Where its record is."""
+        return _path(self._record.epoch)
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """Instants to settle before anything else; the one it was taken for is among them until it is decided."""
+        return self._record.unsettled
+
+    @property
+    def blind(self) -> bool:
+        """Whether ``unsettled`` may lack instants: any claim without a verdict may be one."""
+        return self._record.blind
+
+    def join(self, partner: HudiLock) -> None:
+        """From now on Hudi's lock is renewed, checked and released with this one."""
+        self._partner = partner
+
+    def recovered(self) -> None:
+        """Note that everything was recovered: nothing is unsettled that a lost record may have named."""
+        with self._mutex:
+            self._record = replace(self._record, blind=False)
+
+    def settled(self, instant: str) -> None:
+        """Note that an instant is decided, in memory: the next renewal or the release writes it."""
+        with self._mutex:
+            left = tuple(one for one in self._record.unsettled if one != instant)
+            self._record = replace(self._record, unsettled=left)
+
+    def renew(self) -> None:
+        """Extend the lease."""
+        try:
+            self._extend()
+        finally:
+            if self._partner is not None:
+                self._partner.renew()
+
+    def check(self) -> None:
+        """Make sure that nobody took over and that lease is left; renew it. The same for Hudi's lock.
+
+        Raises:
+            FencedError: one of the two was lost.
+        """
+        newest = _newest_epoch(self._storage)
+        if newest != self.epoch:
+            raise FencedError(
+                f"lock epoch {self.epoch} was taken over by epoch {newest}",
+                culprit=_path(self.epoch),
+                hint="this writer stalled for longer than lakeindex.lock.lease; run again, or raise it",
+            )
+        self._extend()
+        if self._partner is not None:
+            self._partner.check()
+
+    def release(self) -> None:
+        """Let go, of Hudi's lock first; what is not settled is left to the next holder."""
+        try:
+            if self._partner is not None:
+                self._partner.release()
+        finally:
+            with self._mutex:
+                self._write(replace(self._record, released=True))
+
+    def _extend(self) -> None:
+        with self._mutex:
+            if not self._record.released:
+                expires = self._host.clock.now_ms() + self._record.lease_ms
+                self._write(replace(self._record, expires_ms=expires))
+
+    def _write(self, record: LockRecord) -> None:
+        self._record = record
+        records.put(self._storage, _path(record.epoch), _encode(record))
+
+
+def acquire(
+    storage: Storage, host: Host, *, lease_ms: int, wait_ms: int, purpose: str, instant: str | None = None
+) -> TableLock:
+    """Take the lock, waiting for a living holder.
+
+    Args:
+        storage: the table's folder.
+        host: who we are.
+        lease_ms: lease.
+        wait_ms: how long to wait, at most.
+        purpose: what for; others see it in their time-out's message.
+        instant: the instant that is going to be committed under it, if any.
+
+    Raises:
+        LockTimeoutError: naming the holder.
+    """
+    token = host.new_token()
+    patience = Patience(host.clock, wait_ms)
+    while True:
+        holder = _newest(storage)
+        if holder is None or _is_free(holder, host):
+            record = _next(holder, host, lease_ms, purpose, instant, token)
+            if _won(storage, record):
+                return TableLock(storage, host, record)
+            continue
+        if patience.is_over:
+            raise LockTimeoutError(
+                f"the table's lock is held by {holder.process} for {holder.purpose!r}",
+                culprit=_path(holder.epoch),
+                hint="wait for it, or raise lakeindex.lock.wait; "
+                "the lock of a dead holder is taken over when its lease has expired",
+            )
+        patience.pause()
+
+
+def _next(
+    holder: LockRecord | None, host: Host, lease_ms: int, purpose: str, instant: str | None, token: str
+) -> LockRecord:
+    inherited = () if holder is None else holder.unsettled
+    own = () if instant is None else (instant,)
+    return LockRecord(
+        epoch=1 if holder is None else holder.epoch + 1,
+        token=token,
+        process=host.process,
+        purpose=purpose,
+        expires_ms=host.clock.now_ms() + lease_ms,
+        lease_ms=lease_ms,
+        unsettled=tuple(dict.fromkeys((*inherited, *own))),
+        blind=holder is not None and holder.blind,
+    )
+
+
+def _won(storage: Storage, record: LockRecord) -> bool:
+    """Create the epoch. Ours counts only if it is the greatest: older files are deleted, so their names are free."""
+    data = _encode(record)
+    path = _path(record.epoch)
+    if records.settle(storage, path, data) != data:
+        return False
+    epochs = _epochs(storage)
+    if epochs[-1:] != [record.epoch]:
+        records.tidy(storage, [path])
+        return False
+    records.tidy(storage, [_path(epoch) for epoch in epochs[:-1]])
+    return True
+
+
+def _is_free(holder: LockRecord, host: Host) -> bool:
+    """Whether the holder is done or dead; half a lease of grace allows for clocks that differ."""
+    if holder.released or host.is_gone(holder.process):
+        return True
+    return host.clock.now_ms() > holder.expires_ms + holder.lease_ms // 2
+
+
+def _newest(storage: Storage) -> LockRecord | None:
+    while True:
+        epoch = _newest_epoch(storage)
+        if epoch is None:
+            return None
+        try:
+            return _decode(storage.read(_path(epoch)), _path(epoch))
+        except ObjectNotFoundError:
+            continue  # a later epoch's holder tidied it away
+
+
+def _newest_epoch(storage: Storage) -> int | None:
+    return next(reversed(_epochs(storage)), None)
+
+
+def _epochs(storage: Storage) -> list[int]:
+    names = (one.path.rpartition("/")[2].removesuffix(".json") for one in storage.list_folder(LOCK_FOLDER).objects)
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _path(epoch: int) -> str:
+    return f"{LOCK_FOLDER}/{epoch:0{_EPOCH_DIGITS}d}.json"
+
+
+def _encode(record: LockRecord) -> bytes:
+    fields = asdict(record)
+    if not record.blind:
+        del fields["blind"]  # earlier releases do not know it
+    return records.encode(fields)
+
+
+def _decode(data: bytes, path: str) -> LockRecord:
+    found: dict[str, Any] = records.decode(data, path)
+    if not found:
+        epoch = int(path.rpartition("/")[2].removesuffix(".json"))
+        return LockRecord(epoch, "", Process("", 0), "", 0, 0, released=True, blind=True)
+    try:
+        process = Process(**found.pop("process"))
+        unsettled = tuple(found.pop("unsettled"))
+        return LockRecord(process=process, unsettled=unsettled, **found)
+    except (KeyError, TypeError) as error:
+        raise records.damaged(path, repr(error)) from None

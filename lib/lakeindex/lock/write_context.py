@@ -1,0 +1,161 @@
+"""What every step of a write needs: the table, the machine, the options, and what keeps its leases alive."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from lakeindex.aftermath import noted
+from lakeindex.format.instants import comparable
+from lakeindex.lock import hudi_lock, lock
+from lakeindex.options.types import WriteConfig
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.table.host import Host
+from lakeindex.table.writer_record import note_writer
+from lakeindex.timeline.beside_pending import RENEWAL_SECONDS
+from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.timeline import Timeline
+
+
+class Renewable(Protocol):
+    """Something with a lease."""
+
+    def renew(self) -> None:
+        """Extend the lease."""
+
+
+class Heartbeat:
+    """Renews every lease it was given three times a lease, and often enough for the heartbeats of pending instants.
+
+    A renewal that fails is tried again at the next beat; that the lease ran out in spite of it is found out by the
+    checks before the commit.
+
+    Args:
+        lease_seconds: length of the leases.
+    """
+
+    def __init__(self, lease_seconds: float) -> None:
+        self._pause = min(lease_seconds / 3, RENEWAL_SECONDS)
+        self._stop = threading.Event()
+        self._mutex = threading.Lock()
+        self._renewed: list[Renewable] = []
+        self._thread = threading.Thread(target=self._beat, name="lakeindex-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def add(self, lease: Renewable) -> None:
+        """Renew this lease, too."""
+        with self._mutex:
+            self._renewed.append(lease)
+
+    def drop(self, lease: Renewable) -> None:
+        """Do not renew it any more."""
+        with self._mutex:
+            self._renewed = [one for one in self._renewed if one is not lease]
+
+    def stop(self) -> None:
+        """End."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(self._pause):
+            with self._mutex:
+                todo = list(self._renewed)
+            for lease in todo:
+                noted("the lease was not renewed", lease.renew)  # a thread that ended would renew nothing any more
+
+
+_RELEASE_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """One writer at one table.
+
+    Attributes:
+        table: the table.
+        host: clock and process.
+        config: options.
+        heartbeat: renews leases; ``None`` where the steps of the protocol do.
+        force: whether foreign pending instants are rolled back whatever their age.
+        notes: what was done to other writers' instants, for the summary; grows.
+    """
+
+    table: Table
+    host: Host
+    config: WriteConfig
+    heartbeat: Heartbeat | None = None
+    force: bool = False
+    notes: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def storage(self) -> Storage:
+        """The table's folder."""
+        return self.table.storage
+
+    @property
+    def lease_ms(self) -> int:
+        """Lease of lock and attempts, milliseconds."""
+        return self.config.lock_lease_seconds * 1000
+
+    @property
+    def shares_lock(self) -> bool:
+        """Whether Hudi's writers hold the same lock: they may be in flight at any time, and look for conflicts."""
+        return self.config.lock_provider is not None
+
+    @property
+    def table_clock_ms(self) -> int:
+        """What the table's clock shows now: milliseconds that, read as UTC, are the instant time of now."""
+        return timeline_ms(self.table.properties.timezone, self.host.clock.now_ms())
+
+    def completion_time(self, timeline: Timeline, after: str | None = None) -> str | None:
+        """When what is completed now is completed, by the table's clock; None where the timeline does not say.
+
+        Args:
+            timeline: as it is now; the lock is held.
+            after: another time that it must be later than.
+        """
+        times = (one for one in (timeline.max_time, after) if one is not None)
+        return timeline.layout.completion_time(max(times, key=comparable, default=None), self.table_clock_ms)
+
+    @contextmanager
+    def locked(self, purpose: str, instant: str | None = None) -> Iterator[lock.TableLock]:
+        """Hold the table's lock and, if the options name its provider, Hudi's.
+
+        Raises:
+            LockTimeoutError: one of them could not be had in time.
+            OptionError: Hudi's cannot be had on the table's store.
+            TableUnsupportedError: a newer release wrote into the table what this one does not know.
+        """
+        partner = hudi_lock.hudi_lock(self.storage, self.host, self.config, purpose)
+        wait_ms = self.config.lock_wait_seconds * 1000
+        held = lock.acquire(
+            self.storage, self.host, lease_ms=self.lease_ms, wait_ms=wait_ms, purpose=purpose, instant=instant
+        )
+        if self.heartbeat is not None:
+            self.heartbeat.add(held)
+        try:
+            if partner is not None:
+                hudi_lock.acquire(partner, self.host, wait_ms=wait_ms, waiting=held.renew)
+                held.join(partner)
+            note_writer(self.storage)
+            yield held
+        finally:
+            if self.heartbeat is not None:
+                self.heartbeat.drop(held)
+            _release(held)
+
+
+def _release(held: lock.TableLock) -> None:
+    """Let go. What was done under the lock stands whether or not this is answered: its lease runs out anyway."""
+    for _ in range(_RELEASE_TRIES):
+        if not noted("the lock was not released", held.release):
+            return

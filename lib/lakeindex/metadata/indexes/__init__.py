@@ -1,0 +1,1 @@
+"""The record index and the bloom filters in the metadata table."""

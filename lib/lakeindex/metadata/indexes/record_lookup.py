@@ -1,0 +1,204 @@
+"""Which records of a partition of the metadata table some keys have, where a newer record replaces an older one.
+
+The same as :meth:`lakeindex.metadata.reading.MetadataView.lookup`, for many keys that share few records. Keys stay in
+Arrow arrays, blocks are searched by a compiled loop, and a record is decoded once in a file. A block that the loop does
+not understand is left to :class:`lakeindex.format.hfile.HFile`, which says what is wrong with it, or reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.format.hfile.reading import AskedBlock, HFile
+from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
+from lakeindex.metadata.groups import group_numbers
+from lakeindex.metadata.reading import Layer, MetadataView
+from lakeindex.metadata.records import Record, decode_record
+from lakeindex.storage import in_parallel
+
+_DECODED_BYTES: Final = 4 << 20
+"""Decoded blocks that are searched at once."""
+_NOWHERE: Final = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundRecords:
+    """The records of some keys.
+
+    Attributes:
+        rows: int64 [found], which keys have one, ascending.
+        numbers: int64 [found], the number of its record.
+        records: the distinct ones.
+    """
+
+    rows: RowNumbers
+    numbers: npt.NDArray[np.int64]
+    records: tuple[Record, ...] = field(repr=False)
+
+
+def find_records(
+    view: MetadataView, partition: str, keys: StringArray, data_partition: str | None = None
+) -> FoundRecords:
+    """The newest record of each key.
+
+    Args:
+        view: the metadata table.
+        partition: of the metadata table; its records replace each other.
+        keys: distinct keys.
+        data_partition: the partition of the table that they are of, in a partitioned record index.
+
+    Raises:
+        TableCorruptError: a file cannot be read.
+    """
+    groups = [one for one in view.slices(partition) if one.is_of(data_partition)]
+    numbers = np.full(len(keys), _NOWHERE, np.int64)
+    records: list[Record] = []
+    if groups and len(keys):
+        asked = plain_strings(keys)
+
+        def in_group(job: tuple[int, RowNumbers]) -> FoundRecords:
+            number, rows = job
+            return records_of_layers(view.layers(groups[number]), asked.take(pa.array(rows)))
+
+        jobs = list(_rows_of_groups(asked, len(groups)))
+        parts = in_parallel(view.table.storage.uri, in_group, jobs)
+        for (_, rows), part in zip(jobs, parts, strict=True):
+            numbers[rows[part.rows]] = part.numbers + len(records)
+            records += part.records
+    found = np.flatnonzero(numbers != _NOWHERE)
+    return FoundRecords(found, numbers[found], tuple(records))
+
+
+def _rows_of_groups(keys: pa.Array, count: int) -> Iterator[tuple[int, RowNumbers]]:
+    """The rows of the keys in each file group, by its number, in the order of the keys' bytes."""
+    order = _order_of(keys)
+    if count == 1:
+        yield 0, order
+        return
+    numbers = group_numbers(keys, count)[order]
+    by_group = np.argsort(numbers.astype(np.uint16) if count <= 1 << 16 else numbers, kind="stable")
+    ends = np.searchsorted(numbers[by_group], np.arange(count + 1))
+    for number in range(count):
+        rows = order[by_group[ends[number] : ends[number + 1]]]
+        if len(rows):
+            yield number, rows
+
+
+def _order_of(keys: pa.Array) -> RowNumbers:
+    """The rows in the order of the keys' bytes."""
+    if pc.all(pc.less_equal(keys[:-1], keys[1:])).as_py():
+        return np.arange(len(keys), dtype=np.int64)
+    return pc.sort_indices(keys).to_numpy().astype(np.int64)
+
+
+def records_of_layers(layers: Iterable[Layer], keys: pa.Array) -> FoundRecords:
+    """The newest record of each key in a file group.
+
+    Args:
+        layers: what its files say, older ones first.
+        keys: distinct keys, in the order of their bytes.
+
+    Raises:
+        TableCorruptError: a file is damaged.
+    """
+    found = _Newest(string_buffers(keys))
+    for layer in layers:
+        if layer.file is not None:
+            found.put(layer, layer.file)
+        elif layer.gone:
+            gone = pc.is_in(keys, value_set=pa.array(layer.gone, keys.type))
+            found.numbers[gone.to_numpy(zero_copy_only=False)] = _NOWHERE
+    there = np.flatnonzero(found.numbers != _NOWHERE)
+    return FoundRecords(there, found.numbers[there], tuple(found.records))
+
+
+class _Newest:
+    """Records of sorted keys, while files are read."""
+
+    def __init__(self, keys: StringBuffers) -> None:
+        self._keys = keys
+        self.numbers = np.full(len(keys), _NOWHERE, np.int64)
+        self.records: list[Record] = []
+        self._known: dict[tuple[bytes, str], int] = {}
+
+    def put(self, layer: Layer, file: HFile) -> None:
+        """What a file says replaces what was said before."""
+        for asked in _batches(file.asked_blocks(_KeyBytes(self._keys))):
+            values = self._search(asked, file)
+            rows, found = self._read(asked, file) if values is None else values
+            words = found.dictionary_encode()
+            numbers = [self._number(value, layer) for value in words.dictionary.to_pylist()]
+            self.numbers[rows] = np.array(numbers, np.int64)[words.indices.to_numpy()]
+
+    def _number(self, value: bytes, layer: Layer) -> int:
+        known = (value, layer.schema)
+        if known not in self._known:
+            self._known[known] = len(self.records)
+            self.records.append(decode_record(value, layer.schema, layer.source))
+        return self._known[known]
+
+    def _search(self, asked: Sequence[AskedBlock], file: HFile) -> tuple[RowNumbers, pa.Array] | None:
+        """Rows and their values, in a compiled loop; None if it does not understand a block."""
+        from lakeindex.metadata.indexes.block_kernels import FINE, copy_values, find_values
+
+        data = np.frombuffer(b"".join(one.content for one in asked), np.uint8)
+        first, count = asked[0].start, asked[-1].end - asked[0].start
+        ends = np.cumsum([len(one.content) for one in asked], dtype=np.int64)
+        numbers = np.array([(one.start, one.end) for one in asked], np.int64) - first
+        places = np.column_stack([ends, numbers])
+        keys = self._keys.slice(first, first + count)
+        found = np.full((count + 1, 2), _NOWHERE, np.int64)
+        find_values(data, places, file.has_mvcc, keys.data, keys.offsets, found)
+        if found[count, 0] != FINE:
+            return None
+        rows = np.flatnonzero(found[:count, 0] != _NOWHERE)
+        starts, stops = found[rows, 0], found[rows, 1]
+        offsets = np.concatenate([[0], np.cumsum(stops - starts)])
+        out = np.empty(offsets[-1], np.uint8)
+        copy_values(data, starts, offsets, out)
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)]
+        return rows + first, pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+
+    def _read(self, asked: Sequence[AskedBlock], file: HFile) -> tuple[RowNumbers, pa.Array]:
+        """As :meth:`_search`, an entry at a time. Raises: TableCorruptError: a block is damaged."""
+        found: dict[int, bytes] = {}
+        for one in asked:
+            rows = {self._keys.value(row): row for row in range(one.start, one.end)}
+            for key, value in file.entries_of(one.content):
+                if key in rows:
+                    found[rows[key]] = value
+        return np.array(list(found), np.int64), pa.array(found.values(), pa.binary())
+
+
+class _KeyBytes:
+    """Keys as an HFile is asked for them."""
+
+    def __init__(self, keys: StringBuffers) -> None:
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, number: int, /) -> bytes:
+        return self._keys.value(number)
+
+
+def _batches(asked: Iterator[AskedBlock]) -> Iterator[list[AskedBlock]]:
+    """Blocks that are searched together."""
+    batch: list[AskedBlock] = []
+    size = 0
+    for one in asked:
+        batch.append(one)
+        size += len(one.content)
+        if size >= _DECODED_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

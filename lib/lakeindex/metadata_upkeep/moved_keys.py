@@ -1,0 +1,189 @@
+"""Which record keys a commit put somewhere, and which it took away: for the record index of the metadata table.
+
+Both follow from the commit alone, from its files and from those that they replaced, so that whoever finishes the commit
+of a writer that died finds the same. A file into which nothing was inserted and out of which nothing was taken is not
+read. Of the others, only rows of this commit can be new, by their ``_hoodie_commit_time``: row groups without one, by
+their statistics, are not read, and where all rows of this commit are new, the file before is not, either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.errors import InvariantError, MetadataTableError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.key_columns import StoredColumns, read_record_keys
+from lakeindex.files.listing import base_files_in
+from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
+from lakeindex.format.file_names import parse_base_file, parse_base_path
+from lakeindex.metadata.changes import KeyRun, PartitionChange
+from lakeindex.metadata.indexes.record_index import RecordLocation, location_record
+from lakeindex.metadata.records import Record
+from lakeindex.model import BaseFile
+from lakeindex.storage import in_parallel
+from lakeindex.storage.port import Storage
+from lakeindex.timeline.clock import instant_ms
+from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
+
+_NO_KEYS: Final = pa.array([], pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class MovedKeys:
+    """Record keys of one file group.
+
+    Attributes:
+        file: its newest file.
+        put: keys that are in it now.
+        gone: keys that were in it before.
+    """
+
+    file: BaseFile
+    put: pa.Array = field(repr=False, default_factory=lambda: _NO_KEYS)
+    gone: pa.Array = field(repr=False, default_factory=lambda: _NO_KEYS)
+
+
+def moved_keys(storage: Storage, before: Snapshot, commit: CommitMetadata) -> list[MovedKeys]:
+    """What keys a commit moved.
+
+    Args:
+        storage: the table's folder.
+        before: the table as it was when the commit was decided.
+        commit: what it did.
+
+    Raises:
+        TableCorruptError: one of its files, or one that it replaced, cannot be read.
+    """
+    stats = [one for one in commit.stats() if one.path is not None and (one.num_inserts or one.num_deletes)]
+    replaced = [file for key in sorted(commit.replaced()) for file in _live(before, *key)]
+    gone = in_parallel(storage.uri, lambda one: MovedKeys(one, gone=read_record_keys(storage, one)), replaced)
+    return [*in_parallel(storage.uri, lambda one: _moved_by(storage, one), stats), *gone]
+
+
+def returned_keys(storage: Storage, before: Snapshot, paths: Iterable[str], *, everywhere: bool) -> list[MovedKeys]:
+    """Where the keys of a commit are once it is taken back.
+
+    Args:
+        storage: the table's folder, in which the commit's files still are.
+        before: the table without the commit.
+        paths: data files of the commit.
+        everywhere: the commit replaced file groups, of which nobody says which any more: every key is put where it is.
+
+    Raises:
+        TableCorruptError: a file cannot be read.
+    """
+    wanted = frozenset(paths)
+    listed = [
+        file for file in base_files_in(storage, {path.rpartition("/")[0] for path in wanted}) if file.path in wanted
+    ]
+    live = {(file.partition_path, file.file_id): file for file in before.base_files_all()}
+
+    def find(file: BaseFile) -> MovedKeys:
+        new, previous = read_record_keys(storage, file), live.get((file.partition_path, file.file_id))
+        if previous is None:
+            return MovedKeys(file, gone=new)
+        old = read_record_keys(storage, previous)
+        return MovedKeys(previous, put=_without(old, new), gone=_without(new, old))
+
+    undone = in_parallel(storage.uri, find, listed)
+    if not everywhere:
+        return undone
+    gone = [replace(one, put=_NO_KEYS) for one in undone]
+    return [*gone, *located_keys(storage, live.values())]
+
+
+def located_keys(storage: Storage, files: Iterable[BaseFile]) -> list[MovedKeys]:
+    """All keys of some files. Raises: TableCorruptError."""
+    return in_parallel(storage.uri, lambda one: MovedKeys(one, put=read_record_keys(storage, one)), files)
+
+
+def record_index_change(moved: Iterable[MovedKeys], timezone: str, *, partitioned: bool) -> PartitionChange:
+    """What moved keys change in the record index.
+
+    Args:
+        moved: keys by file group. That of a key that was put somewhere is what counts.
+        timezone: of the table's timeline.
+        partitioned: the index has a record for a key in each partition of the table.
+
+    Raises:
+        MetadataTableError: a key is in two file groups, of which one index can name only one.
+    """
+    listed = list(moved)
+    _check_once([one for one in listed if len(one.put)], partitioned=partitioned)
+    gone = (KeyRun(one.file.partition_path, one.gone, None) for one in listed if len(one.gone))
+    put = (KeyRun(one.file.partition_path, one.put, _record_of(one.file, timezone)) for one in listed if len(one.put))
+    return PartitionChange(runs=(*gone, *put))
+
+
+def _record_of(file: BaseFile, timezone: str) -> Record:
+    since = instant_ms(timezone, file.instant_time)
+    return location_record(RecordLocation(file.partition_path, file.file_id, since))
+
+
+def _check_once(put: Sequence[MovedKeys], *, partitioned: bool) -> None:
+    by_scope: dict[str, list[MovedKeys]] = defaultdict(list)
+    for one in put:
+        by_scope[one.file.partition_path if partitioned else ""].append(one)
+    for several in by_scope.values():
+        keys = pa.concat_arrays([one.put for one in several])
+        if pc.count_distinct(keys).as_py() == len(keys):
+            continue
+        counts = pc.value_counts(keys)
+        key = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
+        places = [one.file.path for one in several if pc.index(one.put, key).as_py() >= 0]
+        raise MetadataTableError(
+            f"record key {key!r} is in {' and in '.join(places[:2])}, and the record index has one place for it",
+            culprit=key,
+            hint="a table whose keys are unique in a partition only cannot have a global record index: take it away "
+            "with `lakeindex metadata drop TABLE --partition record_index`",
+        )
+
+
+def _moved_by(storage: Storage, stat: WriteStat) -> MovedKeys:
+    """Keys that a file has and the one before has not, and the other way round."""
+    file = parse_base_path(stat.path or "", stat.file_size_bytes)
+    if file is None:
+        raise InvariantError(f"{stat.path!r} is no base file", culprit=str(stat.path), hint="run `lakeindex check`")
+    if stat.prev_base_file is None:
+        return MovedKeys(file, put=read_record_keys(storage, file))
+    previous = parse_base_file(file.partition_path, stat.prev_base_file)
+    if previous is None:
+        raise InvariantError(
+            f"{stat.prev_base_file!r} is no base file", culprit=file.path, hint="run `lakeindex check`"
+        )
+    previous = replace(previous, size_bytes=storage.head(previous.path).size_bytes)
+    if stat.num_deletes:
+        new, old = read_record_keys(storage, file), read_record_keys(storage, previous)
+        return MovedKeys(file, _without(new, old), _without(old, new))
+    written = _written_keys(storage, file)
+    if len(written) == stat.num_inserts:
+        return MovedKeys(file, written)
+    stored = StoredColumns(storage, previous)
+    groups = stored.row_groups_for(written.take(pc.sort_indices(written)))
+    return MovedKeys(file, _without(written, _joined(stored.column(RECORD_KEY, groups))))
+
+
+def _written_keys(storage: Storage, file: BaseFile) -> pa.Array:
+    """Keys of the rows that a file has from its own instant: inserts and updates."""
+    stored, time = StoredColumns(storage, file), file.instant_time
+    groups = stored.row_groups_since(COMMIT_TIME, time)
+    keys, times = (_joined(stored.column(name, groups)) for name in (RECORD_KEY, COMMIT_TIME))
+    return keys.filter(pc.equal(times, time))
+
+
+def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+    return keys.filter(pc.invert(pc.is_in(keys, others)))
+
+
+def _joined(groups: Sequence[pa.Array]) -> pa.Array:
+    return pa.concat_arrays([one.cast(pa.string()) for one in groups]) if groups else _NO_KEYS
+
+
+def _live(before: Snapshot, partition: str, file_id: str) -> list[BaseFile]:
+    return [file for file in before.base_files(partition) if file.file_id == file_id]

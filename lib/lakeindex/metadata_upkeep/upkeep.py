@@ -1,0 +1,336 @@
+"""Keeping the metadata table true to what is committed, cleaned and rolled back. Whoever calls holds the table's lock.
+
+A commit's delta commit is written between the verdict and the commit: it does not count before the commit is there, and
+whoever finds the verdict writes it. A rollback takes it back while the instant is still pending: readers that meet the
+delta commit of an instant that is gone take it for valid. Of what a compaction has taken in the rollback says the
+opposite, in a delta commit of its own and before the commit disappears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from lakeindex.errors import MetadataTableError
+from lakeindex.files.listing import base_files_in
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import CommitMetadata
+from lakeindex.format.file_names import names_by_partition
+from lakeindex.format.instants import previous_instant_time
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata import compaction, delta_commit
+from lakeindex.metadata.delta_commit import DeltaCommit
+from lakeindex.metadata.indexed_columns import read_definitions, with_new_columns
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.statistics import has_statistics
+from lakeindex.metadata_upkeep.changes import change_of_commit, change_of_gone, change_of_undone
+from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
+from lakeindex.options.types import MetadataTablePolicy
+from lakeindex.table.handle import Table, check_writable
+from lakeindex.table.metadata_kept import check_kept, metadata_table_of
+from lakeindex.table.properties import TableProperties
+from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import Verdict, load_verdict
+from lakeindex.write.types.avro_schema import schema_from_avro
+
+
+def check_metadata_table(table: Table, policy: MetadataTablePolicy) -> TableProperties:
+    """Re-read the properties, and make sure that we may write: version, features, metadata table. Under the lock.
+
+    Args:
+        table: the table.
+        policy: keep a metadata table up, or refuse one.
+
+    Returns:
+        The properties as they are now.
+
+    Raises:
+        TableUnsupportedError: the version or a feature is not one that we write.
+        TimelineChangedError: another writer has upgraded or downgraded the table since it was opened.
+        MetadataTableError: there is a metadata table that our commits would leave stale.
+    """
+    properties = table.current_properties()
+    check_writable(properties)
+    table.check_same_version(properties)
+    if finish_noted(table.storage, properties):
+        properties = table.current_properties()
+    check_kept(properties, policy)
+    return properties
+
+
+def metadata_view(context: WriteContext, properties: TableProperties | None = None) -> MetadataView | None:
+    """The metadata table as it is now; None if readers use none.
+
+    Args:
+        context: the writer.
+        properties: the table's, if they were just read.
+    """
+    now = context.table.current_properties() if properties is None else properties
+    table = metadata_table_of(context.storage, now)
+    return None if table is None else MetadataView.load(table, context.table.load_timeline())
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What a commit changes in the metadata table, before it is decided.
+
+    Attributes:
+        view: the metadata table; None if readers use none.
+        delta: its delta commit; None likewise.
+        completed: when the delta commit is completed at the earliest; None likewise, and in timeline layout 1.
+    """
+
+    view: MetadataView | None = None
+    delta: DeltaCommit | None = None
+    completed: str | None = None
+
+
+def prepare_upkeep(context: WriteContext, properties: TableProperties, time: str, commit: CommitMetadata) -> Upkeep:
+    """Read and make all that a commit's delta commit needs, so that nothing is in its way once the commit is decided.
+
+    Args:
+        context: the writer.
+        properties: the table's, as they are now.
+        time: the commit's instant.
+        commit: what it did.
+
+    Raises:
+        TableCorruptError, MetadataTableError: the metadata table cannot be kept up.
+    """
+    view = metadata_view(context, properties)
+    if view is None:
+        return Upkeep()
+    for what in compaction.unfinished(view.table, view.timeline):
+        raise MetadataTableError(
+            f"the metadata table of {properties.name} cannot be kept up: {what}",
+            culprit=view.table.folder(""),
+            hint="let Hudi finish it, or take the metadata table away with `lakeindex metadata drop`",
+        )
+    _enter_new_columns(context, view, commit)
+    delta = delta_commit.prepare(view, time, change_of_commit(view, properties, time, commit))
+    return Upkeep(view, delta, _delta_completion(context, view))
+
+
+def _enter_new_columns(context: WriteContext, view: MetadataView, commit: CommitMetadata) -> None:
+    """Define statistics of the columns that a commit adds, before it: a column that is not there has none."""
+    if not has_statistics(view.table):
+        return
+    before, after = view.data.schema_text(context.storage), commit.schema_text
+    if not before or not after or before == after:
+        return
+    text = read_definitions(context.storage)
+    wanted = None if text is None else with_new_columns(text, schema_from_avro(before), schema_from_avro(after))
+    if wanted is not None and wanted != text:
+        put_definitions(context.storage, wanted)
+
+
+def keep_commit(context: WriteContext, verdict: Verdict, upkeep: Upkeep | None = None) -> None:
+    """Write the delta commit of a commit that was decided; the commit comes after it.
+
+    Args:
+        context: the writer.
+        verdict: on the commit.
+        upkeep: what was prepared under the same lock; None of another writer's commit.
+    """
+    if verdict.commit is None:
+        return
+    at = verdict.completion_time
+    completed = None if at is None else previous_instant_time(at)
+    if upkeep is not None:
+        view, delta = upkeep.view, upkeep.delta
+        if view is not None and delta is not None:
+            _keep(view, delta.time, lambda: delta, completed)
+        return
+    view = metadata_view(context)
+    if view is not None:
+        properties, time = context.table.properties, verdict.instant
+        layout = properties.timeline_layout
+        commit = layout.decode_commit(verdict.commit, layout.path(verdict.completed))
+        _keep(
+            view,
+            time,
+            lambda: delta_commit.prepare(view, time, change_of_commit(view, properties, time, commit)),
+            completed,
+        )
+
+
+def keep_deletion(context: WriteContext, time: str, paths: Iterable[str]) -> str | None:
+    """Write the delta commit of a clean, which is completed after it.
+
+    Args:
+        context: the writer.
+        time: its instant.
+        paths: files that it had to delete; those that are still there are left out.
+
+    Returns:
+        When the delta commit was completed; None if there is no metadata table, or no such times.
+    """
+    view = metadata_view(context)
+    if view is None:
+        return None
+    planned = frozenset(paths)
+
+    def prepare() -> DeltaCommit:
+        there = {one.path for one in base_files_in(context.storage, names_by_partition(planned))}
+        gone = names_by_partition(planned - there)
+        return delta_commit.prepare(view, time, change_of_gone(view, gone))
+
+    return _keep(view, time, prepare, _delta_completion(context, view))
+
+
+def announce_rollback(context: WriteContext, time: str, rollback: str, paths: Iterable[str]) -> str | None:
+    """Write the delta commit of a rollback of what went into base files of the metadata table: where keys are again,
+    and which files are gone. It counts as soon as the instant is not completed any more, so that no reader meets the
+    table without the commit and the metadata table with it.
+
+    Args:
+        context: the writer.
+        time: the instant that is rolled back. It may be completed still.
+        rollback: the rollback's own instant, which is pending.
+        paths: data files of the instant, which are there.
+
+    Returns:
+        When the delta commit was completed, if there is one; None in timeline layout 1.
+    """
+    view = metadata_view(context)
+    if view is None or not delta_commit.is_compacted(view, time):
+        return None
+    after = MetadataView(view.table, view.timeline, view.data.without_completed(time))
+    properties = context.table.properties
+    return _keep(
+        view,
+        rollback,
+        lambda: delta_commit.prepare(
+            view, rollback, change_of_undone(after, properties, time, paths, _replaced_in(view, time))
+        ),
+        _delta_completion(context, view),
+    )
+
+
+def _replaced_in(view: MetadataView, time: str) -> frozenset[str] | None:
+    """Partitions in which an instant replaced file groups; None if its commit is not there any more to say it."""
+    instant = next((one for one in view.data.completed_writes if one.time == time), None)
+    if instant is None:
+        return None
+    return frozenset(partition for partition, _ in view.data.commit_metadata(view.table.storage, instant).replaced())
+
+
+def undo(context: WriteContext, time: str) -> None:
+    """Take the delta commit of an instant back that is rolled back; the instant is still pending, and does not count.
+
+    Args:
+        context: the writer.
+        time: the instant.
+    """
+    view = metadata_view(context)
+    if view is not None:
+        delta_commit.undo(view, time)
+
+
+def sweep_deltas(context: WriteContext, properties: TableProperties) -> tuple[str, ...]:
+    """Take back what a writer put of delta commits who did not know what had become of his instant meanwhile.
+
+    Of an instant that was rolled back, the whole delta commit goes: our verdict says so, and the timeline does not have
+    it. Of one that was archived, what is pending again goes: the archive of the metadata table names it as completed.
+
+    Args:
+        context: the writer.
+        properties: the table's, as they are now.
+
+    Returns:
+        Their instants.
+    """
+    view = metadata_view(context, properties)
+    if view is None:
+        return ()
+    found = {one.time for one in view.timeline.files if one.action == names.DELTA_COMMIT}
+    unknown = sorted(time for time in found if not view.data.find(time) and len(time) == names.TIME_DIGITS)
+    swept = tuple(time for time in unknown if _is_tombstoned(context, time))
+    for time in swept:
+        delta_commit.undo(view, time)
+    begun = tuple(_begun_anew(view))
+    for time in begun:
+        delta_commit.forget_pending(view, time)
+    return (*swept, *begun)
+
+
+def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
+    """Compact the metadata table and delete what nobody reads of it any more, unless a write or a rollback is pending.
+
+    Args:
+        context: the writer.
+        least: delta commits since the last compaction from which on it is worth while.
+
+    Returns:
+        The compaction's instant; None if nothing was done.
+    """
+    view = metadata_view(context)
+    if view is None or _is_unsettled(view.data) or compaction.delta_commits_since(view.timeline) < least:
+        return None
+    done = compaction.compact(view)
+    if done is not None:
+        compaction.clean(MetadataView.load(view.table, view.data))
+    return done
+
+
+def compact_if_due(context: WriteContext) -> str | None:
+    """Compact the metadata table after a commit, under the lock, if it has as many delta commits as Hudi waits for.
+
+    Returns:
+        The compaction's instant; None if nothing was done.
+    """
+    table = metadata_table_of(context.storage, context.table.properties)
+    least = context.config.index_max_deltas
+    if table is None or compaction.delta_commits_since(table.load_timeline()) < least:
+        return None
+    with context.locked("compacting the metadata table"):
+        return compact_metadata(context, least)
+
+
+def archiving_bound(view: MetadataView) -> str:
+    """Instant from which on everything must stay on the table's timeline: what is older is in base files of the
+    metadata table, and Hudi 0.15 believes no log of an instant that is not on the timeline.
+
+    Args:
+        view: the metadata table.
+
+    Returns:
+        Empty if nothing was compacted yet.
+    """
+    return (compaction.last_compaction(view.timeline) or "")[: names.TIME_DIGITS]
+
+
+def _keep(view: MetadataView, time: str, prepare: Callable[[], DeltaCommit], completed: str | None) -> str | None:
+    """Prepare and write a delta commit unless it is there: files that it was made of may be gone by then.
+
+    Returns:
+        When it was completed.
+    """
+    standing = view.timeline.completed_write(time)
+    if standing is not None:
+        return standing.completion_time
+    delta_commit.write(view, prepare(), completed)
+    return completed
+
+
+def _delta_completion(context: WriteContext, view: MetadataView) -> str | None:
+    """When a delta commit is completed now; what it belongs to is completed later."""
+    return context.completion_time(view.data, view.timeline.max_time)
+
+
+def _is_unsettled(data: Timeline) -> bool:
+    """Whether there are delta commits that do not count yet, which a compaction would leave out for good."""
+    return bool(data.pending_writes) or any(one.action == names.ROLLBACK for one in data.pending)
+
+
+def _begun_anew(view: MetadataView) -> Iterator[str]:
+    """Archived delta commits that are pending on the metadata table's timeline; its archive is read only if any is."""
+    pending = (one.time for one in view.timeline.pending if one.action == names.DELTA_COMMIT)
+    for time in pending:
+        if time not in view.data.pending_times and time in view.timeline.archived.writes:
+            yield time
+
+
+def _is_tombstoned(context: WriteContext, time: str) -> bool:
+    verdict = load_verdict(context.storage, time)
+    return verdict is not None and not verdict.is_committed

@@ -1,0 +1,144 @@
+"""A condition as Arrow computes it. A comparison with NaN is Spark's and DuckDB's: NaN is greater than all numbers."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_, or_
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.predicates.nodes import (
+    And,
+    Column,
+    Compare,
+    CompareColumns,
+    Comparison,
+    Constant,
+    Is,
+    IsNull,
+    Matches,
+    Node,
+    Not,
+    OneOf,
+    Operand,
+    Or,
+    Settled,
+    TextTest,
+)
+
+_NULL: Final = pa.scalar(None, pa.bool_())
+_FUNCTIONS: Final = {"lower": pc.utf8_lower, "upper": pc.utf8_upper, "length": pc.utf8_length}
+_GREATER: Final = (Comparison.GREATER, Comparison.GREATER_EQUAL)
+
+
+def expression_of(node: Node) -> pc.Expression:
+    """The condition as an Arrow expression: true, false or null for each row."""
+    match node:
+        case And():
+            return reduce(and_, map(expression_of, node.parts))
+        case Or():
+            return reduce(or_, map(expression_of, node.parts))
+        case Not():
+            return ~expression_of(node.part)
+        case Is():
+            known = pc.coalesce(expression_of(node.part), pc.scalar(not node.answer))
+            return known if node.answer else ~known
+        case Constant():
+            return pc.scalar(_NULL if node.answer is None else pa.scalar(node.answer))
+        case _:
+            return _of_columns(node)
+
+
+def _of_columns(node: Compare | CompareColumns | Settled | OneOf | Matches | IsNull) -> pc.Expression:
+    match node:
+        case Compare():
+            return _compare(node)
+        case CompareColumns():
+            return _compare_columns(node)
+        case Settled():
+            return pc.if_else(pc.is_valid(_field(node.operand)), pc.scalar(node.answer), pc.scalar(_NULL))
+        case OneOf():
+            return _one_of(node)
+        case Matches():
+            return _matches(node)
+        case IsNull():
+            return pc.is_null(_field(node.operand))
+
+
+def _field(operand: Operand) -> pc.Expression:
+    if isinstance(operand, Column):
+        return pc.field(*operand.path)
+    return _FUNCTIONS[operand.function](_field(operand.argument))
+
+
+def _compared(left: pc.Expression, how: Comparison, right: pc.Expression) -> pc.Expression:
+    match how:
+        case Comparison.EQUAL:
+            return left == right
+        case Comparison.NOT_EQUAL:
+            return left != right
+        case Comparison.LESS:
+            return left < right
+        case Comparison.LESS_EQUAL:
+            return left <= right
+        case Comparison.GREATER:
+            return left > right
+        case Comparison.GREATER_EQUAL:
+            return left >= right
+
+
+def _compare(node: Compare) -> pc.Expression:
+    field = _field(node.operand)
+    found = _compared(field, node.how, pc.scalar(node.scalar))
+    if pa.types.is_floating(node.operand.type) and node.how in _GREATER:
+        return found | pc.is_nan(field)
+    return found
+
+
+def _compare_columns(node: CompareColumns) -> pc.Expression:
+    left, right = _field(node.left), _field(node.right)
+    kinds = (node.left.type, node.right.type)
+    if not any(pa.types.is_floating(kind) for kind in kinds):
+        return _compared(left, node.how, right)
+    left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
+    nan, other = pc.is_nan(left), pc.is_nan(right)
+    match node.how:
+        case Comparison.EQUAL:
+            return (left == right) | (nan & other)
+        case Comparison.NOT_EQUAL:
+            return (left != right) & ~(nan & other)
+        case Comparison.LESS:
+            return (left < right) | (~nan & other)
+        case Comparison.LESS_EQUAL:
+            return (left <= right) | other
+        case Comparison.GREATER:
+            return (left > right) | (nan & ~other)
+        case Comparison.GREATER_EQUAL:
+            return (left >= right) | nan
+
+
+def _one_of(node: OneOf) -> pc.Expression:
+    field = _field(node.operand)
+    if not node.values:
+        found = pc.scalar(value=False)
+    elif pa.types.is_floating(node.operand.type):  # zero has two forms, which are equal and not the same
+        found = reduce(or_, (field == pc.scalar(one) for one in node.scalars))
+    else:
+        found = pc.is_in(field, value_set=node.scalars)
+    answer = pc.if_else(pc.is_valid(field), found, pc.scalar(_NULL))
+    return answer | pc.scalar(_NULL) if node.has_null else answer
+
+
+def _matches(node: Matches) -> pc.Expression:
+    field = _field(node.operand)
+    match node.test:
+        case TextTest.STARTS_WITH:
+            return pc.starts_with(field, node.pattern)
+        case TextTest.ENDS_WITH:
+            return pc.ends_with(field, node.pattern)
+        case TextTest.CONTAINS:
+            return pc.match_substring(field, node.pattern)
+        case TextTest.LIKE | TextTest.ILIKE:
+            return pc.match_substring_regex(field, node.pattern)

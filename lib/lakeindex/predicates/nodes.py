@@ -1,0 +1,221 @@
+"""What a condition on rows consists of: a tree of frozen nodes, typed by the table's columns.
+
+Logic is SQL's, of three values: a comparison with null is null, and a row is chosen only where the condition is true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+import pyarrow as pa
+
+Path: TypeAlias = tuple[str, ...]
+"""Names that lead to a column: ``("address", "city")`` is the field ``city`` of the struct ``address``."""
+
+Value: TypeAlias = bool | int | float | str | bytes
+"""A value as it is compared: of a decimal, date, time or timestamp the whole number of the column's units."""
+
+
+class Comparison(StrEnum):
+    """How two values are compared."""
+
+    EQUAL = "="
+    NOT_EQUAL = "!="
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+
+    @property
+    def flipped(self) -> Comparison:
+        """The comparison with both sides exchanged."""
+        return _FLIPPED.get(self, self)
+
+
+_FLIPPED = {
+    Comparison.LESS: Comparison.GREATER,
+    Comparison.LESS_EQUAL: Comparison.GREATER_EQUAL,
+    Comparison.GREATER: Comparison.LESS,
+    Comparison.GREATER_EQUAL: Comparison.LESS_EQUAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table, or a field of a struct.
+
+    Attributes:
+        path: names that lead to it.
+        type: its Arrow type.
+    """
+
+    path: Path
+    type: pa.DataType
+
+    @property
+    def name(self) -> str:
+        """As messages name it."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of one column.
+
+    Attributes:
+        function: ``lower``, ``upper`` or ``length``.
+        argument: the column, or another call.
+        type: Arrow type of the result.
+    """
+
+    function: str
+    argument: Operand
+    type: pa.DataType
+
+
+Operand: TypeAlias = Column | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A column and a value.
+
+    Attributes:
+        operand: the column.
+        how: the comparison.
+        value: as it is compared.
+        scalar: the value as Arrow computes with it.
+    """
+
+    operand: Operand
+    how: Comparison
+    value: Value
+    scalar: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class CompareColumns:
+    """Two columns of comparable types."""
+
+    left: Operand
+    how: Comparison
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A comparison that has one answer for all values of its column's type; null where the column is."""
+
+    operand: Operand
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Whether a column's value is one of a list.
+
+    Attributes:
+        operand: the column.
+        values: as they are compared, each once, ascending.
+        scalars: the same as an Arrow array.
+        has_null: the list holds a null: what is not in it is null.
+    """
+
+    operand: Operand
+    values: tuple[Value, ...]
+    scalars: pa.Array = field(compare=False)
+    has_null: bool = False
+
+
+class TextTest(StrEnum):
+    """What is asked of a text."""
+
+    LIKE = "LIKE"
+    ILIKE = "ILIKE"
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """A test of a text.
+
+    Attributes:
+        operand: the column.
+        test: which test.
+        pattern: of LIKE and ILIKE a regular expression (RE2); else the text that is looked for.
+        prefix: every text that passes begins with this; empty if nothing is known.
+    """
+
+    operand: Operand
+    test: TextTest
+    pattern: str
+    prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """``IS NULL``; never null itself."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """``IS TRUE`` or ``IS FALSE`` of a condition; never null itself."""
+
+    part: Node
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of them."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite; null stays null."""
+
+    part: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same for every row; None is null."""
+
+    answer: bool | None
+
+
+Node: TypeAlias = Compare | CompareColumns | Settled | OneOf | Matches | IsNull | Is | And | Or | Not | Constant
+
+
+def columns_of(node: Node | Operand) -> frozenset[Path]:
+    """Paths of the columns that a condition reads."""
+    match node:
+        case Column():
+            return frozenset({node.path})
+        case Call():
+            return columns_of(node.argument)
+        case CompareColumns():
+            return columns_of(node.left) | columns_of(node.right)
+        case And() | Or():
+            return frozenset().union(*(columns_of(part) for part in node.parts))
+        case Not() | Is():
+            return columns_of(node.part)
+        case Constant():
+            return frozenset()
+        case _:
+            return columns_of(node.operand)

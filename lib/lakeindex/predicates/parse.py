@@ -1,0 +1,450 @@
+"""Conditions as texts: SQL's WHERE of one table, read by sqlglot and typed by the table's columns.
+
+Nothing of the text is passed over: an expression, or a part of one, that has no meaning here is refused by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+from sqlglot import errors, exp, tokens
+from sqlglot.dialects.dialect import Dialect
+
+from lakeindex.errors import UsageError, first_line
+from lakeindex.predicates.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    CompareColumns,
+    Comparison,
+    Constant,
+    Is,
+    IsNull,
+    Matches,
+    Node,
+    Not,
+    OneOf,
+    Operand,
+    Or,
+    Settled,
+    TextTest,
+    Value,
+)
+from lakeindex.predicates.values import Family, Literal, array_of, family_of, scalar_of, settle
+
+VALID: Final = (
+    "valid are = != < <= > >=, AND, OR, NOT, IN (...), BETWEEN, IS [NOT] NULL, IS [NOT] TRUE or FALSE, "
+    "IS [NOT] DISTINCT FROM, LIKE, ILIKE, starts_with, ends_with and contains(column, 'text'), "
+    "and the functions lower, upper and length of a column"
+)
+_MOST_DEPTH: Final = 200
+
+
+class _Where(Dialect):
+    """SQL with both kinds of quotes around names, and bytes as ``x'00ff'``; a backslash in a text is itself."""
+
+    class Tokenizer(tokens.Tokenizer):
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
+
+
+_COMPARISONS: Final[dict[type[exp.Expr], Comparison]] = {
+    exp.EQ: Comparison.EQUAL,
+    exp.NEQ: Comparison.NOT_EQUAL,
+    exp.LT: Comparison.LESS,
+    exp.LTE: Comparison.LESS_EQUAL,
+    exp.GT: Comparison.GREATER,
+    exp.GTE: Comparison.GREATER_EQUAL,
+}
+_TESTS: Final[dict[type[exp.Expr], TextTest]] = {
+    exp.StartsWith: TextTest.STARTS_WITH,
+    exp.EndsWith: TextTest.ENDS_WITH,
+    exp.Contains: TextTest.CONTAINS,
+}
+_FUNCTIONS: Final[dict[type[exp.Expr], str]] = {exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length"}
+_MOMENTS: Final = frozenset(
+    {
+        exp.DataType.Type.DATE,
+        exp.DataType.Type.TIMESTAMP,
+        exp.DataType.Type.TIMESTAMPTZ,
+        exp.DataType.Type.TIMESTAMPLTZ,
+        exp.DataType.Type.TIMESTAMPNTZ,
+        exp.DataType.Type.DATETIME,
+        exp.DataType.Type.TIME,
+    }
+)
+
+
+def parse_condition(text: str, schema: pa.Schema) -> Node:
+    """The condition that a text says.
+
+    Args:
+        text: as behind ``WHERE``.
+        schema: columns that it may name.
+
+    Raises:
+        UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
+    """
+    try:
+        found = [one for one in _Where().parse(text) if one is not None]
+    except (errors.ParseError, errors.TokenError) as error:
+        raise _refused(text, f"it cannot be read: {_without_marks(first_line(error))}", text) from None
+    except RecursionError:
+        raise _too_deep(text) from None
+    if len(found) != 1 or isinstance(found[0], exp.Block):
+        raise _refused(text, "it is not one condition", text)
+    try:
+        return _Reader(text, schema).node(found[0], 0)
+    except RecursionError:
+        raise _too_deep(text) from None
+
+
+class _Reader:
+    """Turns sqlglot's tree of one text into nodes."""
+
+    def __init__(self, text: str, schema: pa.Schema) -> None:
+        self._text = text
+        self._schema = schema
+
+    def node(self, tree: exp.Expr, depth: int) -> Node:
+        """A condition."""
+        if depth > _MOST_DEPTH:
+            raise _too_deep(self._text)
+        kind = type(tree)
+        if kind in _COMPARISONS:
+            left, right = self._parts(tree, "this", "expression")
+            return self._compare(left, _COMPARISONS[kind], right)
+        if kind in _TESTS:
+            column, pattern = self._parts(tree, "this", "expression")
+            return self._text_test(column, _TESTS[kind], self._text_of(pattern))
+        reader = self._readers.get(kind)
+        if reader is None:
+            if _is_unknown_function(tree):
+                raise self._refuse(tree, f"there is no function {_name_of(tree)!r}")
+            raise self._refuse(tree, "it is no condition")
+        return reader(self, tree, depth + 1)
+
+    def _joined(self, tree: exp.Expr, depth: int) -> Node:
+        """AND and OR: a chain of them is one node, however long."""
+        kind, open_parts, parts = type(tree), [tree], []
+        while open_parts:
+            one = open_parts.pop()
+            if type(one) is kind:
+                left, right = self._parts(one, "this", "expression")
+                open_parts += [right, left]
+            else:
+                parts.append(self.node(one, depth))
+        return And(tuple(parts)) if kind is exp.And else Or(tuple(parts))
+
+    def _not(self, tree: exp.Expr, depth: int) -> Node:
+        return Not(self.node(self._parts(tree, "this")[0], depth))
+
+    def _paren(self, tree: exp.Expr, depth: int) -> Node:
+        return self.node(self._parts(tree, "this")[0], depth)
+
+    def _column_alone(self, tree: exp.Expr, _depth: int) -> Node:
+        column = self._operand(tree)
+        return self._with_value(column, Comparison.EQUAL, Literal("true", Family.BOOLEAN))
+
+    def _constant(self, tree: exp.Expr, _depth: int) -> Node:
+        return Constant(None if isinstance(tree, exp.Null) else bool(tree.this))
+
+    def _between(self, tree: exp.Expr, _depth: int) -> Node:
+        column, low, high = self._parts(tree, "this", "low", "high", flags=("symmetric", "negate"))
+        if tree.args.get("symmetric"):
+            raise self._refuse(tree, "BETWEEN SYMMETRIC is not known")
+        ends = (Comparison.GREATER_EQUAL, low), (Comparison.LESS_EQUAL, high)
+        return _negated(tree, And(tuple(self._compare(column, how, end) for how, end in ends)))
+
+    def _is(self, tree: exp.Expr, depth: int) -> Node:
+        this, what = self._parts(tree, "this", "expression", flags=("negate",))
+        if isinstance(what, exp.Null):
+            return _negated(tree, IsNull(self._operand(this)))
+        if isinstance(what, exp.Boolean):
+            return _negated(tree, Is(self.node(this, depth), bool(what.this)))
+        raise self._refuse(tree, "IS is asked of NULL, TRUE and FALSE only")
+
+    def _null_safe(self, tree: exp.Expr, _depth: int) -> Node:
+        left, right = self._parts(tree, "this", "expression")
+        if not self._is_column(left):
+            left, right = right, left
+        if self._is_column(right):
+            raise self._refuse(tree, "IS DISTINCT FROM takes one column and one value")
+        if isinstance(right, exp.Null):
+            same: Node = IsNull(self._operand(left))
+        else:
+            same = Is(self._compare(left, Comparison.EQUAL, right), answer=True)
+        return Not(same) if isinstance(tree, exp.NullSafeNEQ) else same
+
+    def _in(self, tree: exp.Expr, _depth: int) -> Node:
+        (this,) = self._parts(tree, "this", flags=("expressions", "negate"))
+        column, items = self._operand(this), tree.args.get("expressions") or []
+        if not items:
+            raise self._refuse(tree, "IN needs a list of values")
+        found: dict[Value, None] = {}
+        literals = [self._literal(item) for item in items]
+        for literal in literals:
+            if literal is not None:
+                settled = settle(Comparison.EQUAL, literal, column.type, _name(column))
+                if settled.value is not None:
+                    found[settled.value] = None
+        values = tuple(sorted(found))
+        scalars = array_of(values, column.type)
+        return _negated(tree, OneOf(column, values, scalars, None in literals))
+
+    def _like(self, tree: exp.Expr, _depth: int) -> Node:
+        escape, like = "", tree
+        if isinstance(tree, exp.Escape):
+            like, mark = self._parts(tree, "this", "expression")
+            escape = self._text_of(mark)
+            if len(escape) != 1 or not isinstance(like, exp.Like | exp.ILike):
+                raise self._refuse(tree, "ESCAPE takes one character")
+        column, pattern = self._parts(like, "this", "expression", flags=("negate",))
+        ignore_case = isinstance(like, exp.ILike)
+        expression, prefix = _regular_expression(self._text_of(pattern), escape)
+        operand = self._text_operand(column)
+        if ignore_case:
+            found = Matches(operand, TextTest.ILIKE, f"(?si)^{expression}$")
+        else:
+            found = Matches(operand, TextTest.LIKE, f"(?s)^{expression}$", prefix)
+        return _negated(like, found)
+
+    def _text_test(self, column: exp.Expr, test: TextTest, pattern: str) -> Node:
+        prefix = pattern if test is TextTest.STARTS_WITH else ""
+        return Matches(self._text_operand(column), test, pattern, prefix)
+
+    def _compare(self, left: exp.Expr, how: Comparison, right: exp.Expr) -> Node:
+        if self._is_column(left) and self._is_column(right):
+            return self._two_columns(self._operand(left), how, self._operand(right))
+        if not self._is_column(left):
+            left, how, right = right, how.flipped, left
+        if not self._is_column(left):
+            odd = right if isinstance(left, exp.Literal) else left
+            if not isinstance(odd, exp.Literal):
+                self._operand(odd)
+            raise self._refuse(odd, "one side of a comparison must be a column")
+        literal = self._literal(right)
+        column = self._operand(left)
+        return Constant(None) if literal is None else self._with_value(column, how, literal)
+
+    def _with_value(self, column: Operand, how: Comparison, literal: Literal) -> Node:
+        settled = settle(how, literal, column.type, _name(column))
+        if settled.how is None or settled.value is None:
+            return Settled(column, settled.answer)
+        return Compare(column, settled.how, settled.value, scalar_of(settled.value, column.type))
+
+    def _two_columns(self, left: Operand, how: Comparison, right: Operand) -> Node:
+        kinds = (left.type, right.type)
+        families = {family_of(kind) for kind in kinds}
+        numbers = families <= {Family.NUMBER, Family.FLOAT}
+        dated = all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in kinds)
+        zones = {getattr(kind, "tz", None) is None for kind in kinds}
+        if Family.OTHER in families or not (numbers or len(families) == 1) or (dated and len(zones) > 1):
+            raise _refused(
+                f"{_name(left)} {how} {_name(right)}",
+                f"columns of the types {kinds[0]} and {kinds[1]} are not compared with each other",
+                self._text,
+            )
+        return CompareColumns(left, how, right)
+
+    def _text_operand(self, tree: exp.Expr) -> Operand:
+        column = self._operand(tree)
+        if family_of(column.type) is not Family.TEXT:
+            raise self._refuse(tree, f"column {_name(column)!r} is {column.type}, not a text")
+        return column
+
+    def _is_column(self, tree: exp.Expr) -> bool:
+        return isinstance(tree, exp.Column | exp.Dot) or type(tree) in _FUNCTIONS or _is_wrapped_column(tree)
+
+    def _operand(self, tree: exp.Expr) -> Operand:
+        while isinstance(tree, exp.Paren):
+            (tree,) = self._parts(tree, "this")
+        name = _FUNCTIONS.get(type(tree))
+        if name is not None:
+            (this,) = self._parts(tree, "this")
+            return Call(name, self._text_operand(this), pa.int32() if name == "length" else pa.string())
+        if _is_unknown_function(tree):
+            raise self._refuse(tree, f"there is no function {_name_of(tree)!r}")
+        if not isinstance(tree, exp.Column | exp.Dot):
+            raise self._refuse(tree, "it is neither a column nor a value")
+        return self._column(self._names(tree))
+
+    def _names(self, tree: exp.Expr) -> tuple[str, ...]:
+        if isinstance(tree, exp.Dot):
+            this, last = self._parts(tree, "this", "expression")
+            return (*self._names(this), *self._names(last))
+        if isinstance(tree, exp.Column):
+            parts = [tree.args[name] for name in ("catalog", "db", "table", "this") if tree.args.get(name)]
+            return tuple(name for part in parts for name in self._names(part))
+        if isinstance(tree, exp.Identifier):
+            return (str(tree.this),)
+        raise self._refuse(tree, "it is no name of a column")
+
+    def _column(self, names: tuple[str, ...]) -> Column:
+        fields, seen = list(self._schema), ""
+        kind: pa.DataType | None = None
+        for name in names:
+            known = [field.name for field in fields]
+            if name not in known:
+                raise _no_column(".".join(names), f"{seen}{name}", [f"{seen}{one}" for one in known], self._text)
+            kind = fields[known.index(name)].type
+            fields = list(kind) if pa.types.is_struct(kind) else []
+            seen = f"{seen}{name}."
+        return Column(names, kind)
+
+    def _literal(self, tree: exp.Expr) -> Literal | None:
+        """A value; None is null."""
+        while isinstance(tree, exp.Paren):
+            (tree,) = self._parts(tree, "this")
+        if isinstance(tree, exp.Null):
+            return None
+        if isinstance(tree, exp.Literal):
+            return Literal(str(tree.this), Family.TEXT if tree.is_string else Family.NUMBER)
+        if isinstance(tree, exp.Boolean):
+            return Literal(str(bool(tree.this)).lower(), Family.BOOLEAN)
+        if isinstance(tree, exp.HexString):
+            return Literal(self._hex(tree), Family.BYTES)
+        found = self._negative(tree) if isinstance(tree, exp.Neg) else self._moment(tree)
+        if found is not None:
+            return found
+        if _is_unknown_function(tree):
+            raise self._refuse(tree, f"there is no function {_name_of(tree)!r}")
+        raise self._refuse(tree, "it is no value: give a number, a text in single quotes, true, false or null")
+
+    def _negative(self, tree: exp.Expr) -> Literal | None:
+        literal = self._literal(*self._parts(tree, "this"))
+        return Literal(_minus(literal.text), Family.NUMBER) if literal and literal.family is Family.NUMBER else None
+
+    def _moment(self, tree: exp.Expr) -> Literal | None:
+        if not isinstance(tree, exp.Cast) or tree.to.this not in _MOMENTS or tree.to.expressions:
+            return None
+        this, _ = self._parts(tree, "this", "to")
+        return Literal(str(this.this), Family.MOMENT) if isinstance(this, exp.Literal) and this.is_string else None
+
+    def _hex(self, tree: exp.Expr) -> str:
+        text = str(tree.this)
+        try:
+            return bytes.fromhex(text).hex()
+        except ValueError:
+            raise self._refuse(tree, "bytes are pairs of hexadecimal digits") from None
+
+    def _text_of(self, tree: exp.Expr) -> str:
+        if not (isinstance(tree, exp.Literal) and tree.is_string):
+            raise self._refuse(tree, "a text in single quotes is needed")
+        return str(tree.this)
+
+    def _parts(self, tree: exp.Expr, *names: str, flags: Iterable[str] = ()) -> list[exp.Expr]:
+        """Parts of an expression by their names. Raises: UsageError: it says more than that."""
+        known = {*names, *flags}
+        for name, value in tree.args.items():
+            if value and name not in known and not (isinstance(tree, exp.Length) and name == "encoding"):
+                raise self._refuse(tree, f"{name!r} is not valid there")
+        found = [tree.args.get(name) for name in names]
+        if any(one is None for one in found):
+            raise self._refuse(tree, "a part of it is missing")
+        return found  # type: ignore[return-value]  # none is None
+
+    def _refuse(self, tree: exp.Expr, why: str) -> UsageError:
+        return _refused(_sql(tree), why, self._text)
+
+    _readers: ClassVar[dict[type[exp.Expr], Callable[[Any, Any, int], Node]]] = {
+        exp.And: _joined,
+        exp.Or: _joined,
+        exp.Not: _not,
+        exp.Paren: _paren,
+        exp.Column: _column_alone,
+        exp.Dot: _column_alone,
+        exp.Boolean: _constant,
+        exp.Null: _constant,
+        exp.Between: _between,
+        exp.Is: _is,
+        exp.NullSafeEQ: _null_safe,
+        exp.NullSafeNEQ: _null_safe,
+        exp.In: _in,
+        exp.Like: _like,
+        exp.ILike: _like,
+        exp.Escape: _like,
+    }
+
+
+def _negated(tree: exp.Expr, node: Node) -> Node:
+    return Not(node) if tree.args.get("negate") else node
+
+
+def _is_wrapped_column(tree: exp.Expr) -> bool:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return isinstance(tree, exp.Column | exp.Dot) or type(tree) in _FUNCTIONS
+
+
+def _name(operand: Operand) -> str:
+    if isinstance(operand, Column):
+        return operand.name
+    return f"{operand.function}({_name(operand.argument)})"
+
+
+def _is_unknown_function(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Func) and type(tree) not in (*_FUNCTIONS, exp.Cast, exp.TryCast)
+
+
+def _name_of(tree: exp.Expr) -> str:
+    return str(tree.this) if isinstance(tree, exp.Anonymous) else type(tree).__name__.lower()
+
+
+def _sql(tree: exp.Expr) -> str:
+    try:
+        return tree.sql()
+    except (errors.SqlglotError, ValueError, RecursionError):
+        return type(tree).__name__
+
+
+def _minus(text: str) -> str:
+    return text[1:] if text.startswith("-") else f"-{text}"
+
+
+def _regular_expression(pattern: str, escape: str) -> tuple[str, str]:
+    """A LIKE pattern as a regular expression, and what every match begins with."""
+    parts, prefix, is_open = [], [], True
+    marks = iter(pattern)
+    for mark in marks:
+        if escape and mark == escape:
+            mark = next(marks, escape)  # noqa: PLW2901 - what is escaped stands for itself
+        elif mark in "%_":
+            parts.append(".*" if mark == "%" else ".")
+            is_open = False
+            continue
+        parts.append(re.escape(mark) if mark.isascii() else mark)
+        if is_open:
+            prefix.append(mark)
+    return "".join(parts), "".join(prefix)
+
+
+def _refused(what: str, why: str, text: str) -> UsageError:
+    where = "" if what == text else f" in the condition {text!r}"
+    return UsageError(f"{what!r}{where} is not valid: {why}", culprit=what, hint=VALID)
+
+
+def _too_deep(text: str) -> UsageError:
+    return UsageError(
+        f"the condition of {len(text):,} characters is nested too deep",
+        culprit=text[:80],
+        hint="a long list of values goes into IN (...)",
+    )
+
+
+def _no_column(name: str, missing: str, known: list[str], text: str) -> UsageError:
+    close = difflib.get_close_matches(missing, known, 1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    listed = f"its columns: {', '.join(known)}" if known else "it has no fields"
+    return UsageError(
+        f"the table has no column {name!r}, which the condition {text!r} names", culprit=name, hint=f"{meant}{listed}"
+    )
+
+
+def _without_marks(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).rstrip(".")

@@ -1,0 +1,192 @@
+"""A condition on rows, for who reads, deletes or updates: what Arrow computes, and what is known without reading rows.
+
+Pure: no storage and no table; :func:`predicate_of` takes the columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import and_
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from lakeindex.errors import UsageError, first_line
+from lakeindex.predicates.arrow import expression_of
+from lakeindex.predicates.bounds import Bounds, Facts, may_be_true
+from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
+from lakeindex.predicates.values import Family, family_of, scalar_of
+
+Condition: TypeAlias = str | pc.Expression
+"""SQL-like text, as behind WHERE, or a pyarrow expression."""
+
+_MOST_KEYS: Final = 1_000_000
+_INDEX: Final = re.compile(r"FieldPath\(")
+_FORMAT: Final = ds.ParquetFileFormat()
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A condition on the rows of a table. Rows for which it is false or null are not chosen.
+
+    Attributes:
+        text: as messages and reports show it.
+        expression: as Arrow computes it.
+        columns: top-level columns that it reads, in the table's order.
+        node: its parts; None of a pyarrow expression, which cannot be looked into.
+        schema: the columns that it was made for.
+    """
+
+    text: str
+    expression: pc.Expression = field(compare=False)
+    columns: tuple[str, ...]
+    node: Node | None
+    schema: pa.Schema = field(repr=False)
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """Columns of which facts help: those that the condition reads and that have an order."""
+        if self.node is not None:
+            return tuple(sorted(columns_of(self.node)))
+        return tuple(path for name in self.columns for path in _leaves(self.schema.field(name)))
+
+    def type_of(self, path: Path) -> pa.DataType:
+        """The type of a column by its path."""
+        kind = self.schema.field(path[0]).type
+        for name in path[1:]:
+            kind = kind.field(name).type
+        return kind
+
+    def may_match(self, facts: Facts) -> bool:
+        """Whether a row that agrees with the facts can be chosen; True wherever that is not known.
+
+        Args:
+            facts: what is known of columns, in the units of :attr:`type_of`.
+        """
+        if self.node is not None:
+            return may_be_true(self.node, facts)
+        return _may_match(self.expression, self.schema, self._guarantees(facts))
+
+    def equal_values(self, path: Path) -> tuple[Value, ...] | None:
+        """The values of a column of which one must be in every chosen row; None if the condition does not say."""
+        found = None if self.node is None else _equal_values(self.node, path)
+        return None if found is None else tuple(sorted(found))
+
+    def filter(self, rows: pa.Table) -> pa.Table:
+        """The chosen ones of some rows that have the condition's columns."""
+        return rows.filter(self.expression)
+
+    def _guarantees(self, facts: Facts) -> list[pc.Expression]:
+        found = ((path, self.type_of(path), bounds) for path, bounds in facts.items())
+        return [said for path, kind, bounds in found for said in _guarantee(path, kind, bounds)]
+
+
+def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
+    """The predicate that a condition says.
+
+    Args:
+        condition: SQL-like text, or a pyarrow expression that is true, false or null for each row.
+        schema: columns that it may name, meta columns included.
+
+    Raises:
+        UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
+    """
+    if isinstance(condition, pc.Expression):
+        return _of_expression(condition, schema)
+    if not isinstance(condition, str) or not condition.strip():
+        raise UsageError(
+            f"a condition cannot be {condition!r}", culprit=repr(condition), hint="give a text or a pyarrow expression"
+        )
+    from lakeindex.predicates.parse import parse_condition
+
+    node = parse_condition(condition, schema)
+    used = {path[0] for path in columns_of(node)}
+    return Predicate(condition, expression_of(node), tuple(n for n in schema.names if n in used), node, schema)
+
+
+def _of_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:
+    text = str(expression)
+    if _INDEX.search(text):
+        raise UsageError(
+            f"the condition {text} names a column by its place",
+            culprit=text,
+            hint="name columns: pyarrow.compute.field('name')",
+        )
+    _check_binds(expression, schema, text)
+    columns = tuple(name for name in schema.names if not _binds(expression, _without(schema, name)))
+    return Predicate(text, expression, columns, None, schema)
+
+
+def _check_binds(expression: pc.Expression, schema: pa.Schema, text: str) -> None:
+    try:
+        schema.empty_table().filter(expression)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UsageError(
+            f"the condition {text} does not fit the table: {first_line(error)}",
+            culprit=text,
+            hint=f"its columns: {', '.join(f'{one.name} ({one.type})' for one in schema)}",
+        ) from None
+
+
+def _binds(expression: pc.Expression, schema: pa.Schema) -> bool:
+    try:
+        schema.empty_table().filter(expression)
+    except (pa.ArrowException, TypeError, ValueError):
+        return False
+    return True
+
+
+def _without(schema: pa.Schema, name: str) -> pa.Schema:
+    return pa.schema([one for one in schema if one.name != name])
+
+
+def _leaves(one: pa.Field, above: Path = ()) -> list[Path]:
+    path = (*above, one.name)
+    if pa.types.is_struct(one.type):
+        return [leaf for inner in one.type for leaf in _leaves(inner, path)]
+    return [] if family_of(one.type) is Family.OTHER else [path]
+
+
+def _guarantee(path: Path, kind: pa.DataType, bounds: Bounds) -> Iterable[pc.Expression]:
+    """What Arrow may take for granted of a column; nothing of floats, among which NaN may be."""
+    column = pc.field(*path)
+    if not bounds.may_have_value:
+        return [pc.is_null(column)]
+    if bounds.least is None or bounds.greatest is None or family_of(kind) is Family.FLOAT:
+        return []
+    ends = (scalar_of(bounds.least, kind), scalar_of(bounds.greatest, kind))
+    within = (column >= ends[0]) & (column <= ends[1])
+    return [within | pc.is_null(column) if bounds.may_be_null else within]
+
+
+def _may_match(expression: pc.Expression, schema: pa.Schema, guarantees: list[pc.Expression]) -> bool:
+    """Whether Arrow finds, by what it may take for granted, that no row meets an expression. No file is touched."""
+    if not guarantees:
+        return True
+    fragment = _FORMAT.make_fragment(pa.BufferReader(b""), partition_expression=reduce(and_, guarantees))
+    whole = ds.FileSystemDataset([fragment], schema, _FORMAT)
+    return any(True for _ in whole.get_fragments(filter=expression))
+
+
+def _equal_values(node: Node, path: Path) -> frozenset[Value] | None:
+    match node:
+        case Compare(operand=Column(path=found), how=Comparison.EQUAL) if found == path:
+            return frozenset({node.value})
+        case OneOf(operand=Column(path=found)) if found == path:
+            return frozenset(node.values)
+        case And():
+            sets = [one for part in node.parts if (one := _equal_values(part, path)) is not None]
+            return frozenset.intersection(*sets) if sets else None
+        case Or():
+            every = [_equal_values(part, path) for part in node.parts]
+            joined = [one for one in every if one is not None]
+            if len(joined) < len(every) or sum(map(len, joined)) > _MOST_KEYS:
+                return None
+            return frozenset().union(*joined)
+        case _:
+            return None

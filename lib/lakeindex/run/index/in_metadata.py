@@ -1,0 +1,161 @@
+"""The index that the metadata table keeps of a table, Hudi's record index, where the table has one.
+
+It is a store of locations, beside the log of nobody. Nothing is built, applied or caught up, and nobody tells it of a
+commit: committing keeps it up. It is believed if the metadata table was told of every commit, and if its form is that
+of the table's index: a record for a key in the whole table, or in each partition. A partition of the table that has
+files and no file group in a partitioned index is damage, and no partition without keys.
+
+Our own store of the same type is not asked then, nor told. Should the partition go, that store is behind by what was
+committed meanwhile, sees it by the names of the files, and reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError
+from lakeindex.hashing.arrow import StringArray
+from lakeindex.index.stored.contract import Found, StoredIndex
+from lakeindex.index.stored.store_context import NOTHING_COMPLETED, LogView
+from lakeindex.metadata.group_changes import is_partitioned
+from lakeindex.metadata.indexes.record_index import find_locations
+from lakeindex.metadata.metadata_table import RECORD_INDEX
+from lakeindex.metadata.reading import USE_METADATA_OPTION, MetadataView
+from lakeindex.options.types import WriteConfig
+from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef
+from lakeindex.run.spec import RunSpec, TableFacts, storage_at
+from lakeindex.storage.port import Storage
+from lakeindex.table.handle import Table
+from lakeindex.table.properties import load_table_properties
+from lakeindex.tasks.runner import Runner
+from lakeindex.timeline.timeline import Timeline
+
+_SCOPES: Final = ("each partition", "the whole table")
+_MEND: Final = (
+    "build it anew: `lakeindex metadata drop TABLE --partition record_index`, then "
+    "`lakeindex metadata build TABLE --partition record_index`"
+)
+
+
+@dataclass(frozen=True)
+class MetadataRecordStore:
+    """Locations of record keys.
+
+    Attributes:
+        view: the metadata table; it has a record index.
+        by_partition: keys are unique in their partition only.
+    """
+
+    view: MetadataView
+    by_partition: bool
+
+    def check(self, partitions: Iterable[str]) -> None:
+        """Make sure that it can answer.
+
+        Args:
+            partitions: partitions of the table in which there are files.
+
+        Raises:
+            MetadataTableError: its form is not that of the table's index, or it was not kept up.
+            TableCorruptError: it is damaged.
+        """
+        self.view.check_told()
+        groups = self.view.slices(RECORD_INDEX)
+        wanted = frozenset(partitions)
+        if is_partitioned(groups) is not self.by_partition and (groups or wanted):
+            needs, has = _SCOPES if self.by_partition else reversed(_SCOPES)
+            raise MetadataTableError(
+                f"the record index of the metadata table has a record for a key in {has}, but the table's index is "
+                f"unique in {needs}",
+                culprit=self.view.table.folder(RECORD_INDEX),
+                hint="`lakeindex index migrate` changes the table's index, or " + _MEND,
+            )
+        if self.by_partition:
+            missing = next((one for one in sorted(wanted) if not any(group.is_of(one) for group in groups)), None)
+            if missing is not None:
+                raise TableCorruptError(
+                    f"the record index of the metadata table has no file group for partition {missing!r}",
+                    culprit=self.view.table.folder(RECORD_INDEX),
+                    hint=_MEND,
+                )
+
+    def look_up(self, keys: StringArray, partition: str | None) -> Found:
+        """Locations of keys.
+
+        Args:
+            keys: distinct keys.
+            partition: partition of all of them; None under a global index.
+
+        Raises:
+            TableCorruptError: it is damaged.
+        """
+        found = find_locations(self.view, keys, partition if self.by_partition else None)
+        numbers = pa.array(found.numbers)
+        return Found(
+            found.rows,
+            pa.array([one.partition for one in found.locations], pa.string()).take(numbers),
+            pa.array([one.file_id for one in found.locations], pa.string()).take(numbers),
+        )
+
+
+def is_in_metadata(storage: Storage, index: StoredIndex) -> bool:
+    """Whether the metadata table of a table keeps the locations of an index, as its properties say now."""
+    name = index.metadata_partition
+    return name is not None and name in load_table_properties(storage).metadata_partitions
+
+
+def metadata_store(table: Table, timeline: Timeline, index: StoredIndex) -> MetadataRecordStore:
+    """The record index of a metadata table.
+
+    Args:
+        table: the table; its metadata table has the index.
+        timeline: the table's, listed before.
+        index: the table's index.
+
+    Raises:
+        OptionError: the metadata table is not to be used.
+    """
+    view = table.metadata_view(timeline)
+    if view is None:
+        raise OptionError(
+            f"{index.spec.index_type} of table {table.name} is in its metadata table, and {USE_METADATA_OPTION}=false",
+            culprit=USE_METADATA_OPTION,
+            hint=f"leave the option out, or take the index away: `lakeindex metadata drop TABLE --partition "
+            f"{index.metadata_partition}`, then `lakeindex index build TABLE`",
+        )
+    return MetadataRecordStore(view, not index.spec.is_global)
+
+
+def opened_metadata_store(uri: str, config: WriteConfig, index: StoredIndex) -> MetadataRecordStore:
+    """The same, opened by a task: as the metadata table is now."""
+    table = Table.open(storage_at(uri), use_metadata=config.use_metadata)
+    return metadata_store(table, table.load_timeline(), index)
+
+
+class MetadataSession(IndexSession):
+    """The index of one run, in the metadata table."""
+
+    def __init__(self, spec: RunSpec, facts: TableFacts, runner: Runner, index: StoredIndex) -> None:
+        super().__init__(spec, facts, runner)
+        self._stored = index
+
+    def opened(self, batch: AskedBatch) -> StoreRef:
+        """Make sure that it can answer for the batch.
+
+        Raises:
+            MetadataTableError: it was not kept up, or has another form than the table's index.
+            TableCorruptError: it is damaged.
+        """
+        table = Table.open(storage_at(self._spec.table_uri), use_metadata=self._spec.config.use_metadata)
+        store = metadata_store(table, batch.snapshot.timeline, self._stored)
+        store.check(file.partition_path for file in batch.files)
+        return StoreRef(NOTHING_COMPLETED, LogView(""), in_metadata=True)
+
+    def runner_for(self, work_bytes: float) -> Runner:
+        """The run's own: what is read of the metadata table is not known."""
+        del work_bytes
+        return self._runner

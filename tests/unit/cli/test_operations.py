@@ -1,0 +1,78 @@
+"""``lakeindex insert``, ``bulk-insert``, ``overwrite``, ``delete-partitions``, ``truncate`` at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.api.table import LakeTable
+from tests.builders import Row, batch_of, content_of, make_table
+from tests.cli_support import Answer, lakeindex, validate
+
+FIRST = [Row(f"k{n}", "xy"[n % 2], 1, "1") for n in range(10)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakeTable:
+    made = make_table(tmp_path / "t")
+    made.upsert(batch_of(FIRST))
+    return made
+
+
+def run(table: LakeTable, command: str, rows: list[Row], *arguments: object) -> Answer:
+    path = Path(table.uri).parent / "batch.parquet"
+    pq.write_table(batch_of(rows), path)
+    return lakeindex(command, table.uri, path, *arguments, "--json")
+
+
+def test_answers_fit_their_schema_and_say_what_was_done(table: LakeTable) -> None:
+    new = [Row("n", "x", 1, "1")]
+    asked = {
+        "INSERT": lambda: run(table, "insert", [*new, FIRST[0]], "--on-conflict", "ignore"),
+        "BULK_INSERT": lambda: run(table, "bulk-insert", [Row("n", "new", 1, "1")]),
+        "INSERT_OVERWRITE": lambda: run(table, "overwrite", new),
+        "DELETE_PARTITION": lambda: lakeindex("delete-partitions", table.uri, "y", "new", "--json"),
+        "INSERT_OVERWRITE_TABLE": lambda: run(table, "overwrite", FIRST, "--whole-table"),
+    }
+    replaced = []
+    for operation, ask in asked.items():
+        answer = ask()
+        assert answer.exit_code == 0, answer.stdout
+        validate("upsert", answer.json)
+        assert answer.json["operation"] == operation
+        replaced.append(answer.json["rows_replaced"])
+    assert replaced == [0, 0, 6, 6, 1]
+    gone = lakeindex("truncate", table.uri)
+    assert "2 files with 10 rows replaced" in gone.stdout
+    assert content_of(table) == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "rows", "code", "why"),
+    [
+        ("insert", [FIRST[0]], 3, "'k0' for example"),
+        ("bulk-insert", [Row("n", "x", 1, "1")], 2, "partition 'x' has rows"),
+        ("bulk-insert", [Row("n", "q", 1, "1"), Row("n", "q", 2, "2")], 3, "record key 'n' is in 2 rows"),
+        ("overwrite", [Row("n", "x", 1, "", deleted=True)], 3, "INSERT_OVERWRITE deletes no row"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(
+    table: LakeTable, command: str, rows: list[Row], code: int, why: str
+) -> None:
+    before = content_of(table)
+    answer = run(table, command, rows)
+    assert answer.exit_code == code
+    assert why in answer.error["message"]
+    assert answer.error["hint"]
+    assert content_of(table) == before
+    assert len(table.history()) == 1
+
+
+def test_a_partition_that_is_none_is_wrong_usage(table: LakeTable) -> None:
+    answer = lakeindex("delete-partitions", table.uri, "day=x", "--json")
+    assert answer.exit_code == 2
+    assert "no partition 'day=x'" in answer.error["message"]
+    assert lakeindex("delete-partitions", table.uri, "--json").exit_code == 2
+    assert lakeindex("truncate", table.uri, "--batch-id", " ", "--json").exit_code == 2

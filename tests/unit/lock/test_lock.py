@@ -1,0 +1,161 @@
+"""The table's lock."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lakeindex.errors import FencedError, LockTimeoutError, TableCorruptError
+from lakeindex.lock import lock
+from lakeindex.storage.memory import MemoryStorage
+from lakeindex.table.host import Host
+from tests.unit.commit.protocol_support import World
+
+LEASE_MS = 2_000
+
+
+def take(world: World, name: str, *, wait_ms: int = 0, instant: str | None = None) -> lock.TableLock:
+    return lock.acquire(
+        world.store, world.host(name), lease_ms=LEASE_MS, wait_ms=wait_ms, purpose=f"work of {name}", instant=instant
+    )
+
+
+def test_epochs_grow_and_old_files_go() -> None:
+    world = World()
+    for epoch in (1, 2, 3):
+        held = take(world, "a")
+        assert held.epoch == epoch
+        held.release()
+    assert world.names(lock.LOCK_FOLDER) == ["000000000003.json"]
+
+
+def test_a_living_holder_is_waited_for_and_named() -> None:
+    world = World()
+    take(world, "a")
+    with pytest.raises(LockTimeoutError, match="work of a") as caught:
+        take(world, "b", wait_ms=1_000)
+    assert caught.value.culprit == f"{lock.LOCK_FOLDER}/000000000001.json"
+
+
+def test_a_holder_whose_process_is_gone_is_passed_at_once() -> None:
+    world = World()
+    take(world, "a")
+    world.gone.add("a")
+    before = world.clock.now_ms()
+    assert take(world, "b").epoch == 2
+    assert world.clock.now_ms() == before
+
+
+def test_a_holder_on_another_host_is_passed_when_its_lease_and_grace_are_over() -> None:
+    world = World()
+    take(world, "a")
+    started = world.clock.now_ms()
+    assert take(world, "b", wait_ms=60_000).epoch == 2
+    assert LEASE_MS * 1.5 < world.clock.now_ms() - started < LEASE_MS * 2.5
+
+
+def test_a_renewed_lease_holds() -> None:
+    world = World()
+    held = take(world, "a")
+    world.clock.sleep(1.9)
+    held.renew()
+    world.clock.sleep(1.9)
+    with pytest.raises(LockTimeoutError):
+        take(world, "b")
+
+
+def test_who_was_passed_finds_out_and_cannot_take_it_back() -> None:
+    world = World()
+    held = take(world, "a")
+    world.gone.add("a")
+    successor = take(world, "b")
+    with pytest.raises(FencedError, match="epoch 1 was taken over by epoch 2"):
+        held.check()
+    held.renew()
+    held.release()
+    successor.check()
+    with pytest.raises(LockTimeoutError):
+        take(world, "c")
+
+
+def test_what_a_holder_was_about_to_commit_is_handed_on_until_it_is_settled() -> None:
+    world = World()
+    take(world, "a", instant="20260101000000000")
+    world.gone |= {"a", "b"}
+    assert take(world, "b").unsettled == ("20260101000000000",)
+    third = take(world, "c", instant="20260101000000001")
+    assert third.unsettled == ("20260101000000000", "20260101000000001")
+    third.settled("20260101000000000")
+    third.release()
+    fourth = take(world, "d")
+    assert fourth.unsettled == ("20260101000000001",)
+    fourth.settled("20260101000000001")
+    fourth.release()
+    assert take(world, "e").unsettled == ()
+
+
+def test_a_late_beat_does_not_take_a_release_back() -> None:
+    world = World()
+    held = take(world, "a")
+    held.release()
+    held.renew()
+    assert take(world, "b").epoch == 2
+
+
+def test_a_winner_of_a_deleted_epoch_is_none() -> None:
+    """Old epochs are deleted, so that their names are free again; only the greatest is the lock."""
+    world = World()
+    for _ in range(3):
+        take(world, "a").release()
+    stale = lock.LockRecord(2, "stale", world.host("z").process, "late", 2**60, LEASE_MS)
+    assert lock._won(world.store, stale) is False
+    assert world.names(lock.LOCK_FOLDER) == ["000000000003.json"]
+
+
+def test_threads_exclude_each_other() -> None:
+    store = MemoryStorage()
+    inside: list[int] = []
+    most: list[int] = []
+    guard = threading.Lock()
+
+    def work(number: int) -> None:
+        from lakeindex.table.host import this_host
+
+        host: Host = this_host()
+        for _ in range(5):
+            held = lock.acquire(store, host, lease_ms=60_000, wait_ms=60_000, purpose=f"thread {number}")
+            with guard:
+                inside.append(number)
+                most.append(len(inside))
+            with guard:
+                inside.remove(number)
+            held.release()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert max(most) == 1
+    assert len(most) == 20
+
+
+@pytest.mark.parametrize("content", [b"", b"{", bytes(200)])
+def test_a_torn_record_is_nobodys_and_whoever_follows_is_blind(content: bytes) -> None:
+    world = World()
+    take(world, "a", instant="1").release()
+    world.store.write(f"{lock.LOCK_FOLDER}/000000000001.json", content)
+    held = take(world, "b")
+    assert (held.epoch, held.blind) == (2, True)
+    held.release()
+    again = take(world, "c")
+    assert again.blind  # b did not recover anything
+    again.recovered()
+    again.release()
+    assert not take(world, "d").blind
+    assert b"blind" not in world.store.read(f"{lock.LOCK_FOLDER}/000000000004.json")
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b'{"epoch": 1}'])
+def test_a_damaged_file_is_named(content: bytes) -> None:
+    world = World()
+    world.store.write(f"{lock.LOCK_FOLDER}/000000000001.json", content)
+    with pytest.raises(TableCorruptError, match="000000000001"):
+        take(world, "a")

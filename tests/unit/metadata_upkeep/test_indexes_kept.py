@@ -1,0 +1,181 @@
+"""Record index and bloom filters beside everything that moves keys: after each step they say what the files do."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.commands.rescale.rescale import rescale_table
+from lakeindex.errors import MetadataTableError
+from lakeindex.metadata.keys import bloom_filter_key
+from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from lakeindex.table.metadata_kept import metadata_table_of
+from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import make_table
+from tests.unit.metadata.located import located
+
+EVERYTHING = ("files", "column_stats", "bloom_filters", "record_index")
+KEYS = [f"k{number:03d}" for number in range(120)] + ["é", "\U0001f600", "a:b,c"]
+
+
+def view_of(table: LakeTable) -> tuple[Table, MetadataView]:
+    opened = Table.open(open_storage(table.uri))
+    metadata = metadata_table_of(opened.storage, opened.properties)
+    assert metadata is not None
+    return opened, MetadataView.load(metadata, opened.load_timeline())
+
+
+def check_indexes(table: LakeTable) -> None:
+    """Every key is where the index says, no other is known, and each file has the filter of its footer."""
+    opened, view = view_of(table)
+    there: dict[str, tuple[str, str]] = {}
+    filters: dict[str, bytes] = {}
+    snapshot = opened.snapshot()
+    for partition in snapshot.partitions():
+        listed = snapshot.files_of(partition)
+        for file in (*listed.live, *listed.older):
+            read = pq.ParquetFile(Path(table.uri) / file.path)
+            filters[bloom_filter_key(partition, file.name)] = read.metadata.metadata[b"org.apache.hudi.bloomfilter"]
+            if file in listed.live:
+                keys = read.read(["_hoodie_record_key"]).column(0).to_pylist()
+                assert not there.keys() & set(keys)
+                there.update(dict.fromkeys(keys, (partition, file.file_id)))
+    records = {key for one in view.slices(RECORD_INDEX) for key in view.records(one)}
+    assert records == there.keys()
+    found = located(view, [*there, "nowhere"])
+    assert {key: (one.partition, one.file_id) for key, one in found.items()} == there
+    stored = {key: it for one in view.slices(BLOOM_FILTERS) for key, it in view.records(one).items()}
+    assert {key: it["BloomFilterMetadata"]["bloomFilter"] for key, it in stored.items()} == filters
+
+
+def batch(chance: random.Random, version: int, day: str | None = None) -> pa.Table:
+    keys = chance.sample(KEYS, chance.randint(1, 50))
+    days = [day or f"2026-01-{chance.randint(1, 3):02d}" for _ in keys]
+    return pa.table({"id": keys, "day": days, "ts": [version] * len(keys), "v": ["x" * version] * len(keys)})
+
+
+GLOBAL = {"hoodie__index__type": "GLOBAL_SIMPLE"}
+MOVING = {"hoodie.simple.index.update.partition.path": "true"}
+
+
+@pytest.mark.parametrize(("version", "seed"), [("6", 1), ("8", 3), ("9", 4)])
+def test_a_random_story(version: str, seed: int, tmp_path: Path) -> None:
+    """Inserts, updates, moves between partitions, deletes, roll-backs before and after compactions, cleans."""
+    chance = random.Random(seed)
+    table = make_table(tmp_path / "t", **GLOBAL, hoodie__write__table__version=version)
+    small = MOVING | ({"hoodie.parquet.small.file.limit": "0"} if seed % 2 else {})
+    table.upsert(batch(chance, 1), options=small)
+    table.metadata_build(EVERYTHING)
+    check_indexes(table)
+    instant = ""
+    for turn in range(2, 14):
+        act = chance.random()
+        if act < 0.55:
+            instant = table.upsert(batch(chance, turn), options=small).instant or ""
+        elif act < 0.75:
+            instant = table.delete(batch(chance, turn).select(["id", "day"])).instant or ""
+        elif act < 0.9 and instant:
+            if chance.random() < 0.6:
+                table.maintain(["metadata"])
+            table.rollback(instant)
+            instant = ""
+        else:
+            table.clean(2)
+            table.maintain(["metadata", "archive"])
+        check_indexes(table)
+
+
+def test_buckets_are_rescaled(tmp_path: Path) -> None:
+    """A replacecommit moves every key; taking it back moves them back, compacted or not."""
+    bucket = {"hoodie__index__type": "BUCKET", "hoodie__bucket__index__num__buckets": "2"}
+    table = make_table(tmp_path / "t", **bucket)
+    rows = pa.table({"id": KEYS, "day": ["d"] * len(KEYS), "ts": [1] * len(KEYS), "v": ["a"] * len(KEYS)})
+    table.upsert(rows)
+    table.metadata_build(EVERYTHING)
+    for compact in (False, True):
+        done = rescale_table(table.uri, LocalRunner(1), buckets=4)
+        check_indexes(table)
+        if compact:
+            table.maintain(["metadata"])
+        table.rollback(done.instant or "")
+        check_indexes(table)
+
+
+def test_a_key_in_two_partitions_is_refused(tmp_path: Path) -> None:
+    """By the build that meets it, and by the commit that would make two of it: nothing is left behind."""
+    table = make_table(tmp_path / "t")
+    one = {"id": ["a"], "day": ["x"], "ts": [1], "v": ["1"]}
+    table.upsert(pa.table(one))
+    table.metadata_build(EVERYTHING)
+    both = pa.table({"id": ["b", "b"], "day": ["x", "y"], "ts": [1, 1], "v": ["1", "2"]})
+    before = table.read(meta=True)
+    with pytest.raises(MetadataTableError, match=r"record key 'b' is in .* and the record index has one place"):
+        table.upsert(both)
+    assert table.read(meta=True) == before
+    check_indexes(table)
+    table.metadata_drop(["record_index"])
+    table.upsert(both)
+    with pytest.raises(MetadataTableError, match="record key 'b' is in"):
+        table.metadata_build(["record_index"])
+    assert table.metadata_status().partitions[-1].name != RECORD_INDEX
+    assert not list((tmp_path / "t/.hoodie/metadata").glob("record_index*"))
+    table.upsert(pa.table({**one, "ts": [2]}))
+    assert table.metadata_verify().ok
+
+
+def test_an_update_writes_nothing_into_the_record_index(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    rows = pa.table({"id": KEYS, "day": ["d"] * len(KEYS), "ts": [1] * len(KEYS), "v": ["a"] * len(KEYS)})
+    table.upsert(rows)
+    table.metadata_build(EVERYTHING)
+    folder = tmp_path / "t/.hoodie/metadata/record_index"
+    before = {path.name for path in folder.iterdir()}
+    table.upsert(rows.set_column(2, "ts", pa.array([2] * len(KEYS))))
+    assert {path.name for path in folder.iterdir()} == before
+    _, view = view_of(table)
+    since = {one.since_ms for one in located(view, KEYS).values()}
+    table.upsert(pa.table({"id": ["new"], "day": ["d"], "ts": [3], "v": ["a"]}))
+    assert len({path.name for path in folder.iterdir()} - before) == 1
+    _, view = view_of(table)
+    assert since == {located(view, ["k001"])["k001"].since_ms}
+    assert located(view, ["new"])["new"].since_ms > next(iter(since))
+    assert replace(located(view, ["new"])["new"], since_ms=0).partition == "d"
+
+
+def test_what_an_index_says_wrongly_is_found_and_mended_as_told(tmp_path: Path) -> None:
+    """Each partition of the metadata table is what it was a commit ago; each fault says what to do about it."""
+    table = make_table(tmp_path / "t", hoodie__write__table__version="9")
+    rows = pa.table({"id": KEYS[:60], "day": ["d"] * 60, "ts": [1] * 60, "v": ["m"] * 60})
+    table.upsert(rows)
+    table.metadata_build([*EVERYTHING, "partition_stats"])
+    assert table.metadata_verify().ok
+    root = tmp_path / "t/.hoodie/metadata"
+    wrong = {"column_stats": "statistics", "partition_stats": "statistics", "bloom_filters": "filter"}
+    wrong |= {"record_index": "key"}
+    before = {path.relative_to(root) for path in root.rglob("*")}
+    table.upsert(pa.table({"id": KEYS[55:70], "day": ["d"] * 15, "ts": [2] * 15, "v": ["z"] * 15}))
+    for name, kind in wrong.items():
+        logs = [path for path in (root / name).iterdir() if path.relative_to(root) not in before]
+        held = {path: path.read_bytes() for path in logs}
+        assert held
+        for path in logs:
+            path.unlink()
+        found = table.metadata_verify()
+        if name == "column_stats":  # what nothing is said of is read
+            assert found.ok
+        else:
+            assert {one.kind for one in found.examples} == {kind}, found
+            assert all(f"--partition {name}`" in one.mend for one in found.examples)
+            assert {one.kind for one in table.check().violations} == {"metadata_table"}
+            table.metadata_drop([name])
+            table.metadata_build([name])
+        assert table.metadata_verify().ok

@@ -1,0 +1,234 @@
+"""The metadata table beside the commit protocol: what follows a commit, a rollback, a zombie."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeindex.commit.services.archive import archive_table, plan_archiving
+from lakeindex.commit.services.clean import clean_table, plan_clean
+from lakeindex.commit.services.metadata_build import build_metadata_table
+from lakeindex.commit.services.metadata_table import compact_metadata_table
+from lakeindex.commit.services.rollback import rollback_instant
+from lakeindex.errors import MetadataTableError
+from lakeindex.format import instants as names
+from lakeindex.lock.write_context import WriteContext
+from lakeindex.metadata import compaction
+from lakeindex.metadata.metadata_table import FILES
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata_upkeep.upkeep import compact_if_due, metadata_view, sweep_deltas
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage.memory import Call, Fault
+from lakeindex.table.handle import Table
+from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
+from tests.model.world import CONFIG, check_metadata
+from tests.unit.commit.protocol_support import BATCH, OTHER, Batch, KilledError, World
+
+
+@pytest.fixture
+def kept(world: World) -> World:
+    """The world's table with a metadata table."""
+    build_metadata_table(Table.open(world.store), CONFIG, (FILES,), host=world.host("builder"))
+    return world
+
+
+def context_of(world: World) -> WriteContext:
+    return WriteContext(Table.open(world.store), world.host("looker"), CONFIG)
+
+
+def view_of(world: World) -> MetadataView:
+    view = metadata_view(context_of(world))
+    assert view is not None
+    return view
+
+
+def test_a_commit_is_listed_when_it_is_there_and_not_before(kept: World) -> None:
+    """At the moment when the commit is put its delta commit is complete, and does not count."""
+    seen: list[tuple[bool, bool]] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.name == "create" and call.path.endswith(".commit") and "metadata" not in call.path:
+            kept.store.hook = None
+            time = call.path.rpartition("/")[2][:17]
+            view = view_of(kept)
+            files = {name for listed in view.listing().files.values() for name in listed}
+            seen.append((view.timeline.completed_write(time) is not None, any(time in name for name in files)))
+        return None
+
+    kept.store.hook = hook
+    kept.upsert(BATCH)
+    assert seen == [(True, False)]
+    check_metadata(kept.store)
+
+
+def test_who_finishes_the_commit_of_a_dead_writer_writes_its_delta_commit(kept: World) -> None:
+    """It was decided, and the writer was killed before he could say it to the metadata table."""
+    killed: list[str] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.path.endswith(".deltacommit.requested") and call.name == "create" and not killed:
+            killed.append(call.path.rpartition("/")[2].partition(".")[0])
+            raise KilledError
+        return None
+
+    kept.store.hook = hook
+    with pytest.raises(KilledError):
+        kept.upsert(BATCH)
+    kept.store.hook = None
+    kept.gone.add("writer")
+    assert view_of(kept).timeline.find(killed[0]) == ()
+    kept.upsert(OTHER, "next")
+    assert view_of(kept).timeline.completed_write(killed[0]) is not None
+    assert view_of(kept).data.completed_write(killed[0]) is not None
+    check_metadata(kept.store)
+
+
+def test_completion_times_are_in_order(kept: World) -> None:
+    """Each delta commit is completed before its commit, and a compaction is later than all that it takes in."""
+    for number in range(12):
+        kept.upsert(Batch(f"run-{number}", {"a1": str(number)}), f"w{number}")
+    view = view_of(kept)
+    assert compaction.last_compaction(view.timeline) is not None
+    if view.table.layout.has_completion_times:
+        ends = {one.time: one.completion_time or "" for one in view.data.completed_writes}
+        deltas = [one for one in view.timeline.completed_writes if one.time in ends]
+        assert len(deltas) == 12
+        assert all((one.completion_time or "") < ends[one.time] for one in deltas)
+    check_metadata(kept.store)
+
+
+def test_ten_delta_commits_are_compacted_and_pending_writes_hold_it_up(kept: World) -> None:
+    for number in range(8):  # the first one is that of the building
+        kept.upsert(Batch(f"run-{number}", {"a1": str(number)}), f"w{number}")
+    assert compaction.last_compaction(view_of(kept).timeline) is None
+    kept.put_pending("20270101000000000")
+    kept.store.write(f"{view_of(kept).data.layout.folder}/20270101000000000.inflight", b"{}")
+    context = context_of(kept)
+    assert compact_if_due(context) is None
+    for path in kept.store.snapshot():
+        if "20270101000000000" in path:
+            kept.store.delete(path)
+    kept.upsert(Batch("late", {"b1": "late"}))
+    assert compaction.last_compaction(view_of(kept).timeline) is not None
+    check_metadata(kept.store)
+
+
+def test_a_delta_commit_that_a_zombie_put_is_taken_back(kept: World) -> None:
+    time = kept.upsert(BATCH)
+    before = kept.store.snapshot()
+    rollback_instant(Table.open(kept.store), time, CONFIG, host=kept.host("operator"))
+    after = kept.store.snapshot()
+    zombie = {path: data for path, data in before.items() if "/metadata/" in path and path not in after}
+    assert zombie
+    for path, data in zombie.items():
+        kept.store.write(path, data)
+    context = context_of(kept)
+    assert sweep_deltas(context, context.table.properties) == (time,)
+    assert {path for path in kept.store.snapshot() if "/metadata/" in path} == {
+        path for path in after if "/metadata/" in path
+    }
+    kept.upsert(OTHER)
+    check_metadata(kept.store)
+
+
+def test_another_writers_delta_commit_is_left_alone(kept: World) -> None:
+    layout = view_of(kept).table.layout
+    path = layout.path(Instant("20260201000000000", names.DELTA_COMMIT, InstantState.INFLIGHT))
+    kept.store.write(path, b"")
+    context = context_of(kept)
+    assert sweep_deltas(context, context.table.properties) == ()
+    assert path in kept.store.snapshot()
+
+
+@pytest.mark.parametrize("action", [names.LOG_COMPACTION, names.INDEXING, names.RESTORE])
+def test_what_only_hudi_finishes_is_refused_before_anything_is_decided(kept: World, action: str) -> None:
+    layout = view_of(kept).table.layout
+    kept.store.write(layout.path(Instant("20260201000000000", action, InstantState.INFLIGHT)), b"")
+    with pytest.raises(MetadataTableError, match=f"{action} 20260201000000000"):
+        kept.upsert(BATCH)
+    assert not [path for path in kept.store.snapshot() if "/verdicts/" in path]
+
+
+def test_a_clean_says_what_is_gone(kept: World) -> None:
+    for number in range(4):
+        kept.upsert(Batch(f"run-{number}", {"a1": str(number)}), f"w{number}")
+    before = sum(len(names) for names in view_of(kept).listing().files.values())
+    done = clean_table(Table.open(kept.store), 1, CONFIG, host=kept.host("cleaner"))
+    assert done.plan.files
+    assert sum(len(names) for names in view_of(kept).listing().files.values()) == before - len(done.plan.files)
+    check_metadata(kept.store)
+
+
+def test_a_clean_takes_nothing_away_for_a_file_that_is_only_named(kept: World) -> None:
+    """A newer slice that is lost is still in the metadata table; the one before it is all that there is."""
+    for number in range(4):
+        kept.upsert(Batch(f"run-{number}", {"a1": str(number)}), f"w{number}")
+    table = Table.open(kept.store)
+    listed = table.listed_snapshot().files_of("p")
+    newest = next(file for file in listed.live if any(old.file_id == file.file_id for old in listed.older))
+    kept.store.delete(newest.path)
+    before = max(file for file in listed.older if file.file_id == newest.file_id)
+    done = clean_table(table, 1, CONFIG, host=kept.host("cleaner"))
+    assert done.plan.files
+    assert before.path not in {file.path for file in done.plan.files}
+    assert before.path in kept.store.snapshot()
+
+
+def test_a_clean_lists_no_partition_where_nothing_is_old(kept: World) -> None:
+    for number in range(2):
+        kept.upsert(Batch(f"run-{number}", {"new": str(number)}), f"w{number}")
+    listed: list[str] = []
+
+    def hook(call: Call) -> Fault | None:
+        if call.name in ("list", "list_folder"):
+            listed.append(call.path)
+        return None
+
+    kept.store.hook = hook
+    plan = plan_clean(Table.open(kept.store), 2)
+    kept.store.hook = None
+    assert plan.earliest is not None
+    assert not plan.files
+    assert "p" not in listed
+    assert "" not in listed
+
+
+def test_archiving_waits_for_a_compaction(kept: World) -> None:
+    for number in range(4):
+        kept.upsert(Batch(f"run-{number}", {"a1": str(number)}), f"w{number}")
+    table = Table.open(kept.store)
+    plan = plan_archiving(table, 1)
+    assert plan.instants == ()
+    assert "the metadata table, which is not compacted so far" in (plan.held_by or "")
+    assert compact_metadata_table(table, CONFIG, host=kept.host("keeper")) is not None
+    assert compact_metadata_table(table, CONFIG, host=kept.host("keeper")) is None
+    done = archive_table(table, 1, CONFIG, host=kept.host("archiver"))
+    assert len(done.plan.instants) >= 3
+    check_metadata(kept.store)
+    kept.upsert(OTHER, "later")
+    check_metadata(kept.store)
+
+
+def test_a_commit_that_hudi_rolled_back_while_it_was_put_leaves_no_delta_commit(kept: World) -> None:
+    """The verdict is overruled, and the look back finds the instant gone."""
+
+    def hook(call: Call) -> Fault | None:
+        if call.name == "create" and call.path.endswith(".commit") and "metadata" not in call.path:
+            kept.store.hook = None
+            time = call.path.rpartition("/")[2][:17]
+            for path in kept.store.snapshot():
+                if path.rpartition("/")[2].startswith(time) and path.endswith((".requested", ".inflight")):
+                    kept.store.delete(path) if "metadata" not in path else None
+        return None
+
+    kept.store.hook = hook
+    kept.upsert(BATCH)  # under another instant
+    check_metadata(kept.store)
+    kept.upsert(OTHER, "later")
+    check_metadata(kept.store)
+
+
+def test_a_torn_verdict_of_an_instant_says_nothing_about_its_delta_commit(kept: World) -> None:
+    time = kept.upsert(BATCH)
+    overrule(kept.store, Verdict(time, Outcome.COMMITTED, "token"))
+    context = context_of(kept)
+    assert sweep_deltas(context, context.table.properties) == ()
