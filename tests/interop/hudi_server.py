@@ -11,6 +11,7 @@ Rows travel as Parquet files on local disk. Everything that Spark, Hudi or the J
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -95,7 +96,13 @@ class Server:
         if request["together"]:
             wanted = [f"count_if({where})" for where in request["filters"]]
             return {"counts": list(self._load(request).selectExpr(*wanted).first())}
-        return {"counts": [self._load(request).filter(where).count() for where in request["filters"]]}
+        rows = self._load(request)
+        each = [
+            rows.filter(where).selectExpr(f"{number} as number", "count(1) as found")
+            for number, where in enumerate(request["filters"])
+        ]
+        # one job for all: each part of it leaves out files by its own filter
+        return {"counts": [found for _, found in sorted(functools.reduce(DataFrame.union, each).collect())]}
 
     def hold(self, request: Request) -> Request:
         """Hold the rows of a Parquet file as Hudi's records, made as its writer makes them, for :meth:`tag`."""
