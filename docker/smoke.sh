@@ -24,4 +24,4 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 $compose up --build --detach --wait --wait-timeout 600
-LAKEINDEX_FIRST_MONTH=${LAKEINDEX_FIRST_MONTH:-2013-11} $compose run --rm demo
+LAKEINDEX_FIRST_MONTH=${LAKEINDEX_FIRST_MONTH:-2013-11} $compose run --rm --no-deps demo

@@ -1,8 +1,9 @@
-"""Make ``requirements.lock`` from ``pyproject.toml``, or check that it still belongs to it.
+"""Make ``requirements.lock`` and the image's, ``docker/requirements.lock``, or check that they fit ``pyproject.toml``.
 
-The lock's first line holds a digest of what it was made from, so that the check needs no registry. The override
-file takes out pyspark-client, which the Spark provider of Airflow asks for: it installs into pyspark's own folder
-and overwrites its files.
+The image's has the same versions, without the tools of development and Java, which the image has from Debian. A lock's
+first line holds a digest of what it was made from, so that the check needs no registry. The override file takes out
+pyspark-client, which the Spark provider of Airflow asks for: it installs into pyspark's own folder and overwrites its
+files.
 """
 
 from __future__ import annotations
@@ -15,29 +16,39 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "requirements.lock"
+LOCK = "requirements.lock"
+IMAGE_LOCK = "docker/requirements.lock"
+NOT_IN_IMAGE = ("dev", "java")
+BUILD = "hatchling"
+"""What the image installs this checkout with."""
 MARK = "# made from: "
 COMPILE = (
     "pip", "compile", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-annotate", "--quiet",
-    "--no-emit-package", "pyspark-client", "--override", "requirements.override", "--all-extras",
-    "--custom-compile-command", "make lock", "pyproject.toml", "-o", "requirements.lock",
+    "--no-emit-package", "pyspark-client", "--override", "requirements.override",
+    "--custom-compile-command", "make lock", "pyproject.toml",
 )  # fmt: skip
+
+
+def _project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project: dict[str, Any] = tomllib.load(file)["project"]
+    return project
 
 
 def digest() -> str:
     """SHA-256 of everything that decides what is locked."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        project = tomllib.load(file)["project"]
+    project = _project()
     inputs = [project[key] for key in ("requires-python", "dependencies", "optional-dependencies")]
     inputs.append((ROOT / "requirements.override").read_text().split("\n"))
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
-def locked_digest() -> str:
-    """The digest in the lock's first line, or nothing."""
-    first = LOCK.read_text().split("\n", 1)[0]
+def locked_digest(lock: str) -> str:
+    """The digest in a lock's first line, or nothing."""
+    first = (ROOT / lock).read_text().split("\n", 1)[0]
     return first.removeprefix(MARK) if first.startswith(MARK) else ""
 
 
@@ -51,17 +62,22 @@ def find_uv() -> str:
 
 def make() -> None:
     """Resolve anew; versions that still fit stay."""
-    subprocess.run([find_uv(), *COMPILE], cwd=ROOT, check=True)
-    LOCK.write_text(f"{MARK}{digest()}\n{LOCK.read_text()}")
+    extras = [f"--extra={name}" for name in _project()["optional-dependencies"] if name not in NOT_IN_IMAGE]
+    for lock, chosen in {LOCK: ["--all-extras"], IMAGE_LOCK: [*extras, "--constraint", LOCK, "-"]}.items():
+        command = [find_uv(), *COMPILE, *chosen, "-o", lock]
+        subprocess.run(command, cwd=ROOT, check=True, input=BUILD, text=True)
+        file = ROOT / lock
+        file.write_text(f"{MARK}{digest()}\n{file.read_text()}")
 
 
 def main() -> None:
-    """Make the lock, or with ``--check`` say whether it is stale (exit 1)."""
+    """Make the locks, or with ``--check`` say whether one is stale (exit 1)."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only check; needs no registry")
     if parser.parse_args().check:
-        if locked_digest() != digest():
-            sys.exit("requirements.lock does not belong to this pyproject.toml: run make lock")
+        for lock in (LOCK, IMAGE_LOCK):
+            if locked_digest(lock) != digest():
+                sys.exit(f"{lock} does not belong to this pyproject.toml: run make lock")
     else:
         make()
 

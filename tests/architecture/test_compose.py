@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,50 @@ def test_image_copies_what_is_there_and_what_is_sent(file: str) -> None:
         for source in line.split()[:-1]:
             assert (ROOT / source).exists(), source
             assert source.split("/")[0] in sent, source
+
+
+def test_image_has_what_a_step_needs_before_that_step() -> None:
+    text = (ROOT / "docker" / "Dockerfile").read_text()
+    before = text[: text.index("-e .")]
+    copied = {one for line in re.findall(r"^COPY (.+)$", before, re.MULTILINE) for one in line.split()[:-1]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wanted = [*wheel["force-include"], *wheel["packages"], project["project"]["readme"], "pyproject.toml"]
+    wanted += project["project"]["license-files"]
+    assert [one for one in wanted if one.split("/")[0] not in copied] == []
+    lock = re.search(r"--require-hashes -r (\S+)", before)
+    assert lock is not None
+    assert any(Path(one).name == lock[1] for one in copied)
+
+
+def test_postgres_is_asked_where_only_the_lasting_server_answers(compose: dict[str, Any]) -> None:
+    # the server of the first start, which sets the database up and goes, listens on its socket only
+    command = compose["services"]["postgres"]["healthcheck"]["test"]
+    assert command[command.index("-h") + 1] == "127.0.0.1"
+
+
+def test_an_image_is_built_for_one_service(compose: dict[str, Any]) -> None:
+    built = [service["image"] for service in compose["services"].values() if "build" in service]
+    assert sorted(built) == sorted(set(built))
+    used = {service["image"] for service in compose["services"].values()}
+    assert {image for image in used if image.endswith(":local")} == set(built)
+
+
+@pytest.mark.parametrize("missing", ["od", "base64", "tr", "head"])
+def test_secrets_are_whole_or_an_error(missing: str, tmp_path: Path) -> None:
+    for tool in {"sh", "cat", "python3", "od", "base64", "tr", "head", "wc", "dd", "openssl"} - {missing}:
+        there = shutil.which(tool)
+        if there:
+            (tmp_path / tool).symlink_to(there)
+    command = [shutil.which("sh") or "sh", ROOT / "docker/secrets.sh"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": str(tmp_path)})
+    made = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    if done.returncode == 0:
+        assert len(made["LAKEINDEX_POSTGRES_PASSWORD"]) == 32
+        assert len(base64.urlsafe_b64decode(made["LAKEINDEX_FERNET_KEY"])) == 32
+    else:
+        assert missing in done.stderr
+        assert not made
 
 
 def test_every_build_has_its_file(compose: dict[str, Any]) -> None:
