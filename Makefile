@@ -12,7 +12,7 @@ WORKERS ?= 2
 # The first of the ports that test-cluster takes.
 CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
-APART := slow or interop or s3 or azure or hdfs or hbase or kill or processes or model or cluster or dag_spark or demo or wheel or browser
+APART := slow or interop or s3 or azure or hdfs or hbase or kill or processes or model or cluster or compose or dag_spark or demo or wheel or browser
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
@@ -154,7 +154,7 @@ demo: archive ## a year of flights: base load, two scheduled DAG runs, the funne
 	@$(RUN) $(BIN)/python -m demo.run
 
 .PHONY: airflow
-airflow: setup ## Airflow's web interface on 127.0.0.1:8080 with this project's DAGs
+airflow: setup ## Airflow's web interface with this project's DAGs on 127.0.0.1, port 8080 (another: AIRFLOW__API__PORT=9090 make airflow)
 	@$(RUN) $(BIN)/airflow standalone
 
 # For one of them: make bench-upsert BENCH="--workload S_mono --runs 1 --dry"
@@ -204,6 +204,10 @@ docs: setup ## the documentation site, into build/site; ends at a link that lead
 .PHONY: docs-serve
 docs-serve: setup ## the site on 127.0.0.1:8000, made again when a page or the library changes
 	@NO_MKDOCS_2_WARNING=1 $(RUN) $(BIN)/mkdocs serve --strict --dev-addr 127.0.0.1:8000
+
+.PHONY: compose-test
+compose-test: setup ## docker-compose.yaml for real: images, demo, a run by hand in Chromium, a worker killed, HBase (20 min or more)
+	@$(BIN)/python scripts/container_engine.py run -- $(PYTEST) -s -m compose --timeout 7200 tests/compose
 
 .PHONY: compose-check
 compose-check: setup ## the compose file as docker compose loads it, and what it names against the checkout

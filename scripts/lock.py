@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = "requirements.lock"
 IMAGE_LOCK = "docker/requirements.lock"
 NOT_IN_IMAGE = ("dev", "java")
-BUILD = "hatchling"
-"""What the image installs this checkout with."""
+IMAGE_TOOLS = "boto3\nduckdb\nhatchling\nhudi\n"
+"""What the image's own programs take of them: to make a bucket, to read the demo's table, to install the checkout."""
 MARK = "# made from: "
 COMPILE = (
     "pip", "compile", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-annotate", "--quiet",
@@ -65,7 +65,7 @@ def make() -> None:
     extras = [f"--extra={name}" for name in _project()["optional-dependencies"] if name not in NOT_IN_IMAGE]
     for lock, chosen in {LOCK: ["--all-extras"], IMAGE_LOCK: [*extras, "--constraint", LOCK, "-"]}.items():
         command = [find_uv(), *COMPILE, *chosen, "-o", lock]
-        subprocess.run(command, cwd=ROOT, check=True, input=BUILD, text=True)
+        subprocess.run(command, cwd=ROOT, check=True, input=IMAGE_TOOLS, text=True)
         file = ROOT / lock
         file.write_text(f"{MARK}{digest()}\n{file.read_text()}")
 

@@ -6,12 +6,14 @@ compose itself checks files with: schema/compose-spec.json, white space taken ou
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import re
 import shutil
 import subprocess
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,21 @@ def test_image_has_what_a_step_needs_before_that_step() -> None:
     lock = re.search(r"--require-hashes -r (\S+)", before)
     assert lock is not None
     assert any(Path(one).name == lock[1] for one in copied)
+
+
+def test_image_has_the_packages_that_its_programs_import() -> None:
+    lock = (ROOT / "docker/requirements.lock").read_text().lower()
+    locked = set(re.findall(r"^([a-z0-9._-]+)==", lock, re.MULTILINE))
+    at = packages_distributions()
+    missing = set()
+    for file in (*(ROOT / "demo").glob("*.py"), *(ROOT / "docker").glob("*.py"), *(ROOT / "jobs").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for top in {name.split(".")[0] for name in names} & at.keys() - {"lakeindex"}:
+                if not {re.sub("[._]", "-", one.lower()) for one in at[top]} & locked:
+                    missing.add(f"{file.name}: {top}")
+    assert missing == set()
 
 
 def test_postgres_is_asked_where_only_the_lasting_server_answers(compose: dict[str, Any]) -> None:
