@@ -40,13 +40,14 @@ def java() -> dict[str, str]:
 
 def airflow() -> dict[str, str]:
     """Airflow on its embedded defaults, everything below ``.airflow``, for one person on this machine."""
+    port = os.environ.get("AIRFLOW__API__PORT", "8080")  # the tasks ask where the web interface is
     return {
         "AIRFLOW_HOME": str(ROOT / ".airflow"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PARALLELISM": "4",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://127.0.0.1:8080/execution/",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

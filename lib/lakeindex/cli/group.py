@@ -82,6 +82,9 @@ class LakeGroup(click.Group):
         extra["standalone_mode"] = False
         try:
             returned = super().main(given, **extra)
+        except click.exceptions.NoArgsIsHelpError as asked:  # a group's name alone
+            click.echo(asked.ctx.get_help())
+            sys.exit(0)
         except BrokenPipeError:
             # the reader of our output went away (`lakeindex history ... | head`); nothing is left to say it to
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

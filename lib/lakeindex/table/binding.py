@@ -287,12 +287,19 @@ def _merge_mode(properties: TableProperties, bound: TableBinding | None, asked: 
     return mode
 
 
+_CHANGES: Final = {
+    INDEX_OPTION: "`lakeindex index migrate TABLE --to {}` moves the table to another index",
+    "hoodie.bucket.index.num.buckets": "`lakeindex rescale TABLE --buckets {}` rewrites the table",
+}
+"""What changes a bound value, if anything does."""
+
+
 def _same(option: str, asked: object, bound: object) -> None:
     if asked is not None and asked != bound:
         raise OptionError(
             f"option {option} cannot be {_text(asked)}: the table is bound to {_text(bound)}",
             culprit=option,
-            hint="leave the option out; a bound value cannot change",
+            hint=f"leave the option out; {_CHANGES.get(option, 'a bound value cannot change').format(asked)}",
         )
 
 

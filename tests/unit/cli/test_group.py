@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from lakeindex import errors
+from lakeindex.cli import main
 from lakeindex.cli.group import LakeGroup
 from tests.cli_support import lakeindex, validate
 
@@ -141,3 +142,11 @@ def test_every_command_has_help():
         answer = lakeindex(command, "--help")
         assert answer.exit_code == 0
         assert "--json" in answer.stdout
+
+
+@pytest.mark.parametrize("words", [(), ("index",), ("metadata",)])
+def test_a_group_alone_is_help_and_no_error(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Usage: ")
+    assert not done.stderr

@@ -175,8 +175,9 @@ def test_an_option_is_compared_with_the_count_in_force(tmp_path: Path) -> None:
     rescale_table(table.uri, RUNNER, buckets=8)
     count = "hoodie.bucket.index.num.buckets"
     assert upsert(table, rows(0, 10, 2), "second", {count: "8"}).updates == 10
-    with pytest.raises(UsageError, match="cannot be 4: the table is bound to 8"):
+    with pytest.raises(UsageError, match="cannot be 4: the table is bound to 8") as refused:
         upsert(table, rows(0, 10, 3), "third", {count: "4"})
+    assert "lakeindex rescale TABLE --buckets 4" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -152,8 +152,11 @@ def test_a_table_that_says_how_it_merges_needs_no_choice(tmp_path: Path) -> None
     bound = table.bind(WriteConfig(index_type=IndexType.GLOBAL_BLOOM))
     assert bound.binding is not None
     assert (bound.binding.merge_mode, bound.binding.index_type) == (EVENT, IndexType.GLOBAL_BLOOM)
-    with pytest.raises(OptionError, match=r"hoodie\.index\.type cannot be BLOOM: the table is bound to GLOBAL_BLOOM"):
+    with pytest.raises(
+        OptionError, match=r"hoodie\.index\.type cannot be BLOOM: the table is bound to GLOBAL_BLOOM"
+    ) as refused:
         table.reload().bind(WriteConfig(index_type=IndexType.BLOOM))
+    assert "lakeindex index migrate TABLE --to BLOOM" in str(refused.value.hint)
 
 
 def test_the_first_of_two_writers_binds_the_table(tmp_path: Path) -> None:
