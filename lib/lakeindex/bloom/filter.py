@@ -17,22 +17,22 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pybase64
 
+from lakeindex.bloom.plain_loops import add_keys, probe_keys
 from lakeindex.bloom.sizing import FilterSize, hashes_for, size_for
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
+from lakeindex.hashing.loops import Loop
+from lakeindex.hashing.plain_murmur import Bytes, Offsets
 from lakeindex.options.types import FilterType, WriteConfig
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 HEADER: Final = struct.Struct(">iibi")
 GROWTH: Final = struct.Struct(">iii")
@@ -87,7 +87,8 @@ class BloomFilter:
         part = buffers.slice(from_row, len(buffers) if to_row is None else to_row)
         out = np.empty(len(part), dtype=np.bool_)
         if len(part):
-            _kernels().probe_keys(part.data, part.offsets, np.uint32(self.m), self.k, self.bits, out)
+            cost = len(part) * self.k * self.rows
+            PROBE.run(cost, part.data, part.offsets, np.uint32(self.m), self.k, self.bits, out)
             out |= part.offsets[1:] == part.offsets[:-1]
         return out
 
@@ -128,7 +129,8 @@ def build_sized(keys: StringArray, size: FilterSize) -> BloomFilter:
     targets, filter_rows = _rows_of_keys(count, size)
     bits = np.zeros((filter_rows, (size.bits + 7) // 8), dtype=np.uint8)
     if count:
-        _kernels().add_keys(buffers.data, buffers.offsets, np.uint32(size.bits), size.hashes, targets, bits)
+        cost = count * size.hashes
+        ADD.run(cost, buffers.data, buffers.offsets, np.uint32(size.bits), size.hashes, targets, bits)
     bits.setflags(write=False)
     if size.filter_type is FilterType.SIMPLE:
         return BloomFilter(FilterType.SIMPLE, size.bits, size.hashes, 0, 0, bits)
@@ -153,7 +155,7 @@ def extend_filter(old: BloomFilter, keys: StringArray) -> BloomFilter:
     bits = old.bits.copy()
     if len(buffers):
         targets = np.zeros(len(buffers), dtype=np.int64)
-        _kernels().add_keys(buffers.data, buffers.offsets, np.uint32(old.m), old.k, targets, bits)
+        ADD.run(len(buffers) * old.k, buffers.data, buffers.offsets, np.uint32(old.m), old.k, targets, bits)
     bits.setflags(write=False)
     active = old.active_keys + len(buffers) if old.filter_type is FilterType.DYNAMIC_V0 else 0
     return BloomFilter(old.filter_type, old.m, old.k, old.entries, active, bits)
@@ -220,11 +222,21 @@ def _rows_of_keys(count: int, size: FilterSize) -> tuple[npt.NDArray[np.int64], 
     return rows, max(1, min(last, -(-count // size.entries)))
 
 
-def _kernels() -> ModuleType:
-    """The compiled loops. Imported late: numba takes half a second, and reading a timeline needs no filter."""
-    from lakeindex.bloom import kernels
+def _compiled_add() -> Callable[[Bytes, Offsets, np.uint32, int, Offsets, Bytes], None]:
+    from lakeindex.bloom.kernels import add_keys as compiled
 
-    return kernels
+    return compiled
+
+
+def _compiled_probe() -> Callable[[Bytes, Offsets, np.uint32, int, Bytes, npt.NDArray[np.bool_]], None]:
+    from lakeindex.bloom.kernels import probe_keys as compiled
+
+    return compiled
+
+
+ADD: Final = Loop(add_keys, _compiled_add, 4_000_000)
+PROBE: Final = Loop(probe_keys, _compiled_probe, 4_000_000)
+"""Both by hashes of keys."""
 
 
 __all__ = [

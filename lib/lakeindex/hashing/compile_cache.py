@@ -1,13 +1,14 @@
 """How loops are compiled (numba): for one signature, without the interpreter's lock, cached beside their module.
 
 numba and the first compiled function take a second to load. So loops stand in modules of their own, and those who use
-them import those late: a stage that hashes nothing, or a command that reads a timeline, does without. Compiled code is
+them import those late (:mod:`lakeindex.hashing.loops`): a process that has little to do does without. Compiled code is
 cached by the file of the kernel: after a change of a helper, touch the modules whose kernels use it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
 import numba
@@ -31,3 +32,17 @@ def njit_kernel(*signature: Any) -> Callable[[_F], _F]:
         return cast(_F, compiled)
 
     return decorate
+
+
+def compiled(kernel: _F, *signature: Any) -> _F:
+    """A plain function and those of its module that it calls, compiled as :func:`njit_kernel` does it."""
+    return njit_kernel(*signature)(_with_compiled_helpers(kernel))
+
+
+def _with_compiled_helpers(function: _F) -> _F:
+    plain = cast(FunctionType, function)
+    names = dict(plain.__globals__)
+    for name in plain.__code__.co_names:
+        if isinstance(names.get(name), FunctionType):
+            names[name] = njit_inline(_with_compiled_helpers(names[name]))
+    return cast(_F, FunctionType(plain.__code__, names, plain.__name__, plain.__defaults__, plain.__closure__))

@@ -1,4 +1,4 @@
-"""Java's ``String.hashCode`` and ``List.hashCode`` over UTF-8 buffers, compiled; and which parts of a key Hudi hashes.
+"""Java's ``String.hashCode`` and ``List.hashCode`` over UTF-8 buffers; and which parts of a key Hudi hashes.
 
 ``String.hashCode`` runs over UTF-16 units, ``h = 31 * h + unit`` from 0; ``List.hashCode`` over hash codes of its
 elements, ``h = 31 * h + code`` from 1 (a null has code 0). All arithmetic is modulo 2**32.
@@ -18,13 +18,16 @@ The values ``__null__`` (null) and ``__empty__`` (the empty string) have hash 0,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeindex.hashing import plain_java
 from lakeindex.hashing.arrow import StringArray, string_buffers
+from lakeindex.hashing.loops import Loop
 
 
 def string_hashes(keys: StringArray) -> npt.NDArray[np.int32]:
@@ -33,11 +36,9 @@ def string_hashes(keys: StringArray) -> npt.NDArray[np.int32]:
     Raises:
         InvariantError: a key is null.
     """
-    from lakeindex.hashing.java_kernels import hash_strings
-
     buffers = string_buffers(keys)
     out = np.empty(len(buffers), dtype=np.uint32)
-    hash_strings(buffers.data, buffers.offsets, out)
+    STRINGS.run(len(buffers), buffers.data, buffers.offsets, out)
     return out.view(np.int32)
 
 
@@ -52,11 +53,26 @@ def bucket_hashes(keys: StringArray, fields: Sequence[str], *, old_rule: bool = 
     Raises:
         InvariantError: a key is null.
     """
-    from lakeindex.hashing.java_kernels import hash_new, hash_old
-
     buffers = string_buffers(keys)
     names = string_buffers(pa.array(list(fields), pa.string()))
     out = np.empty(len(buffers), dtype=np.uint32)
-    kernel = hash_old if old_rule else hash_new
-    kernel(buffers.data, buffers.offsets, names.data, names.offsets, out)
+    loop = OLD_LISTS if old_rule else NEW_LISTS
+    loop.run(len(buffers), buffers.data, buffers.offsets, names.data, names.offsets, out)
     return out.view(np.int32)
+
+
+def _compiled(name: str) -> Callable[[], Callable[..., None]]:
+    def load() -> Callable[..., None]:
+        from lakeindex.hashing import java_kernels
+
+        found: Callable[..., None] = getattr(java_kernels, name)
+        return found
+
+    return load
+
+
+_PATIENCE: Final = 100_000
+STRINGS: Final = Loop(plain_java.hash_strings, _compiled("hash_strings"), _PATIENCE)
+NEW_LISTS: Final = Loop(plain_java.hash_new, _compiled("hash_new"), _PATIENCE)
+OLD_LISTS: Final = Loop(plain_java.hash_old, _compiled("hash_old"), _PATIENCE)
+"""All by keys."""

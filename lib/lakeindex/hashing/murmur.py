@@ -1,4 +1,4 @@
-"""The Murmur hash of Hudi's bloom filters, compiled (numba), without copying a key.
+"""The Murmur hash of Hudi's bloom filters.
 
 It is Hadoop's MurmurHash2 as Hudi has it, which differs from the published one in the last one to three bytes:
 they are sign-extended (Java bytes are signed) and the *last* byte of the key is the low one. With
@@ -15,10 +15,15 @@ are mixed once (``mix_words``) and each of the k rounds (``hash_round``) is two 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 from lakeindex.hashing.arrow import StringArray, string_buffers
+from lakeindex.hashing.loops import Loop
+from lakeindex.hashing.plain_murmur import Bytes, Offsets, Words, hash_all
 
 
 def murmur(keys: StringArray, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -27,9 +32,17 @@ def murmur(keys: StringArray, seed: int = 0) -> npt.NDArray[np.int32]:
     Raises:
         InvariantError: a key is null.
     """
-    from lakeindex.hashing.murmur_kernels import hash_all
-
     buffers = string_buffers(keys)
     out = np.empty(len(buffers), dtype=np.uint32)
-    hash_all(buffers.data, buffers.offsets, np.uint32(seed & 0xFFFFFFFF), out)
+    HASHES.run(len(buffers), buffers.data, buffers.offsets, np.uint32(seed & 0xFFFFFFFF), out)
     return out.view(np.int32)
+
+
+def _compiled() -> Callable[[Bytes, Offsets, np.uint32, Words], None]:
+    from lakeindex.hashing.murmur_kernels import hash_all as compiled
+
+    return compiled
+
+
+HASHES: Final = Loop(hash_all, _compiled, 2_000_000)
+"""The loop, by keys."""

@@ -55,6 +55,7 @@ from lakeindex.parquet.footer_places import (
     STATISTICS_AT,
     STATISTICS_END,
 )
+from lakeindex.parquet.footer_walk import WALK
 
 Numbers = npt.NDArray[np.int64]
 
@@ -169,12 +170,10 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
 
 
 def _walked(raw: bytes, first: int, columns: int, row_groups: int) -> tuple[npt.NDArray[np.int64], Numbers] | None:
-    from lakeindex.parquet.footer_walk import walk
-
     found = np.full((row_groups, columns, NUMBERS), _NOWHERE, dtype=np.int64)
     places = np.full(PLACES, _NOWHERE, dtype=np.int64)
     seen = np.zeros(1, dtype=np.int64)
-    walk(np.frombuffer(raw, dtype=np.uint8), first, found, places, seen)
+    WALK.run(columns * row_groups, raw, first, found, places, seen)
     return None if seen[0] != row_groups else (found, places)
 
 

@@ -1,16 +1,17 @@
-"""The compiled walk over a footer's bytes (numba, imported late);
-:mod:`lakeindex.parquet.footer_text` says what it looks for.
+"""The walk over a footer's bytes; :mod:`lakeindex.parquet.footer_text` says what it looks for.
+
+It runs as it stands here over ``bytes``, or compiled over an array of them; its numbers are such that both do the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compile_cache import READ_BYTES, njit_inline, njit_kernel
+from lakeindex.hashing.loops import Loop
 from lakeindex.parquet.footer_places import (
     DATA,
     DATA_AT,
@@ -43,10 +44,12 @@ from lakeindex.parquet.footer_places import (
     STATISTICS_END,
 )
 
-Bytes = npt.NDArray[np.uint8]
+Bytes = Sequence[int]
 Numbers = npt.NDArray[np.int64]
 
 _DEEPEST: Final = 24
+_HIGHEST: Final = -(2**63)
+MOST_FIELD: Final = 2**15
 
 # thrift types
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1, 2, 3, 7, 8, 9, 10, 11, 12
@@ -54,27 +57,27 @@ _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 0, 1
 _OTHER, _FILE, _ROW_GROUPS, _ROW_GROUP, _COLUMNS, _CHUNK, _META, _STATISTICS, _SCHEMA, _ENTRIES = range(10)
 
 
-@njit_inline
-def _varint(data: Bytes, at: int) -> tuple[np.uint64, int]:
-    """A number and the place behind it; place -1 if the bytes end before it does."""
-    value = np.uint64(0)
+def _varint(data: Bytes, at: int) -> tuple[int, int]:
+    """A number of 64 bits, the highest as its sign, and the place behind it; place -1 if the bytes hold none."""
+    value = 0
     for byte in range(10):
         if at < 0 or at >= len(data):
             return value, -1
-        part = np.uint64(data[at])
-        value |= (part & np.uint64(0x7F)) << np.uint64(7 * byte)
+        part = int(data[at])
         at += 1
-        if part < np.uint64(0x80):
-            return value, at
+        if byte < 9:
+            value |= (part & 0x7F) << (7 * byte)
+        elif part == 1:
+            value |= _HIGHEST
+        if part < 0x80:
+            return value, at if byte < 9 or part < 2 else -1
     return value, -1
 
 
-@njit_inline
-def _unzigzag(value: np.uint64) -> np.int64:
-    return np.int64(value >> np.uint64(1)) ^ -np.int64(value & np.uint64(1))
+def _unzigzag(value: int) -> int:
+    return ((value >> 1) & ~_HIGHEST) ^ -(value & 1)
 
 
-@njit_inline
 def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # noqa: FBT001, PLR0911 - compiled: no keywords, a table
     """What a container is that opens as this field (or element) of another one."""
     if role == _FILE and field == 2 and kind == _LIST:
@@ -96,9 +99,8 @@ def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # n
     return _OTHER
 
 
-@njit_inline
 def _keep_number(  # noqa: C901, PLR0917 - compiled: no keywords, a table
-    role: int, field: int, value: np.int64, begin: int, end: int, row: Numbers, places: Numbers
+    role: int, field: int, value: int, begin: int, end: int, row: Numbers, places: Numbers
 ) -> None:
     """Keep a number that stands at ``[begin, end)``."""
     if role == _META:
@@ -129,7 +131,6 @@ def _keep_number(  # noqa: C901, PLR0917 - compiled: no keywords, a table
         places[ROWS_END] = end
 
 
-@njit_inline
 def _open(role: int, field: int, at: int, places: Numbers) -> None:
     """A list of the file opens at ``at``."""
     if role == _FILE and field == 2:
@@ -140,7 +141,6 @@ def _open(role: int, field: int, at: int, places: Numbers) -> None:
         places[ENTRIES_AT] = at
 
 
-@njit_inline
 def _close(role: int, at: int, row: Numbers, places: Numbers) -> None:
     """A container ends at ``at``."""
     if role == _CHUNK:
@@ -155,7 +155,6 @@ def _close(role: int, at: int, row: Numbers, places: Numbers) -> None:
         places[ENTRIES_END] = at
 
 
-@njit_inline
 def _keep_text(role: int, field: int, at: int, length: int, row: Numbers) -> None:
     if role == _STATISTICS and field == 6:
         row[MIN_AT] = at
@@ -165,19 +164,18 @@ def _keep_text(role: int, field: int, at: int, length: int, row: Numbers) -> Non
         row[MAX_BYTES] = length
 
 
-@njit_kernel(READ_BYTES, numba.int64, numba.int64[:, :, ::1], numba.int64[::1], numba.int64[::1])
 def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
     """Walk a FileMetaData, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
-    role = np.zeros(_DEEPEST, np.int64)
-    left = np.zeros(_DEEPEST, np.int64)  # elements left of a list; -1: a struct
-    kinds = np.zeros(_DEEPEST, np.int64)  # element type of a list
-    fields = np.zeros(_DEEPEST, np.int64)  # last field id of a struct, element number of a list
+    role = [0] * _DEEPEST
+    left = [0] * _DEEPEST  # elements left of a list; -1: a struct
+    kinds = [0] * _DEEPEST  # element type of a list
+    fields = [0] * _DEEPEST  # last field id of a struct, element number of a list
     depth = 0
     role[0] = _FILE
     left[0] = -1
     at = 0
     groups = 0
-    column = np.int64(0)  # of the wanted ones
+    column = 0  # of the wanted ones
     seen[0] = -1
     nothing = np.zeros(NUMBERS, np.int64)
     while depth >= 0:
@@ -195,7 +193,7 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
         else:
             if at >= len(data):
                 return
-            head = np.int64(data[at])
+            head = int(data[at])
             at += 1
             kind = head & 15
             if kind == _STOP:
@@ -209,6 +207,8 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
                 if at < 0:
                     return
                 fields[depth] = _unzigzag(coded)
+            if fields[depth] > MOST_FIELD or fields[depth] < -MOST_FIELD:
+                return  # thrift has 16 bits for it
             field = fields[depth]
         if kind in (_TRUE, _FALSE):
             at += 1 if is_list else 0
@@ -216,26 +216,26 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             at += 1 if kind == _BYTE else 8
         elif kind == _BINARY:
             coded, at = _varint(data, at)
-            if at < 0 or coded > np.uint64(len(data) - at):
+            if at < 0 or coded < 0 or coded > len(data) - at:
                 return
-            _keep_text(role[depth], field, at, int(coded), row)
-            at += int(coded)
+            _keep_text(role[depth], field, at, coded, row)
+            at += coded
         elif kind in (_LIST, _SET):
             if at >= len(data) or depth + 1 == _DEEPEST:
                 return
             _open(role[depth], field, at, places)
-            head = np.int64(data[at])
+            head = int(data[at])
             at += 1
-            count = np.uint64(head >> 4)
-            if head >> 4 == 15:
+            count = head >> 4
+            if count == 15:
                 count, at = _varint(data, at)
                 if at < 0:
                     return
-            if count > np.uint64(len(data) - at):
+            if count < 0 or count > len(data) - at:
                 return  # an element takes a byte at least
             depth += 1
             role[depth] = _role_inside(role[depth - 1], field, _LIST, False)
-            left[depth] = np.int64(count)
+            left[depth] = count
             kinds[depth] = head & 15
             fields[depth] = 0
         elif kind == _STRUCT:
@@ -265,3 +265,21 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
         if at > len(data):
             return
     seen[0] = groups
+
+
+def _compiled() -> Callable[[Bytes, int, npt.NDArray[np.int64], Numbers, Numbers], None]:
+    import numba
+
+    from lakeindex.hashing.compile_cache import READ_BYTES, compiled
+
+    numbers = numba.int64[::1]
+    run = compiled(walk, READ_BYTES, numba.int64, numba.int64[:, :, ::1], numbers, numbers)
+
+    def over_bytes(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:
+        run(np.frombuffer(data, np.uint8), first, found, places, seen)  # type: ignore[call-overload]
+
+    return over_bytes
+
+
+WALK: Final = Loop(walk, _compiled, 4_000)
+"""The walk, by column chunks."""

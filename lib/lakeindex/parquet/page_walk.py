@@ -1,19 +1,16 @@
-"""The compiled reading of one page header (numba, imported late);
-:mod:`lakeindex.parquet.pages` says what it is for.
-"""
+"""The reading of one page header, in two forms like the walk over a footer; :mod:`lakeindex.parquet.pages` uses it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from lakeindex.hashing.compile_cache import READ_BYTES, njit_inline, njit_kernel
-from lakeindex.parquet.footer_walk import _unzigzag, _varint
+from lakeindex.hashing.loops import Loop
+from lakeindex.parquet.footer_walk import MOST_FIELD, Bytes, _unzigzag, _varint
 
-Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 # what is kept of a header; HEADER_END is its place in the bytes, or one of the two below
@@ -28,8 +25,7 @@ _BODY_FIELD: Final = 3
 _CRC_FIELD: Final = 4
 
 
-@njit_inline
-def _keep(depth: int, field: int, value: np.int64, found: Numbers) -> None:
+def _keep(depth: int, field: int, value: int, found: Numbers) -> None:
     if depth == 0 and field == _BODY_FIELD:
         found[BODY_BYTES] = value
     elif depth == 0 and field == _CRC_FIELD:
@@ -37,12 +33,11 @@ def _keep(depth: int, field: int, value: np.int64, found: Numbers) -> None:
         found[HAS_CRC] = 1
 
 
-@njit_kernel(READ_BYTES, numba.int64, numba.int64[::1])
 def page_header(data: Bytes, start: int, found: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
     """Read the PageHeader struct at ``start``; never beyond the bytes that are there."""
-    left = np.zeros(_DEEPEST, np.int64)  # elements left of a list; -1: a struct
-    kinds = np.zeros(_DEEPEST, np.int64)
-    fields = np.zeros(_DEEPEST, np.int64)
+    left = [0] * _DEEPEST  # elements left of a list; -1: a struct
+    kinds = [0] * _DEEPEST
+    fields = [0] * _DEEPEST
     depth = 0
     left[0] = -1
     at = start
@@ -61,7 +56,7 @@ def page_header(data: Bytes, start: int, found: Numbers) -> None:  # noqa: C901,
         else:
             if at >= len(data):
                 return
-            head = np.int64(data[at])
+            head = int(data[at])
             at += 1
             kind = head & 15
             in_list = False
@@ -75,6 +70,9 @@ def page_header(data: Bytes, start: int, found: Numbers) -> None:  # noqa: C901,
                 if at < 0:
                     return
                 fields[depth] = _unzigzag(coded)
+            if fields[depth] > MOST_FIELD or fields[depth] < -MOST_FIELD:
+                found[HEADER_END] = SENSELESS
+                return
         if kind in (_TRUE, _FALSE):
             at += 1 if in_list else 0
         elif kind == _BYTE:
@@ -83,24 +81,24 @@ def page_header(data: Bytes, start: int, found: Numbers) -> None:  # noqa: C901,
             at += 8
         elif kind == _BINARY:
             coded, at = _varint(data, at)
-            if at < 0 or coded > np.uint64(len(data) - at):
+            if at < 0 or coded < 0 or coded > len(data) - at:
                 return
-            at += int(coded)
+            at += coded
         elif kind in (_LIST, _SET):
             if depth + 1 == _DEEPEST:
                 found[HEADER_END] = SENSELESS
                 return
             if at >= len(data):
                 return
-            head = np.int64(data[at])
+            head = int(data[at])
             at += 1
-            count = np.uint64(head >> 4)
-            if head >> 4 == 15:
+            count = head >> 4
+            if count == 15:
                 count, at = _varint(data, at)
-            if at < 0 or count > np.uint64(len(data) - at):
+            if at < 0 or count < 0 or count > len(data) - at:
                 return
             depth += 1
-            left[depth] = np.int64(count)
+            left[depth] = count
             kinds[depth] = head & 15
         elif kind == _STRUCT:
             if depth + 1 == _DEEPEST:
@@ -120,3 +118,20 @@ def page_header(data: Bytes, start: int, found: Numbers) -> None:  # noqa: C901,
         if at > len(data):
             return
     found[HEADER_END] = at
+
+
+def _compiled() -> Callable[[Bytes, int, Numbers], None]:
+    import numba
+
+    from lakeindex.hashing.compile_cache import READ_BYTES, compiled
+
+    run = compiled(page_header, READ_BYTES, numba.int64, numba.int64[::1])
+
+    def over_bytes(data: Bytes, start: int, found: Numbers) -> None:
+        run(np.frombuffer(data, np.uint8), start, found)  # type: ignore[call-overload]
+
+    return over_bytes
+
+
+PAGE_HEADER: Final = Loop(page_header, _compiled, 8_000)
+"""The reading, by headers."""

@@ -14,6 +14,8 @@ from typing import Final
 
 import numpy as np
 
+from lakeindex.parquet.page_walk import CUT_SHORT, PAGE_HEADER, PAGE_NUMBERS
+
 _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
 """Arrow's readers refuse longer ones, too."""
 
@@ -57,11 +59,8 @@ class ChunkWalk:
     """
 
     def __init__(self, *, checks_bodies: bool = True) -> None:
-        from lakeindex.parquet import page_walk
-
-        self._kernel = page_walk
         self._checks = checks_bodies
-        self._found = np.zeros(page_walk.PAGE_NUMBERS, np.int64)
+        self._found = np.zeros(PAGE_NUMBERS, np.int64)
         self._rest = b""
         self._body_left = 0
         self._expected: int | None = None
@@ -73,7 +72,7 @@ class ChunkWalk:
 
     def feed(self, piece: bytes | memoryview) -> None:
         """The next bytes of the chunk."""
-        data = memoryview(self._rest + bytes(piece) if self._rest else piece)
+        data = memoryview(self._rest + bytes(piece) if self._rest else piece).cast("B")  # Arrow's have a sign
         self._rest = b""
         at = 0
         while at < len(data) and self._problem is None:
@@ -96,10 +95,9 @@ class ChunkWalk:
 
     def _header(self, data: memoryview, at: int) -> int:
         """Read the header at a place; the place behind it."""
-        numbers, found = self._kernel, self._found
-        numbers.page_header(np.frombuffer(data, np.uint8), at, found)
-        end, body, crc, has_crc = found.tolist()
-        if end == numbers.CUT_SHORT and len(data) - at <= _MOST_HEADER_BYTES:
+        PAGE_HEADER.run(1, data, at, self._found)
+        end, body, crc, has_crc = self._found.tolist()
+        if end == CUT_SHORT and len(data) - at <= _MOST_HEADER_BYTES:
             self._rest = bytes(data[at:])
             return len(data)
         if end < 0 or body < 0:

@@ -14,12 +14,15 @@ from typing import Final
 
 from pyspark import daemon
 
+from lakeindex.bloom.filter import ADD, PROBE
+from lakeindex.hashing.java_hash import NEW_LISTS, OLD_LISTS, STRINGS
+from lakeindex.hashing.murmur import HASHES
+from lakeindex.parquet.footer_walk import WALK
+from lakeindex.parquet.page_walk import PAGE_HEADER
+
 LOADED: Final = (
-    "lakeindex.bloom.kernels",
-    "lakeindex.hashing.java_kernels",
     "lakeindex.index.search_kernels",
     "lakeindex.metadata.indexes.block_kernels",
-    "lakeindex.parquet.footer_walk",
     "lakeindex.runners.spark",
     "lakeindex.conductor.upsert",
 )
@@ -35,6 +38,8 @@ def main() -> None:
     os.environ.setdefault("MIMALLOC_PURGE_DELAY", "5000")
     for name in LOADED:
         importlib.import_module(name)
+    for loop in (ADD, PROBE, HASHES, STRINGS, NEW_LISTS, OLD_LISTS, WALK, PAGE_HEADER):
+        loop.preload()
     gc.collect()
     gc.freeze()  # or workers, which collect after every task, would copy the pages of all these objects
     daemon.manager()

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError
+from lakeindex.hashing import java_kernels, plain_java
+from lakeindex.hashing.arrow import string_buffers
 from lakeindex.hashing.java_hash import bucket_hashes
 from tests.vectors_support import VECTORS
 
@@ -122,3 +124,18 @@ def test_a_null_key_is_refused() -> None:
 
 def test_no_keys() -> None:
     assert bucket_hashes(pa.array([], pa.string()), ["id"]).shape == (0,)
+
+
+@given(st.lists(KEYS, max_size=20), st.lists(st.sampled_from(["id", "k2", "x", "é"]), max_size=3))
+def test_both_forms_hash_alike(keys: list[str], fields: list[str]) -> None:
+    part = string_buffers(pa.array(["before", *keys, "behind"], pa.string())).slice(1, len(keys) + 1)
+    names = string_buffers(pa.array(fields, pa.string()))
+    for loop in ("hash_new", "hash_old"):
+        outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
+        for form, out in zip((plain_java, java_kernels), outs, strict=True):
+            getattr(form, loop)(part.data, part.offsets, names.data, names.offsets, out)
+        assert outs[0].tolist() == outs[1].tolist(), loop
+    outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
+    for form, out in zip((plain_java, java_kernels), outs, strict=True):
+        form.hash_strings(part.data, part.offsets, out)
+    assert outs[0].tolist() == outs[1].tolist()

@@ -87,6 +87,15 @@ def test_pieces_of_any_size_give_the_same(step: int) -> None:
     assert walked(data, 2, 1, step) == walked(data, 2, 1)
 
 
+@pytest.mark.parametrize("column", range(4))
+def test_bytes_of_arrow_whose_numbers_have_a_sign_give_the_same(column: int) -> None:
+    data = encoded()
+    text = parts(data).text.chunks[1][column]
+    walk = ChunkWalk()
+    walk.feed(memoryview(pa.py_buffer(data[text.start : text.start + text.size])))
+    assert walk.end() == walked(data, 1, column)
+
+
 def test_a_chunk_that_ends_early_is_damaged() -> None:
     data = encoded()
     text = parts(data).text.chunks[0][0]

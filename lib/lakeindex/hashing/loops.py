@@ -1,0 +1,42 @@
+"""Loops in two forms: one that is there at once, and a compiled one (numba) that takes a second to load.
+
+A process that has little to do is done by the first before the second is loaded. Both give the same answers; so the
+choice shows in the time alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVarTuple
+
+_A = TypeVarTuple("_A")
+
+
+class Loop(Generic[*_A]):
+    """A loop that is plain until its process has asked for so much of it that the compiled form pays.
+
+    Args:
+        plain: the form that is there at once.
+        load: loads the compiled form.
+        patience: how much is done in the plain form, in the unit of the calls' ``cost``; about a third of a second.
+    """
+
+    def __init__(self, plain: Callable[[*_A], None], load: Callable[[], Callable[[*_A], None]], patience: int) -> None:
+        self._plain = plain
+        self._load = load
+        self._compiled: Callable[[*_A], None] | None = None
+        self._left = patience
+
+    def preload(self) -> Callable[[*_A], None]:
+        """Load the compiled form, which is taken from now on."""
+        if self._compiled is None:
+            self._compiled = self._load()
+        return self._compiled
+
+    def run(self, cost: int, *args: *_A) -> None:
+        """Run it in the form that pays."""
+        self._left -= cost
+        if self._compiled is None and self._left >= 0:
+            self._plain(*args)
+        else:
+            self.preload()(*args)

@@ -1,0 +1,86 @@
+"""What a command loads before it works: modules are most of a cold command's time.
+
+The figures stand in ``cold.json``: modules of the library, and all modules, that each command has loaded at its end. They may grow
+by a twentieth; record them anew, as the other budgets (:mod:`tests.budget.test_budget`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakeindex
+
+BUDGET: Final = Path(__file__).with_name("cold.json")
+MARGIN: Final = 0.05
+HEAVY: Final = ("numba", "pandas", "pyspark", "airflow", "duckdb", "polars", "sqlglot", "hdfs_native", "happybase")
+"""What nothing of a small table's work needs."""
+COMMANDS: Final = {
+    "upsert": ["upsert", "{table}", "{batch}", "--batch-id", "cold"],
+    "get": ["get", "{table}", "k000017"],
+    "history": ["history", "{table}"],
+    "inspect": ["inspect", "{table}"],
+    "check": ["check", "{table}"],
+    "options": ["options"],
+}
+_RUN: Final = """
+import atexit, json, sys
+out = sys.argv.pop(1)
+def tell():
+    with open(out, "w") as file:
+        json.dump(sorted(sys.modules), file)
+atexit.register(tell)
+from lakeindex.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A table of four files and a batch of a thousand rows."""
+    folder = tmp_path_factory.mktemp("cold")
+    rows = pa.table(
+        {"id": [f"k{n:06d}" for n in range(20_000)], "day": [f"d{n % 4}" for n in range(20_000)], "ts": [1] * 20_000}
+    )
+    table = lakeindex.create_table(str(folder / "t"), like=rows, key=["id"], partition=["day"], ordering="ts")
+    table.upsert(rows)
+    batch = rows.slice(0, 1000).set_column(2, "ts", pa.array([2] * 1000))
+    pq.write_table(batch, folder / "batch.parquet")
+    return {"table": str(folder / "t"), "batch": str(folder / "batch.parquet")}
+
+
+def loaded(words: list[str], folder: Path) -> list[str]:
+    out = folder / "modules.json"
+    env = {
+        name: text for name, text in os.environ.items() if not name.startswith("COV")
+    }  # which loads modules of its own
+    command = [sys.executable, "-c", _RUN, str(out), *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(out.read_text())
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_cold_command_loads_what_it_needs(command: str, places: dict[str, str], tmp_path: Path) -> None:
+    modules = loaded([word.format(**places) for word in COMMANDS[command]], tmp_path)
+    assert [name for name in HEAVY if name in modules] == []
+    found = {"all": len(modules), "ours": sum(name.split(".")[0] == "lakeindex" for name in modules)}
+    budget: dict[str, dict[str, int]] = json.loads(BUDGET.read_text()) if BUDGET.exists() else {}
+    if os.environ.get("LAKEINDEX_BUDGET") == "record":
+        BUDGET.write_text(json.dumps(budget | {command: found}, indent=1, sort_keys=True) + "\n")
+        return
+    allowed = {name: int(count * (1 + MARGIN)) for name, count in budget[command].items()}
+    assert {name: count for name, count in found.items() if count > allowed[name]} == {}, f"allowed: {allowed}"
+
+
+def test_every_recorded_command_is_still_there() -> None:
+    assert set(json.loads(BUDGET.read_text())) == set(COMMANDS)
