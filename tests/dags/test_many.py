@@ -125,23 +125,3 @@ def test_spark_settings_of_the_table_reach_spark_submit(
 def test_the_dag_is_capped(lake: Lake) -> None:
     upsert = lake.dags["upsert_tables"].task_dict["table.upsert"]
     assert (upsert.pool, upsert.max_active_tis_per_dagrun) == ("default_pool", 2)
-
-
-def test_the_consumer_reads_the_counts_of_the_events_that_started_it(lake: Lake, jobs: Jobs) -> None:
-    from airflow.models.asset import AssetEvent, AssetModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    lake.dags["upsert_tables"].test(run_conf={"tables": ["apples"]})
-    lake.dags["upsert_tables"].test(run_conf={"tables": ["apples"], "force": True})
-    with create_session() as session:
-        query = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
-        events = [event.id for event in session.scalars(query.where(AssetModel.name == "apples"))]
-    assert len(events) == 2
-
-    consumer = lake.dags["example_consumer"]
-    with create_session() as session:
-        found = list(session.scalars(select(AssetEvent).where(AssetEvent.id.in_(events))))
-        context = {"triggering_asset_events": {found[0].asset: found}}
-        totals = consumer.task_dict["read_counts"].python_callable(**context)
-    assert totals == {name: 2 * FATES[name] for name in ("inserts", "updates", "deletes")}

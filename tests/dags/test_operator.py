@@ -54,7 +54,8 @@ def test_the_docs_example_runs_and_hands_on_the_counts(
     (ti,) = run.get_task_instances()
     done = {"instant": jobs.instant, "batch_id": f"orders/{run.run_id}/upsert_orders/-1", **FATES}
     assert ti.xcom_pull(task_ids="upsert_orders") == {"table": "orders", **done}
-    assert asset_events("orders")[-1] == done
+    told = {**done, "uri": f"{tmp_path}/lake/orders", "noop": False}
+    assert asset_events("orders")[-1] == told  # no table is there, so that nobody knows the point before
     # the report tab finds the run of a DAG that is not ours
     page = api(f"/lakeindex/report/orders/{quote(run.run_id)}", "viewer")
     assert page.status_code == 200

@@ -1,14 +1,16 @@
-"""The asset of a table: an event of it says what a run committed."""
+"""The asset of a table: an event of it says what a run committed, and a consumer what there is to read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow.sdk import Asset, AssetAlias
 
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.airflow.plan import DagPlan
+from lakeindex.errors import LakeIndexError, UsageError
 
 TABLES_ALIAS: Final = "lakeindex-tables"
 
@@ -21,6 +23,59 @@ def table_asset(name: str, uri: str) -> Asset:
         uri: its folder, an absolute path or a URL.
     """
     return Asset(name=name, uri=uri if "://" in uri else f"file://{uri}")
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCommit:
+    """A commit that events tell of. Its changes are ``table.changes(since=commit.previous, until=commit.point)``.
+
+    Attributes:
+        uri: the table.
+        instant: the commit.
+        previous: the point in time before it; None of the table's first write.
+        completion_time: when it was completed; None on a table of version 6, which does not record it.
+        batch_id: what it committed.
+    """
+
+    uri: str
+    instant: str
+    previous: str | None
+    completion_time: str | None
+    batch_id: str
+
+    @property
+    def point(self) -> str:
+        """The point in time of the commit."""
+        return self.completion_time or self.instant
+
+
+def told_commits(events: Iterable[Any]) -> tuple[ToldCommit, ...]:
+    """The commits that events of tables' assets tell of: each once, oldest first.
+
+    A commit can be told of more than once: a task that was cleared, and is run again, tells of the same one. Within one
+    run of a consumer it is left out here; over several runs, what is written under the commit's name (a batch id, a
+    file) is written once.
+
+    Args:
+        events: of ``context["triggering_asset_events"][asset]``; those of runs that committed nothing are passed over.
+
+    Raises:
+        UsageError: an event does not say what was there before: it is of an older release, or the task that made it
+            could not read the table, and its log says why.
+    """
+    found: dict[tuple[str, str], ToldCommit] = {}
+    for extra in (event.extra for event in events):
+        if not extra.get("instant"):
+            continue
+        if "previous" not in extra:
+            raise UsageError(
+                f"the event of {extra['instant']} does not say the point before it",
+                culprit=str(extra["instant"]),
+                hint="read the changes since a point of your own, and let the task that upserts read the table",
+            )
+        commit = ToldCommit(**{name: extra[name] for name in ToldCommit.__dataclass_fields__})
+        found[commit.uri, commit.instant] = commit
+    return tuple(sorted(found.values(), key=lambda one: (one.point.ljust(17, "0"), one.instant)))
 
 
 def tell_what_was_done(plan: DagPlan, run: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,11 +96,31 @@ def tell_what_was_done(plan: DagPlan, run: Mapping[str, Any], context: Mapping[s
     print(f"{plan.table}: {plan.uri}\n{funnel_text(run['stages'])}")  # noqa: T201 - Airflow's task log is stdout
     print(f"{counts}\ncommitted: {run['instant'] or 'nothing'}")  # noqa: T201 - as above
     done = {"instant": run["instant"], "batch_id": plan.batch_id, **counts}
-    if run["instant"]:
+    points = _points_of(plan, run) if run["instant"] else None
+    if points is not None:
+        told = {**done, "uri": plan.uri, "noop": run["noop"], **points}
         asset = table_asset(plan.table, plan.uri)
         own = next((one for one in context["task"].outlets if isinstance(one, Asset) and one.uri == asset.uri), None)
         if own is not None:  # Airflow makes its event in any case
-            context["outlet_events"][own].extra.update(done)
+            context["outlet_events"][own].extra.update(told)
         else:
-            context["outlet_events"][AssetAlias(TABLES_ALIAS)].add(asset, extra=done)
+            context["outlet_events"][AssetAlias(TABLES_ALIAS)].add(asset, extra=told)
     return {"table": plan.table, **done}
+
+
+def _points_of(plan: DagPlan, run: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """What an event says of a commit's place on the timeline; None if the commit is not part of the table any more.
+
+    Nothing is said if the worker cannot read the table: the commit stands, and its event is due.
+    """
+    from lakeindex.commands.changes.states import commit_points
+
+    try:
+        points = commit_points(plan.uri, run["instant"])
+    except (LakeIndexError, OSError) as error:
+        print(f"the event will not say the point before {run['instant']}: {error}")  # noqa: T201 - Airflow's log
+        return {}
+    if points is None:
+        print(f"no event: {run['instant']} is not on the timeline any more")  # noqa: T201 - Airflow's log
+        return None
+    return {"completion_time": points.completion_time, "previous": points.previous}

@@ -27,9 +27,9 @@ BATCH_ID: Final = "{{ dag.dag_id }}/{{ run_id }}/{{ ti.task_id }}/{{ ti.map_inde
 class LakeIndexUpsertOperator(JobOperator):
     """Upserts a batch into a table, or deletes keys from it, in one Spark application.
 
-    Returns table, instant, batch id and the counts of rows by fate. A commit makes an event of the table's asset with
-    the same as extra. Retried with growing waits (unless ``retries`` says otherwise), but not if the data, the table or
-    the usage is wrong. A batch is committed once, however often the task runs.
+    Returns table, instant, batch id and the counts of rows by fate. A commit makes an event of the table's asset, whose
+    extra also says where the commit is on the timeline. Retried with growing waits (unless ``retries`` says otherwise),
+    but not if the data, the table or the usage is wrong. A batch is committed once, however often the task runs.
 
     All arguments are templates. Those of ``SparkSubmitOperator`` (``conf``, ``conn_id``, ``driver_memory``,
     ...) are taken too.

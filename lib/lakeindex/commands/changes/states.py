@@ -7,9 +7,10 @@ elsewhere instants tell.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lakeindex.commands.read.time_travel import LaterWrites, check_reaches_back, history_range, point_of
+from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.commands.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.files.file_system_view import Snapshot
@@ -19,11 +20,48 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
 
+@dataclass(frozen=True, slots=True)
+class CommitPoints:
+    """Where a commit is among the points in time that a feed counts by.
+
+    Attributes:
+        completion_time: when it was completed, as an instant; None on a table that does not record it (version 6).
+        previous: the point before it: the completion of the write before, on a table of version 6 its instant. None of
+            the first write.
+    """
+
+    completion_time: str | None
+    previous: str | None
+
+
+def commit_points(uri: str, instant: str) -> CommitPoints | None:
+    """The points of a commit; None if it is not on the table's timeline any more: rolled back, or archived.
+
+    The changes of the commit alone are those since ``previous`` until ``completion_time`` (``instant``, if that is
+    None). Both are points in time, not names of instants, and mean the same after a rollback of either write.
+
+    Raises:
+        TableError: no table, or one that is not read.
+    """
+    return while_unchanged(uri, lambda _, timeline: _points(timeline, instant))
+
+
+def _points(timeline: Timeline, instant: str) -> CommitPoints | None:
+    writes = timeline.completed_writes
+    found = next((one for one in writes if one.time == instant), None)
+    if found is None:
+        return None
+    before = [_end(one) for one in writes if instants.comparable(_end(one)) < instants.comparable(_end(found))]
+    return CommitPoints(found.completion_time, max(before, key=instants.comparable, default=None))
+
+
+def _end(one: Instant) -> str:
+    return one.completion_time or one.time
+
+
 def newest_completed(timeline: Timeline) -> str | None:
     """The instant of the write that was completed last; None on a table without any."""
-    last = max(
-        timeline.completed_writes, key=lambda one: instants.comparable(one.completion_time or one.time), default=None
-    )
+    last = max(timeline.completed_writes, key=lambda one: instants.comparable(_end(one)), default=None)
     return None if last is None else last.time
 
 

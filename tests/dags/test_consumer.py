@@ -1,0 +1,202 @@
+"""A consumer of a table's asset reads exactly what each commit changed: real upserts, real events, real reading."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeindex.airflow.assets import table_asset, told_commits
+from lakeindex.api.table import LakeTable, open_table
+from lakeindex.errors import UsageError
+from tests.builders import SCHEMA, make_table
+from tests.dags.conftest import ROOT
+from tests.dags.jobs import asset_events
+
+pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
+
+Rows = dict[str, str]
+
+JOB_WORDS = ("batch-id", "run-id", "checkpoints")
+DAG_FILE = """
+from airflow.sdk import DAG
+from lakeindex.airflow import LakeIndexUpsertOperator
+
+with DAG("{name}", schedule=None):
+    LakeIndexUpsertOperator(
+        task_id="upsert",
+        table="{uri}",
+        inputs="{{{{ dag_run.conf['input'] }}}}",
+        batch_id="{{{{ dag_run.conf['batch'] }}}}",
+        retries=0,
+    )
+"""
+
+
+@dataclass
+class Feed:
+    """A table, the DAG that upserts into it, and what consumers of it are told."""
+
+    table: LakeTable
+    folder: Path
+    name: str
+    dag: Any
+    seen: int = 0
+    batches: list[Path] = field(default_factory=list)
+
+    def upsert(self, **rows: str) -> Any:
+        """A run of a DAG with a batch of keys and values."""
+        path = self.folder / f"{len(self.batches)}.parquet"
+        columns = [list(rows), ["d"] * len(rows), [len(self.batches)] * len(rows), list(rows.values())]
+        pq.write_table(pa.table(columns, schema=SCHEMA), path)
+        self.batches.append(path)
+        return self.again(len(self.batches) - 1)
+
+    def again(self, number: int) -> Any:
+        """A run of the batch, as if its task were cleared."""
+        run = self.dag.test(run_conf={"input": str(self.batches[number]), "batch": f"batch/{number}"})
+        assert str(run.state) == "success"
+        return run
+
+    def events(self) -> list[Any]:
+        """Those that no run of the consumer has taken yet."""
+        found = [type("Event", (), {"extra": extra}) for extra in asset_events(self.name)]
+        new, self.seen = found[self.seen :], len(found)
+        return new
+
+
+@pytest.fixture(params=["6", "9"])
+def feed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    from airflow import settings
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    def submit(self: Any, *_: Any, **__: Any) -> None:
+        words = self._application_args
+        given = {name: words[words.index(f"--{name}") + 1] for name in ("table", "input", *JOB_WORDS)}
+        where = {name.replace("-", "_"): given[name] for name in JOB_WORDS}
+        open_table(given["table"]).upsert(given["input"], **where)  # as the job does, without a process of its own
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    name = f"trips_{uuid.uuid4().hex}"
+    table = make_table(tmp_path / name, hoodie__write__table__version=request.param)
+    (tmp_path / "dags").mkdir()
+    (tmp_path / "dags" / "one.py").write_text(DAG_FILE.format(name=name, uri=table.uri))
+    monkeypatch.setattr(settings, "DAGS_FOLDER", str(tmp_path / "dags"))
+    return Feed(table, tmp_path, name, DagBag(dag_folder=str(tmp_path / "dags")).dags[name])
+
+
+def followed(copy: Rows, events: list[Any]) -> int:
+    """Apply what events tell of to a copy of the table; how many rows changed."""
+    changed = 0
+    for commit in told_commits(events):
+        for row in open_table(commit.uri).changes(since=commit.previous, until=commit.point).to_arrow().to_pylist():
+            kind = row["_change_type"]
+            changed += kind != "update_preimage"
+            if kind == "delete":
+                assert copy.pop(row["id"]) == row["v"]
+            elif kind == "update_preimage":
+                assert copy[row["id"]] == row["v"]
+            else:
+                copy[row["id"]] = row["v"]
+    return changed
+
+
+def rows(table: LakeTable) -> Rows:
+    return {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+
+
+def test_a_consumer_reads_exactly_what_each_event_tells_of(feed: Feed) -> None:
+    copy: Rows = {}
+    feed.upsert(a="1", b="1")
+    assert followed(copy, feed.events()) == 2
+    feed.upsert(b="2", c="1")  # several events for one run of the consumer, the second one of the same key
+    feed.upsert(b="3")
+    assert followed(copy, feed.events()) == 3
+    assert copy == rows(feed.table) == {"a": "1", "b": "3", "c": "1"}
+    extras = asset_events(feed.name)
+    assert {one["uri"] for one in extras} == {feed.table.uri}
+    ends = [one["completion_time"] or one["instant"] for one in extras]
+    assert [one["previous"] for one in extras] == [None, *ends[:-1]]
+    is_old = feed.table.properties["hoodie.table.version"] == "6"
+    assert {one["completion_time"] is None for one in extras} == {is_old}
+
+
+def test_an_event_that_comes_twice_is_one_commit(feed: Feed) -> None:
+    copy: Rows = {}
+    feed.upsert(a="1")
+    feed.upsert(a="2", b="1")
+    feed.again(0)
+    feed.again(1)
+    events = feed.events()
+    assert [event.extra["noop"] for event in events] == [False, False, True, True]
+    assert followed(copy, events) == 3
+    assert copy == rows(feed.table)
+
+
+def test_a_write_without_an_event_is_not_taken_for_that_of_one(feed: Feed) -> None:
+    feed.upsert(a="1")
+    feed.table.upsert(pa.table([["z"], ["d"], [9], ["foreign"]], schema=SCHEMA), batch_id="other")
+    feed.upsert(b="1")
+    copy: Rows = {}
+    assert followed(copy, feed.events()) == 2
+    assert copy == {"a": "1", "b": "1"}
+
+
+def test_a_commit_that_was_rolled_back_has_no_changes(feed: Feed) -> None:
+    feed.upsert(a="1")
+    feed.upsert(a="2", b="1")
+    feed.table.rollback(asset_events(feed.name)[-1]["instant"])
+    feed.upsert(c="1")
+    copy: Rows = {}
+    assert followed(copy, feed.events()) == 2
+    assert copy == rows(feed.table) == {"a": "1", "c": "1"}
+
+
+def test_a_run_that_changes_nothing_tells_nothing_and_neither_does_one_of_a_commit_that_is_gone(feed: Feed) -> None:
+    from lakeindex.airflow.assets import tell_what_was_done
+    from lakeindex.airflow.plan import DagPlan
+
+    feed.upsert(a="1")
+    feed.upsert()
+    assert len(feed.events()) == 1
+    plan = DagPlan(feed.name, feed.table.uri, "", "r", "b", ("x",))
+    run = {"instant": "20200101000000000", "noop": True, "stages": []}
+    assert tell_what_was_done(plan, run, {})["instant"] == "20200101000000000"  # no outlet is asked for
+
+
+def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() -> None:
+    event = type("Event", (), {"extra": {"instant": "20200101000000000", "uri": "/t", "batch_id": "b"}})
+    with pytest.raises(UsageError, match="the event of 20200101000000000 does not say") as raised:
+        told_commits([event])
+    assert "a point of your own" in (raised.value.hint or "")
+    assert told_commits([type("Event", (), {"extra": {}})]) == ()
+
+
+def test_the_example_dag_reads_the_changes_of_its_table(
+    feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.sdk.definitions.asset import AssetUniqueKey
+    from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
+
+    feed.upsert(a="1", b="1")
+    feed.upsert(a="2")
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / f"{feed.name}.yaml").write_text(f"uri: {feed.table.uri}\n")
+    monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
+    consumer = DagBag(dag_folder=str(ROOT / "dags")).dags["example_consumer"]
+    read: Callable[..., Any] = consumer.task_dict["read_changes"].python_callable
+    asset = table_asset(feed.name, feed.table.uri)
+    first, second = (one["instant"] for one in asset_events(feed.name))
+    found = read(
+        triggering_asset_events=TriggeringAssetEventsAccessor({AssetUniqueKey.from_asset(asset): feed.events()})
+    )
+    assert found == {first: {"insert": 2}, second: {"update_preimage": 1, "update_postimage": 1}}
