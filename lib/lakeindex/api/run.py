@@ -12,8 +12,8 @@ from lakeindex.api.batch_data import BatchData, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
-from lakeindex.options.types import DuplicatePolicy, ReportFormat
-from lakeindex.options.values import DUPLICATES_OPTION
+from lakeindex.options.types import DuplicatePolicy, ReportFormat, SchemaMode
+from lakeindex.options.values import DUPLICATES_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.progress_bars import Progress
     from lakeindex.tasks.runner import Runner
+
+
+SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
+"""What a batch may change of the table's columns."""
 
 
 class RunArguments(TypedDict, total=False):
@@ -50,6 +54,9 @@ class RunArguments(TypedDict, total=False):
     """Format of the run's report if ``lakeindex.report`` is not given."""
     dry_run: bool
     """Say what would be done, and write nothing, neither to the table nor beside it; on threads only."""
+    schema_mode: SchemaModeName | None
+    """What the batch may change of the table's columns: ``strict``, ``add`` or ``widen``; by default as
+    ``lakeindex.schema.mode`` says: nothing."""
 
 
 @door
@@ -69,6 +76,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     progress: Progress | None = None,
     report: ReportFormat = ReportFormat.JSON,
     dry_run: bool = False,
+    schema_mode: SchemaModeName | None = None,
 ) -> RunSummary:
     """One batch, all stages.
 
@@ -87,12 +95,15 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
         progress: receives the progress of the steps.
         report: format of the run's report if ``lakeindex.report`` is not given.
         dry_run: say what would be done, and write nothing, neither to the table nor beside it; on threads only.
+        schema_mode: what the batch may change of the table's columns: ``strict``: nothing, ``add``: columns are added,
+            ``widen``: the same, and numbers become wider; by default as ``lakeindex.schema.mode`` says: nothing.
 
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
     from lakeindex.conductor.upsert import run_batch
 
+    options = _with_schema_mode(schema_mode, options)
     spec = _spec(uri, operation, options, batch_id, run_id, checkpoints, dry_run=dry_run)
     chosen = chosen_runner(runner, spec.config.parallelism, master, progress)
     spec = replace(spec, max_quarantined=max_quarantined, force=force)
@@ -101,6 +112,15 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     return _watched(
         spec, lambda begun: with_inputs(begun, data, chosen), lambda begun: run_batch(begun, chosen), report
     )
+
+
+def _with_schema_mode(mode: SchemaModeName | None, options: Options | None) -> Options | None:
+    if mode is None:
+        return options
+    valid = [str(one) for one in SchemaMode]
+    if mode not in valid:
+        raise OptionError(f"schema_mode cannot be {mode!r}", culprit="schema_mode", hint=f"valid: {' | '.join(valid)}")
+    return {**option_texts(options or {}), SCHEMA_MODE_OPTION: str(mode)}
 
 
 OnConflict: TypeAlias = Literal["error", "ignore"]

@@ -76,3 +76,15 @@ def test_a_partition_that_is_none_is_wrong_usage(table: LakeTable) -> None:
     assert "no partition 'day=x'" in answer.error["message"]
     assert lakeindex("delete-partitions", table.uri, "--json").exit_code == 2
     assert lakeindex("truncate", table.uri, "--batch-id", " ", "--json").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["upsert", "insert", "bulk-insert", "overwrite"])
+def test_a_batch_may_add_columns_if_the_command_says_so(tmp_path: Path, command: str) -> None:
+    table, path = make_table(tmp_path / "t"), tmp_path / "batch.parquet"
+    pq.write_table(batch_of(FIRST).append_column("e", [list(range(len(FIRST)))]), path)
+    refused = lakeindex(command, table.uri, path)
+    assert refused.exit_code == 3
+    assert "--schema-mode add" in refused.stderr
+    assert lakeindex(command, table.uri, path, "--schema-mode", "add").exit_code == 0
+    assert table.schema.names[-1] == "e"
+    assert lakeindex(command, table.uri, path, "--schema-mode", "merge").exit_code == 2

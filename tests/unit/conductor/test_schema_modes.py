@@ -13,7 +13,7 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.conductor.upsert import run_batch, run_stage
-from lakeindex.errors import SchemaMismatchError
+from lakeindex.errors import OptionError, SchemaMismatchError
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
@@ -61,10 +61,10 @@ def test_nothing_changes_without_being_asked(tmp_path: Path):
     table = make_table(tmp_path / "t")
     table.upsert(batch_of(FIRST))
     more = wider([Row("a", "x", 2, "2")], e=[1])
-    with pytest.raises(SchemaMismatchError, match=r"no column 'e'.*lakeindex\.schema\.mode=add"):
+    with pytest.raises(SchemaMismatchError, match=r"no column 'e'.*schema_mode=.add."):
         table.upsert(more)
     table.upsert(more, options=ADD)
-    with pytest.raises(SchemaMismatchError, match=r"'e' is double.*int64.*make the column double.*mode=widen"):
+    with pytest.raises(SchemaMismatchError, match=r"'e' is double.*int64.*make the column double.*schema_mode=.widen."):
         table.upsert(wider([Row("a", "x", 3, "3")], e=[0.5]), options=ADD)
     with pytest.raises(SchemaMismatchError, match=r"'e' is string in the batch but int64") as refused:
         table.upsert(wider([Row("a", "x", 3, "3")], e=["x"]), options=WIDEN)
@@ -72,6 +72,28 @@ def test_nothing_changes_without_being_asked(tmp_path: Path):
     with pytest.raises(SchemaMismatchError, match=r"lacks column 'e'.*set\.null\.for\.missing\.columns=true"):
         table.upsert(batch_of([Row("a", "x", 3, "3")]))
     assert len(table.history()) == 2
+
+
+@pytest.mark.parametrize("write", ["upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"])
+def test_every_method_that_writes_a_batch_takes_the_mode_by_name(tmp_path: Path, write: str):
+    table = make_table(tmp_path / "t")
+    method = getattr(table, write)
+    batch = wider([Row("a", "x", 1, "1")], e=[1])
+    with pytest.raises(SchemaMismatchError) as refused:
+        method(batch)
+    assert 'with schema_mode="add" (--schema-mode add; option lakeindex.schema.mode)' in str(refused.value.hint)
+    assert method(batch, schema_mode="add").notes == ("column 'e' is new: int64",)
+    decimals = wider([Row("b", "new", 1, "1")], e=[0.5])
+    with pytest.raises(SchemaMismatchError) as refused:
+        method(decimals, options=ADD)
+    assert 'make the column double with schema_mode="widen" (--schema-mode widen;' in str(refused.value.hint)
+    assert method(decimals, options=ADD, schema_mode="widen").inserts == 1  # the keyword is said last
+
+
+def test_a_mode_that_is_none_names_those_that_are(tmp_path: Path):
+    with pytest.raises(OptionError, match="schema_mode cannot be 'merge'") as refused:
+        make_table(tmp_path / "t").upsert(batch_of(FIRST), schema_mode="merge")  # type: ignore[arg-type] # the test
+    assert refused.value.hint == "valid: strict | add | widen"
 
 
 def test_key_columns_keep_their_types(tmp_path: Path):

@@ -11,10 +11,11 @@ from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progres
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.options.parse import parse_options
-from lakeindex.options.types import ReportFormat
+from lakeindex.options.types import ReportFormat, SchemaMode
 from lakeindex.options.values import DUPLICATES_OPTION, MEMORY_OPTION
 
 OnConflict: TypeAlias = Literal["error", "ignore"]
+SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 _BATCH_ID = click.option("--batch-id", metavar="ID", help="Name of the batch: the same id is committed once.")
@@ -51,6 +52,11 @@ _WRITE_OPTIONS = (
         help="Number of bad rows that are tolerated.",
     ),
     _FORCE,
+    click.option(
+        "--schema-mode",
+        type=click.Choice([str(mode) for mode in SchemaMode]),
+        help="What the batch may change of the table's columns; short for -o lakeindex.schema.mode=MODE.",
+    ),
     click.option("--dry-run", is_flag=True, help="Only say what would be done; nothing is written."),
     pairs_option,
     json_option,
@@ -204,6 +210,7 @@ def _write(  # noqa: PLR0913 - the command's options
     max_quarantined: int,
     force: bool,
     dry_run: bool,
+    schema_mode: SchemaModeName | None,
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -235,6 +242,7 @@ def _write(  # noqa: PLR0913 - the command's options
         progress=progress(),
         report=ReportFormat.HTML,
         dry_run=dry_run,
+        schema_mode=schema_mode,
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
     if not as_json and not dry_run:

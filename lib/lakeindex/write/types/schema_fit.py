@@ -14,6 +14,8 @@ from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
 from lakeindex.write.types.evolution import wider
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
 
+_HOW_TO_SAY = f'schema_mode="{{mode}}" (--schema-mode {{mode}}; option {SCHEMA_MODE_OPTION})'
+
 
 @dataclass(frozen=True, slots=True)
 class FittedBatch:
@@ -89,7 +91,7 @@ def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | Non
         raise SchemaMismatchError(
             f"the table has no column {extra[0]!r}",
             culprit=extra[0],
-            hint=f"drop it from the batch, or add it to the table with {SCHEMA_MODE_OPTION}=add; "
+            hint=f"drop it from the batch, or add it to the table with {_HOW_TO_SAY.format(mode='add')}; "
             f"the table has: {', '.join(schema.names)}",
         )
 
@@ -122,7 +124,9 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 def _does_not_fit(kind: pa.DataType, field: pa.Field, why: str) -> SchemaMismatchError:
     becomes = wider(field.type, kind)
-    make_wider = "" if becomes == field.type else f", or make the column {becomes} with {SCHEMA_MODE_OPTION}=widen"
+    make_wider = (
+        "" if becomes == field.type else f", or make the column {becomes} with {_HOW_TO_SAY.format(mode='widen')}"
+    )
     return SchemaMismatchError(
         f"column {field.name!r} is {kind} in the batch but {field.type} in the table: {why}",
         culprit=field.name,
