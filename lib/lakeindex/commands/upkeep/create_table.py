@@ -32,6 +32,7 @@ from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator, column_at
 from lakeindex.write.ordering import check_orderable
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
+from lakeindex.write.types.storable import storable_schema
 
 
 class Exists(StrEnum):
@@ -170,7 +171,7 @@ def _spec_of(
 ) -> tuple[CreateSpec, pa.Schema]:
     """What is to be made, checked, and its columns as a Hudi table holds them."""
     name = table_name_of(uri if "://" in uri else str(Path.cwd() / uri))  # a link has a name of its own
-    given = pa.schema([field for field in given if field.name not in (*META_COLUMNS, DELETE_MARK)])
+    given = storable_schema(pa.schema([field for field in given if field.name not in (*META_COLUMNS, DELETE_MARK)]))
     check_names(given)
     text = schema_to_avro(given, name)
     columns = schema_from_avro(text)

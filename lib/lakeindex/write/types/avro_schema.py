@@ -88,12 +88,18 @@ def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
     return []
 
 
+def _avro_name(name: str) -> str:
+    """A name that Avro takes, near another one."""
+    found = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "column"
+    return f"_{found}" if found[0].isdigit() else found
+
+
 def _field(field: pa.Field, namespace: str) -> dict[str, Any]:
     if not _AVRO_NAME.fullmatch(field.name):
         raise SchemaMismatchError(
             f"column {field.name!r} is not a valid Avro name",
             culprit=field.name,
-            hint="use letters, digits and underscores, not starting with a digit",
+            hint=f"rename it, to {_avro_name(field.name)!r} for example: letters, digits, underscores; no digit first",
         )
     avro = _to_avro(field.type, field.name, namespace)
     if field.nullable:

@@ -8,13 +8,14 @@ side of the point. Stored values are read as :mod:`lakeindex.write.types.widenin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import pyarrow as pa
 
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.options.types import SchemaMode
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, schema_from_avro, schema_to_avro
+from lakeindex.write.types.storable import storable_schema, storable_type
 from lakeindex.write.types.type_fit import plain_type
 
 _NUMBERS = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
@@ -41,7 +42,7 @@ def evolved(schema: pa.Schema, batch: pa.Schema, mode: SchemaMode, fixed: Collec
         return schema
     may_widen = mode is SchemaMode.WIDEN
     fields = list(schema)
-    for field in batch:
+    for field in storable_schema(batch):
         if field.name in META_COLUMNS or field.name == DELETE_MARK:
             continue
         place = schema.get_field_index(field.name)
@@ -66,7 +67,7 @@ def differences(before: pa.Schema, after: pa.Schema) -> tuple[str, ...]:
 
 def wider(table: pa.DataType, batch: pa.DataType) -> pa.DataType:
     """The type of a column that holds values of both; the table's own, if it cannot become wider for them."""
-    return _joined(table, batch, "", may_widen=True)
+    return _joined(table, storable_type(batch), "", may_widen=True)
 
 
 def _joined(table: pa.DataType, batch: pa.DataType, name: str, *, may_widen: bool) -> pa.DataType:
@@ -77,18 +78,11 @@ def _joined(table: pa.DataType, batch: pa.DataType, name: str, *, may_widen: boo
     def inner(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return _joined(one, other, name, may_widen=may_widen)
 
-    if pa.types.is_list(table) and any(is_list(batch) for is_list in _LISTS):
+    if pa.types.is_list(table) and (pa.types.is_list(batch) or pa.types.is_large_list(batch)):
         return pa.list_(table.value_field.with_type(inner(table.value_type, batch.value_type)))
     if pa.types.is_map(table) and pa.types.is_map(batch):
         return pa.map_(table.key_field, table.item_field.with_type(inner(table.item_type, batch.item_type)))
     return _wider_number(table, batch) if may_widen else table
-
-
-_LISTS: tuple[Callable[[pa.DataType], bool], ...] = (
-    pa.types.is_list,
-    pa.types.is_large_list,
-    pa.types.is_fixed_size_list,
-)
 
 
 def _joined_struct(table: pa.StructType, batch: pa.StructType, name: str, *, may_widen: bool) -> pa.StructType:
@@ -109,8 +103,6 @@ def _wider_number(table: pa.DataType, batch: pa.DataType) -> pa.DataType:
         return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else table
     if pa.types.is_integer(batch):
         batch = pa.int64() if batch in (pa.int64(), pa.uint32(), pa.uint64()) else pa.int32()
-    elif pa.types.is_float16(batch):
-        batch = pa.float32()
     if table not in _NUMBERS or batch not in _NUMBERS:
         return table
     return max(table, batch, key=_NUMBERS.index)

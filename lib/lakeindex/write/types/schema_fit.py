@@ -12,6 +12,7 @@ from lakeindex.hashing.arrow import one_array
 from lakeindex.options.values import NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
 from lakeindex.write.types.evolution import wider
+from lakeindex.write.types.storable import storable_column, storable_type
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
 
 _HOW_TO_SAY = f'schema_mode="{{mode}}" (--schema-mode {{mode}}; option {SCHEMA_MODE_OPTION})'
@@ -105,20 +106,22 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if column.type == field.type:
+    given = column.type
+    if given == field.type:
         return column
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    problem = type_problem(column.type, field.type)
+    if pa.types.is_dictionary(given):
+        column = column.cast(given.value_type)
+    problem = type_problem(storable_type(given), field.type)
     if problem is not None:
-        raise _does_not_fit(column.type, field, problem)
+        raise _does_not_fit(given, field, problem)
     try:
+        column = storable_column(column)
         fitted = column.cast(field.type, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _does_not_fit(column.type, field, first_line(error)) from error
+        raise _does_not_fit(given, field, first_line(error)) from error
     problem = value_problem(column, fitted)
     if problem is not None:
-        raise _does_not_fit(column.type, field, problem)
+        raise _does_not_fit(given, field, problem)
     return fitted
 
 
