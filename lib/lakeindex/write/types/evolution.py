@@ -102,7 +102,7 @@ def _wider_number(table: pa.DataType, batch: pa.DataType) -> pa.DataType:
         digits = max(table.precision - table.scale, batch.precision - batch.scale) + scale
         return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else table
     if pa.types.is_integer(batch):
-        batch = pa.int64() if batch in (pa.int64(), pa.uint32(), pa.uint64()) else pa.int32()
+        batch = pa.int64() if batch in (pa.int64(), pa.uint32()) else pa.int32()
     if table not in _NUMBERS or batch not in _NUMBERS:
         return table
     return max(table, batch, key=_NUMBERS.index)

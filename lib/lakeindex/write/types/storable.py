@@ -4,6 +4,7 @@
 of the batch                               in a table
 =========================================  ==============================================================
 halffloat                                  float, which holds all of its values
+uint64                                     int64; numbers below 2^63 only
 binary_view, fixed_size_binary             binary; the table does not keep the length
 date64                                     date32; whole days only
 duration                                   int64, the microseconds; whole ones only
@@ -58,7 +59,7 @@ def storable_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A column in the type that stands for its own.
 
     Raises:
-        ArrowInvalid: a value is lost: a time within a day, or a part of a microsecond.
+        ArrowInvalid: a value is lost: a number that is too large, a time within a day, or a part of a microsecond.
     """
     kind = storable_type(column.type)
     if kind == column.type:
@@ -97,6 +98,7 @@ def _storable_parts(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 _PLAIN = (
     (pa.types.is_float16, pa.float32()),
+    (pa.types.is_uint64, pa.int64()),
     (pa.types.is_binary_view, pa.binary()),
     (pa.types.is_fixed_size_binary, pa.binary()),
     (pa.types.is_date64, pa.date32()),
