@@ -72,6 +72,7 @@ PAGES: dict[str, Callable[[], None]] = {
     "reading.md": table_of_orders,
     "how-to.md": table_of_orders,
     "tutorial.md": nothing,
+    "from-delta-rs.md": nothing,
 }
 """Pages with blocks that are run -> what is there before."""
 
