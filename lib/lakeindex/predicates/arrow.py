@@ -9,8 +9,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.predicates.arithmetic import common_decimal, computed
 from lakeindex.predicates.nodes import (
     And,
+    Arithmetic,
+    Call,
     Column,
     Compare,
     CompareColumns,
@@ -21,6 +24,7 @@ from lakeindex.predicates.nodes import (
     Matches,
     Node,
     Not,
+    Number,
     OneOf,
     Operand,
     Or,
@@ -68,9 +72,15 @@ def _of_columns(node: Compare | CompareColumns | Settled | OneOf | Matches | IsN
 
 
 def _field(operand: Operand) -> pc.Expression:
-    if isinstance(operand, Column):
-        return pc.field(*operand.path)
-    return _FUNCTIONS[operand.function](_field(operand.argument))
+    match operand:
+        case Column():
+            return pc.field(*operand.path)
+        case Call():
+            return _FUNCTIONS[operand.function](_field(operand.argument))
+        case Number():
+            return pc.scalar(operand.scalar)
+        case Arithmetic():
+            return computed(operand, _field(operand.left), _field(operand.right))
 
 
 def _compared(left: pc.Expression, how: Comparison, right: pc.Expression) -> pc.Expression:
@@ -101,6 +111,9 @@ def _compare_columns(node: CompareColumns) -> pc.Expression:
     left, right = _field(node.left), _field(node.right)
     kinds = (node.left.type, node.right.type)
     if not any(pa.types.is_floating(kind) for kind in kinds):
+        if kinds[0] != kinds[1] and any(pa.types.is_decimal(kind) for kind in kinds):  # Arrow takes 38 digits at most
+            common = common_decimal(*kinds)
+            left, right = left.cast(common), right.cast(common)
         return _compared(left, node.how, right)
     left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
     nan, other = pc.is_nan(left), pc.is_nan(right)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lakeindex.predicates.nodes import (
     And,
+    Call,
     Column,
     Compare,
     CompareColumns,
@@ -108,9 +109,11 @@ def _or(a: Answer, b: Answer) -> Answer:
 
 
 def _known(operand: Operand, facts: Facts) -> Bounds:
-    """What is known of a column; of what a function makes of it, only where it is null."""
+    """What is known of a column; of what a function makes of it, only where it is null; of sums nothing."""
     if isinstance(operand, Column):
         return facts.get(operand.path, UNKNOWN)
+    if not isinstance(operand, Call):
+        return UNKNOWN
     inner = _known(operand.argument, facts)
     return Bounds(may_be_null=inner.may_be_null, may_have_value=inner.may_have_value)
 

@@ -75,7 +75,39 @@ class Call:
     type: pa.DataType
 
 
-Operand: TypeAlias = Column | Call
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that is computed with.
+
+    Attributes:
+        text: as it is written.
+        scalar: as Arrow computes with it.
+        type: its Arrow type.
+    """
+
+    text: str
+    scalar: pa.Scalar
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A sum, difference, product or quotient of numbers; null where one side is.
+
+    Attributes:
+        operator: ``+``, ``-``, ``*`` or ``/``.
+        left: a number.
+        right: another one.
+        type: Arrow type of the result.
+    """
+
+    operator: str
+    left: Operand
+    right: Operand
+    type: pa.DataType
+
+
+Operand: TypeAlias = Column | Call | Number | Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +129,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class CompareColumns:
-    """Two columns of comparable types."""
+    """Two columns, or what is computed of them, of comparable types."""
 
     left: Operand
     how: Comparison
@@ -209,13 +241,13 @@ def columns_of(node: Node | Operand) -> frozenset[Path]:
             return frozenset({node.path})
         case Call():
             return columns_of(node.argument)
-        case CompareColumns():
+        case CompareColumns() | Arithmetic():
             return columns_of(node.left) | columns_of(node.right)
         case And() | Or():
             return frozenset().union(*(columns_of(part) for part in node.parts))
         case Not() | Is():
             return columns_of(node.part)
-        case Constant():
+        case Constant() | Number():
             return frozenset()
         case _:
             return columns_of(node.operand)

@@ -15,8 +15,10 @@ from sqlglot import errors, exp, tokens
 from sqlglot.dialects.dialect import Dialect
 
 from lakeindex.errors import UsageError, first_line
+from lakeindex.predicates.arithmetic import common_decimal, number_of, type_of
 from lakeindex.predicates.nodes import (
     And,
+    Arithmetic,
     Call,
     Column,
     Compare,
@@ -28,6 +30,7 @@ from lakeindex.predicates.nodes import (
     Matches,
     Node,
     Not,
+    Number,
     OneOf,
     Operand,
     Or,
@@ -40,7 +43,7 @@ from lakeindex.predicates.values import Family, Literal, array_of, family_of, sc
 VALID: Final = (
     "valid are = != < <= > >=, AND, OR, NOT, IN (...), BETWEEN, IS [NOT] NULL, IS [NOT] TRUE or FALSE, "
     "IS [NOT] DISTINCT FROM, LIKE, ILIKE, starts_with, ends_with and contains(column, 'text'), "
-    "and the functions lower, upper and length of a column"
+    "the functions lower, upper and length of a column, and + - * / of numbers"
 )
 _MOST_DEPTH: Final = 200
 
@@ -66,6 +69,7 @@ _TESTS: Final[dict[type[exp.Expr], TextTest]] = {
     exp.EndsWith: TextTest.ENDS_WITH,
     exp.Contains: TextTest.CONTAINS,
 }
+_ARITHMETIC: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _FUNCTIONS: Final[dict[type[exp.Expr], str]] = {exp.Lower: "lower", exp.Upper: "upper", exp.Length: "length"}
 _MOMENTS: Final = frozenset(
     {
@@ -171,12 +175,14 @@ class _Reader:
 
     def _null_safe(self, tree: exp.Expr, _depth: int) -> Node:
         left, right = self._parts(tree, "this", "expression")
-        if not self._is_column(left):
+        if not _is_column(left):
             left, right = right, left
-        if self._is_column(right):
-            raise self._refuse(tree, "IS DISTINCT FROM takes one column and one value")
-        if isinstance(right, exp.Null):
-            same: Node = IsNull(self._operand(left))
+        if _is_column(right):
+            equal = Is(self._compare(left, Comparison.EQUAL, right), answer=True)
+            nulls = And((IsNull(self._operand(left)), IsNull(self._operand(right))))
+            same: Node = Or((equal, nulls))
+        elif isinstance(right, exp.Null):
+            same = IsNull(self._operand(left))
         else:
             same = Is(self._compare(left, Comparison.EQUAL, right), answer=True)
         return Not(same) if isinstance(tree, exp.NullSafeNEQ) else same
@@ -219,11 +225,11 @@ class _Reader:
         return Matches(self._text_operand(column), test, pattern, prefix)
 
     def _compare(self, left: exp.Expr, how: Comparison, right: exp.Expr) -> Node:
-        if self._is_column(left) and self._is_column(right):
+        if _is_column(left) and _is_column(right):
             return self._two_columns(self._operand(left), how, self._operand(right))
-        if not self._is_column(left):
+        if not _is_column(left):
             left, how, right = right, how.flipped, left
-        if not self._is_column(left):
+        if not _is_column(left):
             odd = right if isinstance(left, exp.Literal) else left
             if not isinstance(odd, exp.Literal):
                 self._operand(odd)
@@ -244,7 +250,8 @@ class _Reader:
         numbers = families <= {Family.NUMBER, Family.FLOAT}
         dated = all(pa.types.is_date(kind) or pa.types.is_timestamp(kind) for kind in kinds)
         zones = {getattr(kind, "tz", None) is None for kind in kinds}
-        if Family.OTHER in families or not (numbers or len(families) == 1) or (dated and len(zones) > 1):
+        wide = families == {Family.NUMBER} and common_decimal(*kinds) is None
+        if Family.OTHER in families or not (numbers or len(families) == 1) or (dated and len(zones) > 1) or wide:
             raise _refused(
                 f"{_name(left)} {how} {_name(right)}",
                 f"columns of the types {kinds[0]} and {kinds[1]} are not compared with each other",
@@ -258,9 +265,6 @@ class _Reader:
             raise self._refuse(tree, f"column {_name(column)!r} is {column.type}, not a text")
         return column
 
-    def _is_column(self, tree: exp.Expr) -> bool:
-        return isinstance(tree, exp.Column | exp.Dot) or type(tree) in _FUNCTIONS or _is_wrapped_column(tree)
-
     def _operand(self, tree: exp.Expr) -> Operand:
         while isinstance(tree, exp.Paren):
             (tree,) = self._parts(tree, "this")
@@ -268,11 +272,33 @@ class _Reader:
         if name is not None:
             (this,) = self._parts(tree, "this")
             return Call(name, self._text_operand(this), pa.int32() if name == "length" else pa.string())
+        if type(tree) in _ARITHMETIC or _is_negated(tree):
+            return self._arithmetic(tree)
         if _is_unknown_function(tree):
             raise self._refuse(tree, f"there is no function {_name_of(tree)!r}")
         if not isinstance(tree, exp.Column | exp.Dot):
             raise self._refuse(tree, "it is neither a column nor a value")
         return self._column(self._names(tree))
+
+    def _arithmetic(self, tree: exp.Expr) -> Operand:
+        if isinstance(tree, exp.Neg):
+            operator, sides = "-", [exp.Literal.number(0), *self._parts(tree, "this")]
+        else:
+            operator, sides = _ARITHMETIC[type(tree)], self._parts(tree, "this", "expression")
+        left, right = (self._number(side) for side in sides)
+        kind = type_of(operator, left.type, right.type)
+        if kind is None:
+            raise self._refuse(tree, f"there is no {operator} of {left.type} and {right.type}")
+        return Arithmetic(operator, left, right, kind)
+
+    def _number(self, tree: exp.Expr) -> Operand:
+        if _is_column(tree):
+            return self._operand(tree)
+        literal = self._literal(tree)
+        found = number_of(literal.text) if literal is not None and literal.family is Family.NUMBER else None
+        if found is None:
+            raise self._refuse(tree, "it is no number of at most 76 digits")
+        return found
 
     def _names(self, tree: exp.Expr) -> tuple[str, ...]:
         if isinstance(tree, exp.Dot):
@@ -376,16 +402,28 @@ def _negated(tree: exp.Expr, node: Node) -> Node:
     return Not(node) if tree.args.get("negate") else node
 
 
-def _is_wrapped_column(tree: exp.Expr) -> bool:
+def _is_column(tree: exp.Expr) -> bool:
+    """Whether it is a column, or is computed, in parentheses or not."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
-    return isinstance(tree, exp.Column | exp.Dot) or type(tree) in _FUNCTIONS
+    computed = type(tree) in _FUNCTIONS or type(tree) in _ARITHMETIC or _is_negated(tree)
+    return isinstance(tree, exp.Column | exp.Dot) or computed
+
+
+def _is_negated(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Neg) and _is_column(tree.this)
 
 
 def _name(operand: Operand) -> str:
-    if isinstance(operand, Column):
-        return operand.name
-    return f"{operand.function}({_name(operand.argument)})"
+    match operand:
+        case Column():
+            return operand.name
+        case Call():
+            return f"{operand.function}({_name(operand.argument)})"
+        case Number():
+            return operand.text
+        case Arithmetic():
+            return f"{_name(operand.left)} {operand.operator} {_name(operand.right)}"
 
 
 def _is_unknown_function(tree: exp.Expr) -> bool:

@@ -90,6 +90,17 @@ LITERALS = {
 OPERATORS = ["=", "!=", "<", "<=", ">", ">=", "<>"]
 
 
+SUMS = st.recursive(
+    st.sampled_from(["i", "k", "f", "m", "st.a", "2", "-1", "0.5"]),
+    lambda inner: (
+        st.tuples(inner, st.sampled_from("+-*"), inner).map(" ".join)
+        | inner.map(lambda one: f"(-({one}))")
+        | st.tuples(inner, inner).map(lambda two: f"({two[0]} / ({two[1]}))")
+    ),
+    max_leaves=3,
+).filter(lambda text: any(one.isalpha() for one in text))
+
+
 @st.composite
 def leaves(draw: st.DrawFn) -> str:
     column = draw(st.sampled_from(sorted(LITERALS)))
@@ -125,9 +136,12 @@ def leaves(draw: st.DrawFn) -> str:
                 ]
             )
         )
+    sums = st.tuples(SUMS, st.sampled_from(OPERATORS), SUMS | st.sampled_from(NUMBERS[:8])).map(" ".join)
     return draw(
-        st.sampled_from(
+        sums
+        | st.sampled_from(
             ["b", "NOT b", "b IS TRUE", "b IS NOT FALSE", "i < k", "f >= g", "f = f", "i != f", "NULL", "TRUE", "i < m"]
+            + [f"{left} IS {no}DISTINCT FROM {right}" for left, right in ("ik", "fg", "im", "tt", "if")]
         )
     )
 
@@ -150,7 +164,10 @@ def table_of(found: list[dict[str, Any]]) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def duck() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
+    connection = duckdb.connect()
+    for name in ("error_on_division_by_zero", "ieee_floating_point_ops"):  # a quotient by zero is null, as in Spark
+        connection.execute(f"SET {name} = false")
+    return connection
 
 
 def chosen_by_duckdb(duck: duckdb.DuckDBPyConnection, table: pa.Table, condition: str) -> list[int]:
