@@ -174,8 +174,8 @@ def _make_plan(world: World) -> Callable[[], object]:
         LookupFile(n, file, FILE_ROWS, 4, None, None, "", None)
         for n, file in enumerate(world.snapshot.base_files_all())
     ]
-    found = [FoundLine(file.number, 0, 0, 2, 2, 0, 0, 0) for file in files]
-    tags, snapshot = Tags((), 0, 0), world.snapshot
+    found = [FoundLine(file.number, 0, 0, 2, 2, 0, 0, 0, 0) for file in files]
+    tags, snapshot = Tags((), 0, 0, 0), world.snapshot
     return lambda: make_plan(files, found, tags, snapshot, WriteConfig(), Placing(None), record_bytes=100.0).digest
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,6 +95,15 @@ def batch_of(rows: Iterable[Row]) -> pa.Table:
     )
 
 
+@dataclass(frozen=True)
+class RowRules:
+    """Conditions of an upsert as functions of the stored row and the incoming one."""
+
+    update: Callable[[Row, Row], bool] = lambda old, new: True
+    delete: Callable[[Row, Row], bool] = lambda old, new: False
+    insert: Callable[[Row], bool] = lambda new: True
+
+
 @dataclass
 class Oracle:
     """What a table must hold, replayed row by row into a dictionary.
@@ -103,11 +112,13 @@ class Oracle:
         is_global: a key is unique in the whole table.
         event_time: the larger ``ts`` wins, also against what is stored; else the last row.
         moves: under a global index, a row follows its partition value.
+        conditions: of an upsert.
     """
 
     is_global: bool = False
     event_time: bool = True
     moves: bool = True
+    conditions: RowRules = RowRules()
     rows: dict[tuple[str, ...], tuple[str, Row]] = field(default_factory=dict)
 
     def apply(self, batch: Iterable[Row]) -> dict[str, int]:
@@ -127,13 +138,16 @@ class Oracle:
     def _apply_one(self, key: tuple[str, ...], row: Row) -> str:
         stored = self.rows.get(key)
         if stored is None:
-            if row.deleted:
+            if row.deleted or not self.conditions.insert(row):
                 return "ignored"
             self.rows[key] = (row.day, row)
             return "inserts"
+        deletes = self.conditions.delete(stored[1], row)
+        if not deletes and not self.conditions.update(stored[1], row):
+            return "ignored"
         if self.event_time and row.ts < stored[1].ts:
             return "ignored"
-        if row.deleted:
+        if row.deleted or deletes:
             del self.rows[key]
             return "deletes"
         place = row.day if self.moves else stored[0]

@@ -100,6 +100,7 @@ FOUND: Final[dict[str, str]] = {
     "deletes": "int64",
     "moves": "int64",
     "ignored": "int64",
+    "unmet": "int64",
 }
 WRITTEN: Final[dict[str, str]] = {
     "partition": "string",

@@ -25,7 +25,7 @@ from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import WriteConfig
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.builders import Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
 from tests.stored_indexes import clustered, unseen
 
 RUNNER = LocalRunner(1)
@@ -142,6 +142,32 @@ def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kin
     rollback_table(table.uri, last)
     oracle.rows = before
     upsert(table, oracle, [Row("a", "x", 3, "3"), Row("n", "y", 3, "3"), Row("c", "x", 3, "3"), Row("c", "y", 3, "3")])
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@settings(max_examples=max(EXAMPLES // 2, 1), deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=_BATCHES)
+def test_conditions_decide_before_anything_else(kind: IndexType, batches: list[list[Row]]):
+    with tempfile.TemporaryDirectory() as folder:
+        table, oracle = made(f"{folder}/t", kind)
+        upsert(table, oracle, FIRST)
+        oracle.conditions = RowRules(
+            update=lambda old, new: new.ts >= old.ts and (old.v == "" or new.v != old.v),
+            delete=lambda old, new: new.v == "vv" and old.ts > 1,
+            insert=lambda new: new.ts > 0,
+        )
+        for batch in batches:
+            done = table.upsert(
+                batch_of(batch),
+                update_if="new.ts >= old.ts AND (old.v = '' OR new.v != old.v)",
+                delete_if="new.v = 'vv' AND old.ts > 1",
+                insert_if="new.ts > 0",
+                runner=RUNNER,
+                options={"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"},
+            )
+            assert counts_of(done) == oracle.apply(batch)
+            assert content_of(table) == oracle.content()
+        assert kind not in STORED or table.index_verify(runner=RUNNER).ok
 
 
 @pytest.mark.parametrize("kind", TYPES)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from lakeindex.pipeline import Stage
+from tests.builders import Oracle, Row, RowRules, batch_of, content_of, make_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]  # a spark-submit each
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +21,7 @@ STARTED = "Running Spark version"
 """What Spark says when it starts a context."""
 
 
-def submit(table: str, batch: Path, run: str, *options: str) -> tuple[dict[str, int], str]:
+def submit(table: str, batch: Path, run: str, *options: str, job: str = "upsert") -> tuple[dict[str, int], str]:
     """What the job printed, and all that Spark said."""
     spark = ["--master", "local[2]", "--conf", "spark.ui.enabled=false"]
     words = [
@@ -35,7 +36,7 @@ def submit(table: str, batch: Path, run: str, *options: str) -> tuple[dict[str, 
         "--input",
         str(batch),
     ]
-    command = [str(Path(sys.executable).with_name("spark-submit")), *spark, str(ROOT / "jobs/upsert.py"), *words]
+    command = [str(Path(sys.executable).with_name("spark-submit")), *spark, str(ROOT / f"jobs/{job}.py"), *words]
     done = subprocess.run(
         [*command, *(w for o in options for w in ("-o", o))], capture_output=True, text=True, timeout=240, check=False
     )
@@ -51,6 +52,20 @@ def test_a_job_starts_a_context_only_if_a_step_needs_executors(tmp_path: Path):
     assert (here["inserts"], STARTED in said) == (100, False)
     there, said = submit(str(tmp_path / "t"), tmp_path / "b.parquet", "two", "lakeindex.spark.driver.bytes=0")
     assert (there["updates"], STARTED in said) == (100, True)
+    assert content_of(table) == oracle.content()
+
+
+def test_five_jobs_ask_conditions(tmp_path: Path):
+    table, oracle = make_table(tmp_path / "t"), Oracle()
+    table.upsert(batch_of(ROWS))
+    oracle.apply(ROWS)
+    batch = [Row(f"k{n:03d}", "x", n % 3, "new") for n in range(50, 150)]
+    pq.write_table(batch_of(batch), tmp_path / "b.parquet")
+    conditions = ("lakeindex.update.if=new.ts > old.ts AND new.ts = old.ts + 1", "lakeindex.insert.if=new.ts >= 1")
+    printed = [submit(str(tmp_path / "t"), tmp_path / "b.parquet", "one", *conditions, job=job)[0] for job in Stage]
+    oracle.conditions = RowRules(update=lambda old, new: new.ts == old.ts + 1, insert=lambda new: new.ts >= 1)
+    counts = oracle.apply(batch)
+    assert {name: printed[-1][name] for name in counts} == counts
     assert content_of(table) == oracle.content()
 
 

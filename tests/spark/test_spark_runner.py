@@ -15,7 +15,7 @@ from lakeindex.errors import OptionError, QuarantineExceededError, StorageError,
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
 from lakeindex.runners.spark_session import spark_session
-from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
+from tests.builders import Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +42,34 @@ def test_upsert_on_spark_equals_a_dictionary(session: SparkSession, tmp_path: Pa
     for batch in (rows(0, 600, 1), rows(300, 900, 2), rows(0, 900, 1)):
         summary = table.upsert(batch_of(batch), runner=runner, options=options)
         assert counts_of(summary) == oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+
+
+def test_conditions_on_spark_are_those_of_a_dictionary(session: SparkSession, tmp_path: Path):
+    table, oracle, runner = make_table(tmp_path / "t"), Oracle(), SparkRunner(session)
+    options = {
+        "lakeindex.chunk.rows": "100",
+        "lakeindex.parquet.row.group.rows": "50",
+        "lakeindex.spark.driver.bytes": "0",
+    }
+    first = rows(0, 600, 1)
+    assert counts_of(table.upsert(batch_of(first), runner=runner, options=options)) == oracle.apply(first)
+    oracle.conditions = RowRules(
+        update=lambda old, new: new.ts > old.ts and new.id < "k0500",
+        delete=lambda old, new: old.id[-1] == "7",
+        insert=lambda new: new.day != "d1",
+    )
+    second = rows(300, 900, 2)
+    done = table.upsert(
+        batch_of(second),
+        runner=runner,
+        options=options,
+        update_if="new.ts > old.ts AND new.id < 'k0500'",
+        delete_if="old.id LIKE '%7'",
+        insert_if="new.day != 'd1'",
+    )
+    assert counts_of(done) == oracle.apply(second)
+    assert done.unmet
     assert content_of(table) == oracle.content()
 
 

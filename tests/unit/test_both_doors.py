@@ -98,7 +98,8 @@ def arguments(function: Callable[..., object]) -> set[str]:
     if "arguments" not in names:
         return names
     is_replacing = function.__name__ in ("delete_partitions", "truncate")
-    typed = run.RunArguments if "data" in names else run.ReplaceArguments if is_replacing else IndexArguments
+    of_batch = run.UpsertArguments if function.__name__ == "upsert" else run.RunArguments
+    typed = of_batch if "data" in names else run.ReplaceArguments if is_replacing else IndexArguments
     return (names - {"arguments"}) | set(typed.__annotations__)
 
 

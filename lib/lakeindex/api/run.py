@@ -6,14 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
 from lakeindex.api.batch_data import BatchData, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.options.types import DuplicatePolicy, ReportFormat, SchemaMode
-from lakeindex.options.values import DUPLICATES_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.options.values import CONDITION_OPTIONS, DUPLICATES_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
@@ -138,6 +138,61 @@ def with_conflict(on_conflict: OnConflict, options: Options | None) -> Options:
     if on_conflict not in policies:
         raise OptionError(f"on_conflict cannot be {on_conflict!r}", culprit="on_conflict", hint="valid: error | ignore")
     return {**option_texts(options or {}), DUPLICATES_OPTION: str(policies[on_conflict])}
+
+
+class UpsertArguments(RunArguments, total=False):
+    """Arguments of :meth:`LakeTable.upsert`."""
+
+    update_if: str | None
+    """A row whose key is stored replaces the stored row only if this holds: text over ``old.<column>`` and
+    ``new.<column>``."""
+    insert_if: str | None
+    """A row whose key is not stored is inserted only if this holds: text over ``new.<column>``."""
+    delete_if: str | None
+    """The stored row is deleted if this holds; it is asked before ``update_if``."""
+
+
+@door
+def run_upsert(
+    uri: str,
+    data: BatchData,
+    *,
+    update_if: str | None = None,
+    insert_if: str | None = None,
+    delete_if: str | None = None,
+    **arguments: Unpack[RunArguments],
+) -> RunSummary:
+    """One upsert, all stages.
+
+    Args:
+        uri: the table.
+        data: the batch.
+        update_if: as :class:`UpsertArguments` says.
+        insert_if: the same.
+        delete_if: the same.
+        **arguments: as of :func:`run`.
+
+    Raises:
+        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+    """
+    given = {"update_if": update_if, "insert_if": insert_if, "delete_if": delete_if}
+    conditions = {CONDITION_OPTIONS[name]: text for name, text in given.items() if text is not None}
+    if conditions:
+        arguments = {**arguments, "options": _with_conditions(arguments.get("options"), conditions)}
+    return run(uri, data, Operation.UPSERT, **arguments)
+
+
+def _with_conditions(options: Options | None, found: dict[str, str]) -> Options:
+    """Options with these. Raises: OptionError: an option says another condition."""
+    texts = option_texts(options or {})
+    twice = next((key for key, text in found.items() if texts.get(key, text) != text), None)
+    if twice is not None:
+        raise OptionError(
+            f"option {twice} is {texts[twice]!r}, and the argument is {found[twice]!r}",
+            culprit=twice,
+            hint="give one of the two",
+        )
+    return {**texts, **found}
 
 
 class ReplaceArguments(TypedDict, total=False):

@@ -13,7 +13,7 @@ from lakeindex.api.batch_data import BatchData, PointInTime, paths_in, point_tex
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.row_readers import RowReaders
-from lakeindex.api.run import RunArguments, chosen_runner, run
+from lakeindex.api.run import RunArguments, UpsertArguments, chosen_runner, run, run_upsert
 from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
@@ -94,7 +94,7 @@ class LakeTable(TableOperations, RowReaders):
         return table_html(self.uri)
 
     @in_its_stores
-    def upsert(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
+    def upsert(self, data: BatchData, **arguments: Unpack[UpsertArguments]) -> RunSummary:
         """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
 
         >>> import pyarrow as pa
@@ -107,12 +107,13 @@ class LakeTable(TableOperations, RowReaders):
 
         Args:
             data: any frame or stream of rows, or paths of files: the table of docs/api.md lists them.
-            **arguments: as of :func:`run`: options, batch_id, dry_run, ...
+            **arguments: as of :func:`run`: options, batch_id, dry_run, ...; and conditions on rows: ``update_if``,
+                ``insert_if``, ``delete_if``.
 
         Returns:
             What happened to every row.
         """
-        return run(self.uri, data, Operation.UPSERT, **arguments)
+        return run_upsert(self.uri, data, **arguments)
 
     @in_its_stores
     def delete(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:

@@ -144,7 +144,8 @@ def _look_up_stage(
     lookup = before[Stage.INDEX_LOOKUP]
     if stage is Stage.BLOOM_CHECK:
         return bloom_check(spec, staged, lookup, runner)
-    return verify_keys(spec, opened.facts, staged, lookup, before.get(Stage.BLOOM_CHECK, lookup), runner)
+    facts = with_columns_of(opened.facts, staged.facts, spec.config)
+    return verify_keys(spec, facts, staged, lookup, before.get(Stage.BLOOM_CHECK, lookup), runner)
 
 
 def nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
@@ -348,6 +349,7 @@ def look_up(
         candidates = run_metered(spec, lambda: bloom_check(spec, staged.manifest, lookup.manifest, runner))
         summaries.append(candidates.summary)
     known = None if before is None else _verified(run_folder(spec), before)
+    facts = with_columns_of(facts, staged.manifest.facts, spec.config)
     verified = run_metered(
         spec,
         lambda: verify_keys(spec, facts, staged.manifest, lookup.manifest, candidates.manifest, runner, before=known),

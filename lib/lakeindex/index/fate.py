@@ -3,6 +3,7 @@
 ==========  ==========  =============  ================  ======================
 op          stored row  partition      ordering (event)  fate
 ==========  ==========  =============  ================  ======================
+none        any         any            any               IGNORED_UNMET
 upsert      none                                         INSERT
 delete      none                                         IGNORED_MISSING
 any         there       any            OLDER             IGNORED_OLDER
@@ -16,6 +17,8 @@ upsert      there       other, global  else              MOVED, or UPDATE where
 Under commit-time ordering the incoming row always wins, so nothing is OLDER. On a tie the incoming row wins. Where
 one of the two has no ordering value (an old row of before the column was there, a delete by key alone) nothing can be
 compared, and the incoming row wins as well.
+
+A condition of the write may change what a row asks for, before anything else: to a delete, or to nothing.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ class Fate(IntEnum):
     IGNORED_OLDER = 4
     IGNORED_MISSING = 5
     IGNORED_STORED = 6
+    IGNORED_UNMET = 7
 
 
 class Ordering(StrEnum):
@@ -52,7 +56,7 @@ class Ordering(StrEnum):
 
 
 def fate_of(
-    operation: Operation,
+    operation: Operation | None,
     *,
     found: bool,
     same_partition: bool,
@@ -64,7 +68,7 @@ def fate_of(
     """The fate of one incoming row.
 
     Args:
-        operation: what the row asks for.
+        operation: what the row asks for; None: nothing, because it does not meet a condition.
         found: the key is stored.
         same_partition: it is stored in the partition that the row names; of no meaning if not found.
         is_global: keys are unique in the whole table.
@@ -76,6 +80,8 @@ def fate_of(
     Raises:
         InvariantError: an index that is not global found the key in another partition.
     """
+    if operation is None:
+        return Fate.IGNORED_UNMET
     deletes = operation is Operation.DELETE
     if not found:
         return Fate.IGNORED_MISSING if deletes else Fate.INSERT
@@ -96,6 +102,7 @@ def fate_of(
 def fates_of_found(
     *,
     is_delete: npt.NDArray[np.bool_],
+    is_unmet: npt.NDArray[np.bool_],
     other_partition: npt.NDArray[np.bool_],
     is_older: npt.NDArray[np.bool_],
     is_global: bool,
@@ -104,7 +111,8 @@ def fates_of_found(
     """Fates of rows whose key is stored, int8 [n]: :func:`fate_of` for each row, by table.
 
     Args:
-        is_delete: bool [n], the row asks for a delete.
+        is_delete: bool [n], the row, or a condition that it meets, asks for a delete.
+        is_unmet: bool [n], the row does not meet a condition: nothing is done.
         other_partition: bool [n], the key is stored in another partition than the row names.
         is_older: bool [n], event time decides and the incoming row is older than the stored one.
         is_global: keys are unique in the whole table.
@@ -113,11 +121,11 @@ def fates_of_found(
     Raises:
         InvariantError: an index that is not global found a key in another partition.
     """
-    case = is_delete + 2 * other_partition.astype(np.int8) + 4 * is_older.astype(np.int8)
-    table = np.full(8, -1, dtype=np.int8)
+    case = is_delete + 2 * other_partition.astype(np.int8) + 4 * is_older.astype(np.int8) + 8 * is_unmet.astype(np.int8)
+    table = np.full(16, -1, dtype=np.int8)
     for number in np.unique(case):
         table[number] = fate_of(
-            Operation.DELETE if number & 1 else Operation.UPSERT,
+            None if number & 8 else Operation.DELETE if number & 1 else Operation.UPSERT,
             found=True,
             same_partition=not number & 2,
             is_global=is_global,

@@ -42,6 +42,7 @@ from lakeindex.options.types import (
     WriteConfig,
 )
 from lakeindex.options.values import (
+    CONDITION_OPTIONS,
     DUPLICATES_OPTION,
     FLAG,
     KEY_GENERATOR_CLASSES,
@@ -139,6 +140,14 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("hoodie.bulkinsert.sort.mode", "bulk_sort", one_of(BulkSort), names_of(BulkSort),
                "Bulk insert: with `GLOBAL_SORT` the files of a partition have no key range in common, so that a bloom "
                "index prunes them by range. The other two give the same: the rows of each file are sorted."),
+        Option(CONDITION_OPTIONS["update_if"], "update_if", some_text, "a condition over old.<column> and new.<column>",
+               "Upsert: a row whose key is stored replaces the stored row only if this holds; otherwise it is ignored "
+               "(docs/operations.md)."),
+        Option(CONDITION_OPTIONS["delete_if"], "delete_if", some_text, "a condition over old.<column> and new.<column>",
+               "Upsert: a stored row is deleted if this holds for it and the incoming row of its key. It is asked "
+               "before `lakeindex.update.if`."),
+        Option(CONDITION_OPTIONS["insert_if"], "insert_if", some_text, "a condition over new.<column>",
+               "Upsert: a row whose key is not stored is inserted only if this holds; otherwise it is ignored."),
         Option("lakeindex.staged.codec", "staged_codec", one_of(StagedCodec), names_of(StagedCodec),
                "Compression of the staged batch. `auto`: uncompressed if the run folder is on a local "
                "disk, otherwise zstd."),

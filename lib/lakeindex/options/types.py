@@ -162,6 +162,9 @@ class WriteConfig(Config):
     null_for_missing: bool = False
     insert_duplicates: DuplicatePolicy = DuplicatePolicy.FAIL
     bulk_sort: BulkSort = BulkSort.NONE
+    update_if: str | None = None
+    delete_if: str | None = None
+    insert_if: str | None = None
     metadata_table: MetadataTablePolicy = MetadataTablePolicy.KEEP
     use_metadata: bool = True
     pending_foreign_max_age_seconds: int = 7_200

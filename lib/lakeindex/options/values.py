@@ -68,6 +68,12 @@ DUPLICATES_OPTION: Final = "hoodie.datasource.insert.dup.policy"
 MEMORY_OPTION: Final = "lakeindex.memory"
 SCHEMA_MODE_OPTION: Final = "lakeindex.schema.mode"
 NULL_FOR_MISSING_OPTION: Final = "hoodie.write.set.null.for.missing.columns"
+CONDITION_OPTIONS: Final = {
+    "update_if": "lakeindex.update.if",
+    "delete_if": "lakeindex.delete.if",
+    "insert_if": "lakeindex.insert.if",
+}
+"""Options with the conditions of an upsert, by the names of its arguments."""
 
 
 def memory(text: str) -> int:

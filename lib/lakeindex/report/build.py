@@ -285,7 +285,8 @@ def _of_rows(report: RunReport) -> Iterator[str]:
     if run.rows_in and run.ignored > _SHARE * run.rows_in:
         yield (
             f"{run.ignored / run.rows_in:.0%} of the rows were ignored: "
-            "older than the stored row, or deletes of keys that are not stored."
+            "older than the stored row, deletes of keys that are not stored, or (of these rows "
+            f"{run.unmet:,}) not meeting a condition."
         )
 
 

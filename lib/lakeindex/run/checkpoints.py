@@ -22,7 +22,7 @@ from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.pipeline import Stage
 from lakeindex.storage.port import Storage
 
-MANIFEST_VERSION = 3
+MANIFEST_VERSION = 4
 
 _TYPES = {
     "string": pa.string(),

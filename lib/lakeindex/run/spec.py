@@ -12,9 +12,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from lakeindex.errors import OptionError
 from lakeindex.model import IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.options.values import CONDITION_OPTIONS
+from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.overlay import OverlayStorage
@@ -103,6 +106,27 @@ class TableFacts:
     def event_time_field(self) -> str | None:
         """The ordering field if it decides which version wins, else None."""
         return self.ordering_field if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else None
+
+
+def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
+    """What the run asks of rows before anything becomes of them.
+
+    Raises:
+        UsageError: a condition cannot be read, or does not fit the table.
+        OptionError: the run is no upsert.
+    """
+    config = spec.config
+    given = {name: text for name in CONDITION_OPTIONS if (text := getattr(config, name)) is not None}
+    if not given:
+        return RowConditions()
+    if spec.operation is not Operation.UPSERT:
+        option = CONDITION_OPTIONS[next(iter(given))]
+        raise OptionError(
+            f"option {option} has no meaning with {spec.operation}",
+            culprit=option,
+            hint="conditions are asked of the rows of an upsert",
+        )
+    return row_conditions(facts.schema, **given)
 
 
 @functools.lru_cache(maxsize=64)

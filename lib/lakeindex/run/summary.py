@@ -113,7 +113,9 @@ class RunSummary:
         updates: replaced rows.
         deletes: removed rows.
         moved: rows that went to another partition (global index).
-        ignored: rows older than the stored row, and deletes of keys that are not stored.
+        ignored: rows older than the stored row, deletes of keys that are not stored, and rows that do not meet a
+            condition of the write.
+        unmet: of the ignored rows, those that do not meet a condition.
         files_created: new file groups.
         files_rewritten: file groups with a new slice.
         bytes_written: bytes of base files.
@@ -144,6 +146,7 @@ class RunSummary:
     deletes: int = 0
     moved: int = 0
     ignored: int = 0
+    unmet: int = 0
     files_created: int = 0
     files_rewritten: int = 0
     bytes_written: int = 0

@@ -13,14 +13,15 @@ BOTH = (False, True)
 UPSERT, DELETE = Operation.UPSERT, Operation.DELETE
 EVENT, COMMIT = MergeMode.EVENT_TIME_ORDERING, MergeMode.COMMIT_TIME_ORDERING
 
-Case = tuple[Operation, bool, bool, bool, bool, Ordering, MergeMode]
-ALL: list[Case] = list(itertools.product(BATCH_OPERATIONS, BOTH, BOTH, BOTH, BOTH, Ordering, MergeMode))
+Case = tuple[Operation | None, bool, bool, bool, bool, Ordering, MergeMode]
+ALL: list[Case] = list(itertools.product((*BATCH_OPERATIONS, None), BOTH, BOTH, BOTH, BOTH, Ordering, MergeMode))
 
 
 def expected(case: Case) -> Fate | None:
     """The table of the specification, a line a rule; None: cannot be."""
     operation, found, same, is_global, moves, ordering, mode = case
     rules = [
+        (operation is None, Fate.IGNORED_UNMET),
         (not found and operation is DELETE, Fate.IGNORED_MISSING),
         (not found, Fate.INSERT),
         (operation not in (UPSERT, DELETE), Fate.IGNORED_STORED),
@@ -52,21 +53,22 @@ def test_truth_table(case: Case) -> None:
 
 
 def test_table_is_whole() -> None:
-    assert len(ALL) == 6 * 2 * 2 * 2 * 2 * 4 * 2
+    assert len(ALL) == 7 * 2 * 2 * 2 * 2 * 4 * 2
     assert {expected(case) for case in ALL} == {*Fate, None}
 
 
 @pytest.mark.parametrize("is_global", BOTH)
 @pytest.mark.parametrize("moves", BOTH)
 def test_arrays_follow_the_table(is_global: bool, moves: bool) -> None:
-    cases = [case for case in itertools.product(BOTH, BOTH, BOTH) if is_global or not case[1]]
-    deletes, others, older = (np.array([case[n] for case in cases]) for n in range(3))
+    cases = [case for case in itertools.product(BOTH, BOTH, BOTH, BOTH) if is_global or case[3] or not case[1]]
+    deletes, others, older, unmet = (np.array([case[n] for case in cases]) for n in range(4))
     fates = fates_of_found(
-        is_delete=deletes, other_partition=others, is_older=older, is_global=is_global, update_partition_path=moves
-    )
-    for fate, (delete, other, old) in zip(fates, cases, strict=True):
+        is_delete=deletes, is_unmet=unmet, other_partition=others, is_older=older, is_global=is_global,
+        update_partition_path=moves,
+    )  # fmt: skip
+    for fate, (delete, other, old, nothing) in zip(fates, cases, strict=True):
         case = (
-            DELETE if delete else UPSERT,
+            None if nothing else DELETE if delete else UPSERT,
             True,
             not other,
             is_global,
@@ -80,19 +82,23 @@ def test_arrays_follow_the_table(is_global: bool, moves: bool) -> None:
 def test_arrays_of_a_defective_look_up_are_refused() -> None:
     one = np.array([True])
     with pytest.raises(InvariantError, match="another partition"):
-        fates_of_found(is_delete=~one, other_partition=one, is_older=~one, is_global=False, update_partition_path=True)
+        fates_of_found(
+            is_delete=~one, is_unmet=~one, other_partition=one, is_older=~one, is_global=False,
+            update_partition_path=True,
+        )  # fmt: skip
 
 
 def test_no_rows() -> None:
     none = np.zeros(0, dtype=np.bool_)
     fates = fates_of_found(
-        is_delete=none, other_partition=none, is_older=none, is_global=False, update_partition_path=True
-    )
+        is_delete=none, is_unmet=none, other_partition=none, is_older=none, is_global=False,
+        update_partition_path=True,
+    )  # fmt: skip
     assert len(fates) == 0
 
 
 def test_numbers_in_checkpoints_do_not_change() -> None:
     assert {fate.name: fate.value for fate in Fate} == {
         "INSERT": 0, "UPDATE": 1, "DELETE": 2, "MOVED": 3, "IGNORED_OLDER": 4, "IGNORED_MISSING": 5,
-        "IGNORED_STORED": 6,
+        "IGNORED_STORED": 6, "IGNORED_UNMET": 7,
     }  # fmt: skip

@@ -182,6 +182,8 @@ def chosen_by_duckdb(duck: duckdb.DuckDBPyConnection, table: pa.Table, condition
 @example([{"i": None}], "i NOT IN (1, 2)")
 @example([{"i": 3}], "i NOT IN (1, NULL)")
 @example([{"f": -0.0}], "f IN (0)")
+@example([{"i": None}], "i IS DISTINCT FROM k")
+@example([{"i": 1, "k": 0}], "i / k > 1")
 def test_the_rows_are_those_that_duckdb_chooses(
     duck: duckdb.DuckDBPyConnection, found: list[dict[str, Any]], condition: str
 ):

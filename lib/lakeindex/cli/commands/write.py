@@ -12,7 +12,7 @@ from lakeindex.errors import OptionError
 from lakeindex.model import Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import ReportFormat, SchemaMode
-from lakeindex.options.values import DUPLICATES_OPTION, MEMORY_OPTION
+from lakeindex.options.values import CONDITION_OPTIONS, DUPLICATES_OPTION, MEMORY_OPTION
 
 OnConflict: TypeAlias = Literal["error", "ignore"]
 SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
@@ -81,12 +81,25 @@ def replace_options(function: _F) -> _F:
 @click.command()
 @table_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--update-if", metavar="COND", help="Update a stored row only if this holds: 'new.ts > old.ts'.")
+@click.option("--insert-if", metavar="COND", help="Insert a new key only if this holds: 'new.amount > 0'.")
+@click.option("--delete-if", metavar="COND", help="Delete the stored row if this holds; asked before --update-if.")
 @write_options
-def upsert(table: str, inputs: tuple[str, ...], **given: Any) -> None:
+def upsert(
+    table: str,
+    inputs: tuple[str, ...],
+    update_if: str | None,
+    insert_if: str | None,
+    delete_if: str | None,
+    **given: Any,
+) -> None:
     """Insert new keys, update those that are there, delete rows marked `_hoodie_is_deleted`.
 
     INPUT: Parquet, CSV or JSON files, folders of them, or * patterns.
     """
+    conditions = {"update_if": update_if, "insert_if": insert_if, "delete_if": delete_if}
+    pairs = (f"{CONDITION_OPTIONS[name]}={text}" for name, text in conditions.items() if text is not None)
+    given["options"] = (*given["options"], *pairs)
     _write(table, inputs, Operation.UPSERT, **given)
 
 

@@ -35,7 +35,7 @@ from lakeindex.run.estimate import estimate_of
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.replaced import ids_by_partition, replaced_by
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder, storage_at
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, write_files
@@ -216,8 +216,9 @@ class MergeAttempt:
         gone = tuple(file.path for file in self._replaced.files)
         replacing = (str(self._spec.operation), gone) if self._replaced.is_replacing else ()
         digest = digest_of_text(
-            plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY), *replacing
-        )
+            plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY), *replacing,
+            *conditions_of(self._spec, self._facts).texts,
+        )  # fmt: skip
         named = []
         for number, planned in enumerate(plan.slices):
             file_id, token = planned_name(planned, number)
@@ -341,7 +342,8 @@ class MergeAttempt:
             updates=sum(f.updates for f in found),
             deletes=sum(f.deletes for f in found),
             moved=sum(f.moves for f in found),
-            ignored=sum(f.ignored for f in found) + tags.ignored_missing - self._in_the_way.quarantined,
+            ignored=sum(f.ignored for f in found) + tags.ignored - self._in_the_way.quarantined,
+            unmet=sum(f.unmet for f in found) + tags.unmet,
             files_created=sum(w.old is None for w in written),
             files_rewritten=sum(w.old is not None for w in written),
             bytes_written=sum(w.file.size_bytes for w in written),

@@ -19,7 +19,7 @@ from lakeindex.index.registry import index_for
 from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows_of
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 
 
@@ -52,11 +52,14 @@ class NewRows:
 
 @dataclass(frozen=True, slots=True)
 class TagResult:
-    """Inserts of some chunks: (chunk, partition, home, rows) lines, and deletes that found nothing."""
+    """Inserts of some chunks: (chunk, partition, home, rows) lines; deletes that found nothing, and rows that do not
+    meet the condition of an insert.
+    """
 
     part: Part
     lines: tuple[tuple[int, str, int, int], ...]
     ignored_missing: int
+    unmet: int
     inserts: int
 
 
@@ -68,11 +71,18 @@ class Tags:
         new_rows: where new rows are listed, by chunk, partition, home; moved rows among them.
         inserts: keys that were nowhere.
         ignored_missing: deletes that found nothing.
+        unmet: keys that were nowhere and do not meet the condition of an insert.
     """
 
     new_rows: tuple[NewRows, ...]
     inserts: int
     ignored_missing: int
+    unmet: int
+
+    @property
+    def ignored(self) -> int:
+        """All rows that found nothing and are not inserted."""
+        return self.ignored_missing + self.unmet
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,7 @@ class FoundLine:
     deletes: int
     moves: int
     ignored: int
+    unmet: int
 
 
 def found_lines(folder: RunFolder, verified: Manifest) -> list[FoundLine]:
@@ -113,9 +124,8 @@ def tag_batch(
     parts_of: dict[int, set[int]] = {}
     for line in found:
         parts_of.setdefault(line.chunk, set()).add(line.part)
-    near = for_work(
-        runner, _bytes_read(facts, chunks, [locations[n] for n in set().union(*parts_of.values())]), spec.config
-    )
+    named = [locations[n] for n in set().union(*parts_of.values())]
+    near = for_work(runner, _bytes_read(spec, facts, chunks, named), spec.config)
     tasks = []
     for n, numbers in enumerate(pack([float(c.rows) for c in chunks], near.slots * 2)):
         mine = tuple(chunks[i] for i in numbers)
@@ -128,12 +138,14 @@ def tag_batch(
         tuple(sorted(new_rows, key=lambda n: n.key)),
         sum(r.inserts for r in results),
         sum(r.ignored_missing for r in results),
+        sum(r.unmet for r in results),
     )
 
 
-def _bytes_read(facts: TableFacts, chunks: Sequence[Chunk], located: Sequence[Part]) -> int:
+def _bytes_read(spec: RunSpec, facts: TableFacts, chunks: Sequence[Chunk], located: Sequence[Part]) -> int:
     """About what tagging reads: locations, staged files if a row's fate is in them, and a mark a row."""
-    needs_rows = facts.is_global or index_for(facts.index).homes is not None
+    asks = bool(conditions_of(spec, facts).inserted_columns)
+    needs_rows = facts.is_global or index_for(facts.index).homes is not None or asks
     staged = {c.part.path: c.part.bytes for c in chunks if needs_rows or c.deletes}
     return sum(p.bytes for p in located) + sum(staged.values()) + sum(c.rows for c in chunks)
 
@@ -145,7 +157,7 @@ def tag_chunks(task: TagTask) -> TagResult:
     joined = pa.concat_tables(located) if located else None
     homes = index_for(task.facts.index).homes
     records: list[tuple[int, str, int, int, bytes | None]] = []
-    missing = inserts = 0
+    missing = unmet = inserts = 0
     for chunk in task.chunks:
         rows, fates = _found_of(joined, chunk.number)
         _check_found_once(folder, chunk, rows)
@@ -153,7 +165,9 @@ def tag_chunks(task: TagTask) -> TagResult:
         unfound = np.ones(chunk.rows, np.bool_)
         unfound[rows] = False
         missing += int((unfound & is_delete).sum())
-        is_new = unfound & ~is_delete
+        asking = unfound & ~is_delete
+        is_new = _inserted(task, chunk, asking)
+        unmet += int((asking & ~is_new).sum())
         inserts += int(is_new.sum())
         is_new[rows[fates == Fate.MOVED]] = True
         for partition, mine in _by_partition(task.facts, folder, chunk, np.flatnonzero(is_new)):
@@ -163,7 +177,21 @@ def tag_chunks(task: TagTask) -> TagResult:
     cells = columns_of(records, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
     lines = tuple(r[:4] for r in records)
-    return TagResult(folder.write_table(task.path, table), lines, missing, inserts)
+    return TagResult(folder.write_table(task.path, table), lines, missing, unmet, inserts)
+
+
+def _inserted(task: TagTask, chunk: Chunk, asking: np.ndarray) -> np.ndarray:
+    """Of the rows that ask to be inserted, those that meet the condition: bool [rows of the chunk]."""
+    conditions = conditions_of(task.spec, task.facts)
+    if conditions.insert_if is None or not asking.any():
+        return asking
+    rows = np.flatnonzero(asking)
+    names = conditions.inserted_columns
+    staged = chunk_columns(run_folder(task.spec), chunk, names).take(pa.array(rows)) if names else None
+    new = {name: one_array(staged.column(name)) for name in names} if staged is not None else {}
+    inserted = np.zeros(chunk.rows, np.bool_)
+    inserted[rows[conditions.inserts(new, len(rows))]] = True
+    return inserted
 
 
 def _deletes_of(folder: RunFolder, chunk: Chunk) -> np.ndarray:

@@ -24,7 +24,7 @@ from lakeindex.model import Operation
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
 from lakeindex.run.replaced import PARTITIONS_FACT
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.stages.stage_input.batch_columns import batch_columns, columns_text, may_lack, with_columns
 from lakeindex.stages.stage_input.input_pieces import read_pieces
 from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
@@ -151,6 +151,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     digest = marks_digest(files, marks)
     columns = batch_columns(spec, facts, files, runner)
     facts = with_columns(facts, columns, config)
+    conditions_of(spec, facts)  # a wrong one fails before anything is staged
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),

@@ -23,7 +23,7 @@ from lakeindex.run.spec import RunSpec, run_folder
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
     """Locations found, and a count line for each (file, chunk):
-    file, part, chunk, found, updates, deletes, moves, ignored.
+    file, part, chunk, found, updates, deletes, moves, ignored, and how many of these by a condition.
     """
 
     part: Part
@@ -113,8 +113,9 @@ def count_lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]
     for number in np.unique(chunk):
         mine = fate[chunk == number]
         counts = (int((mine == f).sum()) for f in (Fate.UPDATE, Fate.DELETE, Fate.MOVED))
-        ignored = int(np.isin(mine, (Fate.IGNORED_OLDER, Fate.IGNORED_STORED)).sum())
-        lines.append((file, part, int(number), len(mine), *counts, ignored))
+        unmet = int((mine == Fate.IGNORED_UNMET).sum())
+        ignored = int(np.isin(mine, (Fate.IGNORED_OLDER, Fate.IGNORED_STORED)).sum()) + unmet
+        lines.append((file, part, int(number), len(mine), *counts, ignored, unmet))
     return lines
 
 

@@ -1,7 +1,8 @@
 """Stage 4: exact match of the candidates in each file's key column; the row position of each key that is there.
 
 Under event time the ordering column is read beside the keys, so that what an older row is worth is known before
-anything is planned: a late row neither moves nor rewrites anything.
+anything is planned: a late row neither moves nor rewrites anything. The same holds for columns that conditions of the
+write name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PA
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder, storage_at
 from lakeindex.stages.verify_keys.carried import (
     VerifiedBefore,
     VerifyResult,
@@ -112,7 +113,8 @@ def verify_keys(
     """
     config = spec.config
     folder = run_folder(spec)
-    basis = digest_of_text(candidates.digest, facts.event_time_field, index_for(facts.index).moves_rows(config))
+    moves = index_for(facts.index).moves_rows(config)
+    basis = digest_of_text(candidates.digest, facts.event_time_field, moves, *conditions_of(spec, facts).texts)
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
@@ -337,18 +339,21 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
     if task.spec.operation.only_inserts:
         return np.full(len(row), Fate.IGNORED_STORED, np.int8)
     folder, facts = run_folder(task.spec), task.facts
-    event_time = facts.event_time_field
-    names = [STAGED_OP, STAGED_PARTITION, *([event_time] if event_time else [])]
-    incoming = _incoming(folder, task.chunks, names, chunk, row)
+    event_time, conditions = facts.event_time_field, conditions_of(task.spec, facts)
+    named = dict.fromkeys([*([event_time] if event_time else []), *conditions.new_columns])
+    incoming = _incoming(folder, task.chunks, [STAGED_OP, STAGED_PARTITION, *named], chunk, row)
     is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
     moves = pc.not_equal(incoming[STAGED_PARTITION], stored.partition_path).to_numpy(zero_copy_only=False)
     is_older = np.zeros(len(row), np.bool_)
     if event_time is not None:
-        groups = np.unique(match.row_group)
-        values = stored.column(event_time, groups.tolist())
-        is_older = _older(incoming[event_time], values, groups, match)
+        there = _stored_values(stored, event_time, incoming[event_time].type, match)
+        is_older = _older(incoming[event_time], there)
+    old = {name: _stored_values(stored, name, facts.schema.field(name).type, match) for name in conditions.old_columns}
+    new = {name: incoming[name] for name in conditions.new_columns}
+    deletes, is_unmet = conditions.of_stored(old, new, len(row))
     return fates_of_found(
-        is_delete=is_delete,
+        is_delete=is_delete | deletes,
+        is_unmet=is_unmet,
         other_partition=moves,
         is_older=is_older,
         is_global=facts.is_global,
@@ -371,13 +376,19 @@ def _incoming(
     return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}
 
 
-def _older(incoming: pa.Array, stored: list[pa.Array], groups: np.ndarray, match: Matches) -> np.ndarray:
+def _stored_values(stored: StoredColumns, name: str, kind: pa.DataType, match: Matches) -> pa.Array:
+    """A column of the found rows as it is stored, in the table's type; of their row groups alone."""
+    groups = np.unique(match.row_group)
+    values = stored.column(name, groups.tolist())
+    starts = np.concatenate([[0], np.cumsum([len(a) for a in values])])
+    places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
+    return pa.concat_arrays([widened_array(a, kind) for a in values]).take(pa.array(places))
+
+
+def _older(incoming: pa.Array, stored: pa.Array) -> np.ndarray:
     """Whether the incoming ordering value is less than the stored one, as Java compares;
     a null on either side never is.
     """
-    starts = np.concatenate([[0], np.cumsum([len(a) for a in stored])])
-    places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
-    joined = pa.concat_arrays([widened_array(a, incoming.type) for a in stored]).take(pa.array(places))
-    return pc.fill_null(pc.less(comparable(incoming), comparable(joined)), fill_value=False).to_numpy(
+    return pc.fill_null(pc.less(comparable(incoming), comparable(stored)), fill_value=False).to_numpy(
         zero_copy_only=False
     )
