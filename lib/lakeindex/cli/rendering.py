@@ -55,7 +55,8 @@ def show_run(console: Console, run: RunSummary) -> None:
     """What a write did to every row, and the funnel of its stages."""
     console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {run.outcome}")
     counts = ", ".join(f"{_count(count)} {name}" for name, count in run.fates.items())
-    console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}" if counts else ""))
+    unmet = f", {_count(run.unmet)} of these by a condition" if run.unmet else ""
+    console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}{unmet}" if counts else ""))
     if run.dry_run:
         console.print(
             f"would create {_count(run.files_created)} files, and rewrite {_count(run.files_rewritten)} "

@@ -122,6 +122,12 @@ def _read(name: str, text: str | None, schema: pa.Schema) -> Predicate | None:
     try:
         found = predicate_of(text, schema)
     except UsageError as error:
+        if error.culprit is not None and error.culprit.split(".")[0] == OLD not in schema.names:
+            raise UsageError(
+                f"{name}: the condition {text!r} names {error.culprit}, and a row that is inserted has no stored row",
+                culprit=error.culprit,
+                hint=f"name columns as {rows}; columns: {listed}",
+            ) from None
         is_bare = error.culprit is not None and error.culprit.split(".")[0] not in schema.names
         hint = f"name columns as {rows}; columns: {listed}" if is_bare and "no column" in error.message else error.hint
         raise UsageError(f"{name}: {error.message}", culprit=error.culprit, hint=hint) from None

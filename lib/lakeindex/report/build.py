@@ -125,6 +125,8 @@ def funnel_of(run: RunSummary) -> tuple[FunnelStep, ...]:
         steps.append(FunnelStep("found in their file", verify.pairs_out, "pairs"))
     fates = ("updates", "inserts", "deletes", "moved", "ignored")
     steps += [FunnelStep(fate, getattr(run, fate), "rows") for fate in fates if getattr(run, fate)]
+    if run.unmet:
+        steps.append(FunnelStep("ignored by a condition", run.unmet, "rows"))
     if run.files_replaced:
         steps.append(FunnelStep("replaced, with their files", run.rows_replaced, "rows"))
     return tuple(steps)
@@ -283,10 +285,10 @@ def _of_rows(report: RunReport) -> Iterator[str]:
             "the source sends them more than once."
         )
     if run.rows_in and run.ignored > _SHARE * run.rows_in:
+        unmet = f"; {run.unmet:,} rows do not meet a condition of the write" if run.unmet else ""
         yield (
             f"{run.ignored / run.rows_in:.0%} of the rows were ignored: "
-            "older than the stored row, deletes of keys that are not stored, or (of these rows "
-            f"{run.unmet:,}) not meeting a condition."
+            f"older than the stored row, or deletes of keys that are not stored{unmet}."
         )
 
 

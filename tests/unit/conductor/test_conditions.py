@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,27 @@ def test_fields_of_structs_and_columns_that_old_files_lack(tmp_path: Path):
     assert done.fates == {"updates": 1, "ignored": 1}
 
 
+def test_values_of_files_from_before_a_column_was_widened_are_compared_as_they_are_read(tmp_path: Path):
+    day, moment = pa.date32(), pa.timestamp("us", "UTC")
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("n", pa.int32()), ("d", day), ("t", moment)])
+    table = make_table(tmp_path / "t", ordering=None, partitions=(), schema=schema)
+    before = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    table.upsert(pa.Table.from_pylist([{"id": key, "n": 5, "d": before.date(), "t": before} for key in "abc"], schema))
+    later = before + dt.timedelta(microseconds=1)
+    rows_in = [
+        {"id": "a", "n": 2**40, "d": before.date(), "t": later},
+        {"id": "b", "n": 2**40, "d": before.date(), "t": before},
+        {"id": "c", "n": 5, "d": before.date(), "t": later},
+    ]
+    batch = pa.Table.from_pylist(rows_in, schema.set(1, pa.field("n", pa.int64())))
+    done = table.upsert(
+        batch,
+        update_if="new.n > old.n AND new.t > old.t AND new.d = old.d AND old.t = '2026-01-01'",
+        options={"lakeindex.schema.mode": "widen"},
+    )
+    assert done.fates == {"updates": 1, "ignored": 2}
+
+
 def test_a_dry_run_says_the_same(table: LakeTable):
     batch = batch_of(
         [Row("a", "x", 6, "new"), Row("b", "x", 4, "new"), Row("n", "x", 4, "new"), Row("c", "y", 0, "drop")]
@@ -134,7 +156,11 @@ def test_conditions_change_when_a_run_is_repeated(table: LakeTable):
     [
         ({"update_if": "new.tz > old.ts"}, "update_if: the table has no column 'new.tz'", "did you mean 'new.ts'"),
         ({"update_if": "ts > 1"}, "no column 'ts'", "old.<column> and new.<column>; columns: id, day, ts, v"),
-        ({"insert_if": "old.ts > 1"}, "insert_if: the table has no column 'old", "name columns as new.<column>;"),
+        (
+            {"insert_if": "old.ts > 1"},
+            "names old.ts, and a row that is inserted has no stored row",
+            "name columns as new.<column>;",
+        ),
         ({"update_if": "new.ts > old.v"}, "int64 and string are not compared", "valid are"),
         ({"delete_if": "new.ts + old.v > 1"}, "there is no + of int64 and string", "valid are"),
         ({"update_if": "old IS NULL"}, "'old' is a row", "old.<column> and new.<column>"),
