@@ -124,7 +124,7 @@ def _make(case: Case, folder: Path) -> LakeTable:
     if case.index == "BUCKET":
         options["hoodie.bucket.index.num.buckets"] = str(case.files)
     spec = CreateSpec(
-        "t", _SCHEMA.names, ("id",), (), "ts", parse_create_options(options), schema_to_avro(_SCHEMA, "t")
+        "t", _SCHEMA.names, ("id",), (), ("ts",), parse_create_options(options), schema_to_avro(_SCHEMA, "t")
     )
     create_table(open_storage(str(folder)), spec)
     return LakeTable(str(folder))

@@ -98,7 +98,7 @@ def load(far: Far, uri: str) -> None:
             numbers = np.arange(far.rows_a_day, dtype=np.int64)
             paths.append(f"{folder}/{day:02d}.parquet")
             pq.write_table(_rows(far, day, numbers, far.key(day, numbers)), paths[-1])
-        create_like(uri, paths[0], keys=["id"], partitions=["day"], ordering="ts", config=parse_create_options({}))
+        create_like(uri, paths[0], keys=["id"], partitions=["day"], ordering=["ts"], config=parse_create_options({}))
         sizes = {
             "hoodie.copyonwrite.record.size.estimate": "1",
             "hoodie.parquet.max.file.size": str(far.rows),

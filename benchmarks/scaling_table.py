@@ -78,7 +78,7 @@ class ScalingTable:
         self.store = CountingStorage.fresh(name)
         self.checkpoints = CountingStorage.fresh(f"{name}-runs")
         options = parse_create_options({"hoodie.index.type": "BLOOM"})
-        create_table(self.store, CreateSpec(name, _SCHEMA.names, ("id",), ("day",), "ts", options, _SCHEMA_TEXT))
+        create_table(self.store, CreateSpec(name, _SCHEMA.names, ("id",), ("day",), ("ts",), options, _SCHEMA_TEXT))
         self._put_timeline()
         self._put_files()
         self.store.reset()

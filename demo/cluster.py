@@ -73,7 +73,7 @@ class ClusterDemo:
             sys.exit("conf/tables/flights.yaml has no create section")
         lakeindex(self.env,
             "create", self.table.uri, "--like", str(self.home / "feed/like.parquet"), "--key", ",".join(create.key),
-            "--partition", ",".join(create.partition), "--ordering", create.ordering or "",
+            "--partition", ",".join(create.partition), "--ordering", ",".join(create.ordering),
         )  # fmt: skip
         options = [word for key, value in self.table.options.items() for word in ("-o", f"{key}={value}")]
         summary = lakeindex(self.env, "upsert", self.table.uri, *places, "--batch-id", "base", *options)

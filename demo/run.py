@@ -93,7 +93,7 @@ class Demo:
             sys.exit("conf/tables/flights.yaml has no create section")
         lakeindex(self.env,
             "create", self.table.uri, "--like", str(self.feed / "like.parquet"), "--key", ",".join(create.key),
-            "--partition", ",".join(create.partition), "--ordering", create.ordering or "",
+            "--partition", ",".join(create.partition), "--ordering", ",".join(create.ordering),
         )  # fmt: skip
         self.console.print(f"[bold]2[/] table: {self._short(Path(self.table.uri))}, key {', '.join(create.key)}")
 

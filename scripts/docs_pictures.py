@@ -146,7 +146,7 @@ def looked_up(folder: Path, rows: pa.Table, kind: str, title: str) -> LookedUp:
     pq.write_table(columns.slice(0, 0), folder / f"{kind}.parquet")
     uri = str(folder / kind)
     like, config = str(folder / f"{kind}.parquet"), CreateConfig()
-    create_like(uri, like, keys=(kind,), partitions=("month",), ordering=None, config=config)
+    create_like(uri, like, keys=(kind,), partitions=("month",), ordering=(), config=config)
     table = LakeTable(uri)
     for load in range(LOADS):
         part = is_loaded & ((day - 1) // 5 == load)
@@ -318,7 +318,9 @@ def tutorial_run(folder: Path) -> RunSummary:
     uri = str(folder / "flights")
     pq.write_table(SCHEMA.empty_table(), folder / "like.parquet")
     key, config = ("time_hour", "carrier", "flight"), CreateConfig()
-    create_like(uri, str(folder / "like.parquet"), keys=key, partitions=("month",), ordering="event_ms", config=config)
+    create_like(
+        uri, str(folder / "like.parquet"), keys=key, partitions=("month",), ordering=("event_ms",), config=config
+    )
     table = LakeTable(uri)
     table.upsert([feed / "base/2013-10.parquet", feed / "base/2013-11.parquet"], options=FLIGHTS_SIZES)
     return table.upsert(feed / "2013-12-01.parquet", options=FLIGHTS_SIZES)

@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
 def make_table(
     folder: Path | str,
     *,
-    ordering: str | None = "ts",
+    ordering: str | tuple[str, ...] | None = "ts",
     partitions: tuple[str, ...] = ("day",),
     schema: pa.Schema = SCHEMA,
     keys: tuple[str, ...] = ("id",),
@@ -44,7 +44,8 @@ def make_table(
         given.setdefault(TABLE_VERSION_OPTION, VERSION)
     config = parse_create_options(given)
     name = table_name_of(uri)
-    spec = CreateSpec(name, schema.names, keys, partitions, ordering, config, schema_to_avro(schema, name))
+    fields = (ordering,) if isinstance(ordering, str) else ordering or ()
+    spec = CreateSpec(name, schema.names, keys, partitions, fields, config, schema_to_avro(schema, name))
     create_table(open_storage(uri), spec)
     return LakeTable(uri)
 

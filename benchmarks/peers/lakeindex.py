@@ -22,7 +22,7 @@ def create(workload: Workload, table: Path, version: int = 6) -> None:
     """An empty table for the workload's rows, without a metadata table."""
     config = parse_create_options({**_CREATE, "hoodie.write.table.version": str(version)})
     like = str(workload.batch)
-    create_like(str(table), like, keys=["id"], partitions=["day"], ordering="ts", config=config, metadata=False)
+    create_like(str(table), like, keys=["id"], partitions=["day"], ordering=["ts"], config=config, metadata=False)
 
 
 class _LakeIndex:

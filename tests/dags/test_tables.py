@@ -46,7 +46,7 @@ input: ["in/{{ ds }}.parquet", "s3://${BUCKET}/x"]
     )
     assert table.uri == "/mnt/trips"
     assert table.checkpoints == "/runs"
-    assert table.create == CreateConf(("id",), ("day", "city"), "ts")
+    assert table.create == CreateConf(("id",), ("day", "city"), ("ts",))
     assert table.options == {"hoodie.index.bloom.fpp": "1e-4", "lakeindex.footer.cache": "false"}
     assert table.max_quarantined == 3
     assert table.spark.driver_memory == "2g"

@@ -91,3 +91,42 @@ def test_a_delete_of_ordering_value_0(hudi: HudiServer, kind: pa.DataType, folde
     assert _contents(hudi.read(path["us"])) == compared
     always_wins = hudi.version == "1.2.0" and kind == pa.int32()
     assert _contents(hudi.read(path["Hudi"])) == ({"one": "stored"} if always_wins else compared)
+
+
+def test_of_several_ordering_fields_the_first_that_differs_decides(
+    servers: dict[str, HudiServer], folder: Path
+) -> None:
+    """On tables that we and that Hudi made, written in turns: the same rows as if one of us had written them all."""
+    hudi = servers["1.2.0"].writing(9)
+    values = [(ts, seq) for ts in (1, 2) for seq in ("a", "é")]
+    pairs = list(itertools.product(range(4), repeat=2))
+    batches = [
+        [(f"s-{a}-{b}", *values[a], "stored") for a, b in pairs],
+        [(f"s-{a}-{b}", *values[b], "incoming") for a, b in pairs],
+        [(f"b-{a}-{b}", *values[n], text) for a, b in pairs for n, text in ((a, "first"), (b, "second"))],
+        [(f"s-{a}-{b}", *values[0], "least") for a, b in pairs] + [(f"s-{a}-{a}", 9, "", "last") for a in range(4)],
+    ]
+    expected = {f"s-{a}-{b}": "incoming" if b >= a else "stored" for a, b in pairs}
+    expected |= {f"b-{a}-{b}": "second" if b >= a else "first" for a, b in pairs}
+    expected |= {f"s-{a}-{a}": "last" for a in range(4)}
+    fields = {"hoodie.table.ordering.fields": "ts,seq", "hoodie.datasource.write.precombine.field": "ts,seq"}
+    options = {**keep_options("1.2.0", 9), **SIMPLE.hudi_options(), **fields}
+    options |= {"hoodie.datasource.write.operation": "upsert"}
+    for maker, first in itertools.product(("us", "Hudi"), (0, 1)):
+        path = folder / f"{maker}-{first}" / SIMPLE.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for number, lines in enumerate(batches):
+            ids, ts, seq, texts = zip(*lines, strict=True)
+            rows = pa.table(
+                {"id": list(ids), "region": ["eu"] * len(ids), "ts": list(ts), "seq": list(seq), "val": list(texts)}
+            )
+            if number == 0 and maker == "us":
+                pq.write_table(rows.schema.empty_table(), path.with_name("like.parquet"))
+                named = ("--key", "id", "--partition", "region", "--ordering", "ts,seq", "--table-version", "9")
+                answer = ours.command("create", path, "--like", path.with_name("like.parquet"), *named, "--no-metadata")
+                assert answer.code == 0, answer.text
+            if (number == 0 and maker == "Hudi") or (number + first) % 2:
+                hudi.write(path, rows, options)
+            else:
+                ours.upsert(path, rows)
+        assert _contents(hudi.read(path)) == expected

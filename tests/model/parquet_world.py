@@ -170,9 +170,7 @@ def _merge_and_publish(uri: str, table: Table, session: WriteSession, batch: Bat
 def _recheck(uri: str, run_id: str, new: Rows, partition: str) -> Callable[[Sequence[BaseFile]], None]:
     """The library's look for inserted keys, with what it finds in a run folder."""
     spec = RunSpec(uri, f"{uri}-runs", run_id, run_id, Operation.UPSERT, ())
-    facts = TableFacts(
-        "model", SCHEMA, KeySpec.from_properties(PROPERTIES), None, MergeMode.COMMIT_TIME_ORDERING, INDEX
-    )
+    facts = TableFacts("model", SCHEMA, KeySpec.from_properties(PROPERTIES), (), MergeMode.COMMIT_TIME_ORDERING, INDEX)
     folder = RunFolder(MemoryStorage.named(f"{uri.removeprefix('memory://')}-runs"), run_id)
     keys = sorted([*new, "a1"])  # an update is in the chunk, too: it is not among the new rows
     part = folder.write_table(f"{run_id}/staged.parquet", without_repeated(pa.table({STAGED_KEY: keys}), {}))

@@ -52,7 +52,7 @@ class CreateConf:
 
     key: tuple[str, ...]
     partition: tuple[str, ...] = ()
-    ordering: str | None = None
+    ordering: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def _create(fields: _Fields) -> CreateConf | None:
         return None
     if not inner.texts("key"):
         raise inner.wrong("key", "is missing", "name the column or columns of the record key")
-    return CreateConf(inner.texts("key"), inner.texts("partition"), inner.text("ordering"))
+    return CreateConf(inner.texts("key"), inner.texts("partition"), inner.texts("ordering"))
 
 
 def _options(fields: _Fields, environ: Mapping[str, str]) -> dict[str, str]:

@@ -27,7 +27,7 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
     *,
     key: str | Sequence[str],
     partition: str | Sequence[str] = (),
-    ordering: str | None = None,
+    ordering: str | Sequence[str] | None = None,
     index: str | None = None,
     table_version: int | None = None,
     properties: Options | None = None,
@@ -52,7 +52,8 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
         key: column, or columns, of the record key.
         partition: column, or columns, of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom
             key generator.
-        ordering: column that says which version of a row is newer.
+        ordering: column that says which version of a row is newer, or, of a table of version 9, a list of columns: the
+            first one in which two rows differ decides.
         index: index type, ``hoodie.index.type``; BLOOM if it is not given.
         table_version: 6, 8 or 9, ``hoodie.write.table.version``; 6 if it is not given.
         properties: other options of a new table, as ``lakeindex options --create`` lists them.
@@ -73,7 +74,8 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
 
     pairs, options = _options(properties, index, table_version), StoreOptions.of(storage_options)
     table, accepted = LakeTable(uri_text(uri), options), _exists(exists)
-    fields: Any = {"keys": _names(key, "key"), "partitions": _names(partition, "partition"), "ordering": ordering}
+    fields: Any = {"keys": _names(key, "key"), "partitions": _names(partition, "partition")}
+    fields |= {"ordering": _names(ordering or (), "ordering")}
     made: Any = {**fields, "config": parse_create_options(pairs), "metadata": metadata}
     with using(options):
         create_or_find(table.uri, _columns(schema, like), accepted, pairs.keys(), **made)

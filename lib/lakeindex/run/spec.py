@@ -73,7 +73,7 @@ class TableFacts:
         name: table name, for Avro schemas.
         schema: the table's columns, without meta columns.
         keys: how record keys and partition paths are made.
-        ordering_field: column of ordering values, if the table has one.
+        ordering_fields: columns of ordering values, the first one first; of most tables one, or none.
         merge_mode: which version of a record wins.
         index: the index, with what is bound to it.
         before: the columns without those that the batch adds or makes wider; None if it changes none.
@@ -82,7 +82,7 @@ class TableFacts:
     name: str
     schema: pa.Schema
     keys: KeySpec
-    ordering_field: str | None
+    ordering_fields: tuple[str, ...]
     merge_mode: MergeMode
     index: IndexSpec
     before: pa.Schema | None = None
@@ -103,9 +103,9 @@ class TableFacts:
         return () if self.before is None else differences(self.before, self.schema)
 
     @property
-    def event_time_field(self) -> str | None:
-        """The ordering field if it decides which version wins, else None."""
-        return self.ordering_field if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else None
+    def event_time_fields(self) -> tuple[str, ...]:
+        """The ordering fields if they decide which version wins, else none."""
+        return self.ordering_fields if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else ()
 
 
 def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:

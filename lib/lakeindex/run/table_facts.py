@@ -127,7 +127,7 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
         name=table.name,
         schema=table_schema(table, snapshot),
         keys=KeySpec.from_properties(table.key_properties()),
-        ordering_field=properties.ordering_field if event_time else None,
+        ordering_fields=properties.ordering_fields if event_time else (),
         merge_mode=binding.merge_mode,
         index=index_in_force(table.storage, snapshot.timeline, binding.index),
     )

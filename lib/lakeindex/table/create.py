@@ -118,8 +118,9 @@ def _versioned_entries(spec: CreateSpec, binding: TableBinding, version: TableVe
         entries[keys.PARTITION_FIELDS[0]] = ",".join(
             name if old or not kind else f"{name}:{kind}" for name, kind in fields
         )
-    if spec.ordering_field is not None:
-        entries.update(dict.fromkeys(keys.ORDERING_FIELDS if old else keys.ORDERING_FIELDS[:1], spec.ordering_field))
+    if spec.ordering_fields:
+        named = ",".join(spec.ordering_fields)
+        entries.update(dict.fromkeys(keys.ORDERING_FIELDS if old else keys.ORDERING_FIELDS[:1], named))
     if old:
         entries[keys.ARCHIVE_FOLDER[0]] = "archived"
         entries[keys.KEY_GENERATOR_CLASS[0]] = generator_class(generator_of(spec))
@@ -142,8 +143,8 @@ def _binding(spec: CreateSpec) -> TableBinding:
     config = spec.config
     mode = config.merge_mode
     if mode is None:
-        mode = MergeMode.EVENT_TIME_ORDERING if spec.ordering_field else MergeMode.COMMIT_TIME_ORDERING
-    if mode is MergeMode.EVENT_TIME_ORDERING and spec.ordering_field is None:
+        mode = MergeMode.EVENT_TIME_ORDERING if spec.ordering_fields else MergeMode.COMMIT_TIME_ORDERING
+    if mode is MergeMode.EVENT_TIME_ORDERING and not spec.ordering_fields:
         raise OptionError(
             f"option {MERGE_OPTION} cannot be {mode} without an ordering field",
             culprit=MERGE_OPTION,

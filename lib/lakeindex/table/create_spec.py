@@ -11,6 +11,7 @@ from lakeindex.errors import OptionError
 from lakeindex.model import KeyGeneratorType
 from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.options.types import CreateConfig
+from lakeindex.table.version import SEVERAL_ORDERING_FIELDS
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _META_COLUMN_PREFIX: Final = "_hoodie_"
@@ -28,7 +29,7 @@ class CreateSpec:
         key_fields: columns of the record key, in order.
         partition_fields: columns of the partition path, in order; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the
             custom key generator.
-        ordering_field: column that says which version of a record is newer.
+        ordering_fields: columns that say which version of a record is newer, the first one first; several in version 9.
         config: everything else.
         schema_text: Avro schema without meta columns, so that an empty table can be read; optional.
     """
@@ -37,7 +38,7 @@ class CreateSpec:
     columns: Sequence[str]
     key_fields: tuple[str, ...]
     partition_fields: tuple[str, ...] = ()
-    ordering_field: str | None = None
+    ordering_fields: tuple[str, ...] = ()
     config: CreateConfig = field(default_factory=CreateConfig)
     schema_text: str | None = None
 
@@ -95,12 +96,23 @@ def check_spec(spec: CreateSpec) -> None:
     if not spec.key_fields:
         raise OptionError("a table needs at least one key field", culprit="--key", hint="name it with --key")
     partitions = tuple(name for name, _ in partition_fields_of(spec))
-    ordering = () if spec.ordering_field is None else (spec.ordering_field,)
-    for option, names in (("--key", spec.key_fields), ("--partition", partitions), ("--ordering", ordering)):
+    for option, names in (
+        ("--key", spec.key_fields),
+        ("--partition", partitions),
+        ("--ordering", spec.ordering_fields),
+    ):
         for name in names:
             _check_column(option, name, spec.columns)
         if len(set(names)) < len(names):
             raise OptionError(f"{option} names a column twice: {','.join(names)}", culprit=option)
+    if len(spec.ordering_fields) > 1 and spec.config.table_version < SEVERAL_ORDERING_FIELDS:
+        raise OptionError(
+            f"a table of version {spec.config.table_version} cannot have {len(spec.ordering_fields)} ordering fields "
+            f"({', '.join(spec.ordering_fields)})",
+            culprit="--ordering",
+            hint=f"name one, or make a table of version {SEVERAL_ORDERING_FIELDS}: "
+            "Hudi before 1.1, which reads the others, knows one",
+        )
     reserved = [name for name in spec.columns if name.startswith(_META_COLUMN_PREFIX) and name != "_hoodie_is_deleted"]
     if reserved:
         raise OptionError(f"the column {reserved[0]} is one of Hudi's own", culprit=reserved[0], hint="leave it out")

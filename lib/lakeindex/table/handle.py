@@ -28,7 +28,7 @@ from lakeindex.table.binding import (
 from lakeindex.table.index_changes import changed_index, index_in_force
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
-from lakeindex.table.version import VERSIONS, layout_of_version, listed_versions
+from lakeindex.table.version import SEVERAL_ORDERING_FIELDS, VERSIONS, layout_of_version, listed_versions
 from lakeindex.timeline.timeline import Timeline
 
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
@@ -320,11 +320,11 @@ def _key_refusals(table: TableProperties) -> Iterator[Refusal]:
     if generator is None:
         known = ", ".join(kind.value for kind in KeyGeneratorType)
         yield f"has the key generator {table.key_generator_name}", keys.KEY_GENERATOR_CLASS[0], f"known ones: {known}"
-    if len(table.ordering_fields) > 1:
+    if len(table.ordering_fields) > 1 and table.version < SEVERAL_ORDERING_FIELDS:
         yield (
             f"has {len(table.ordering_fields)} ordering fields ({', '.join(table.ordering_fields)})",
             keys.ORDERING_FIELDS[0],
-            "one is supported for writing",
+            "tables of version 9 may have several; Hudi before 1.1, which reads the others, knows one",
         )
     # Version 6 stores the bare names; without any option for times every field must be a plain one.
     if generator is KeyGeneratorType.CUSTOM and table.timebased and table.partition_types is None:

@@ -90,11 +90,6 @@ class TableProperties:
     entries: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def ordering_field(self) -> str | None:
-        """The one ordering field, if the table has exactly one."""
-        return self.ordering_fields[0] if len(self.ordering_fields) == 1 else None
-
-    @property
     def is_partitioned(self) -> bool:
         """Whether rows live in partition folders."""
         return bool(self.partition_fields) and self.key_generator is not KeyGeneratorType.NON_PARTITION

@@ -30,6 +30,9 @@ VERSION_6: Final = TableVersion(6, LAYOUT_1)
 VERSION_8: Final = TableVersion(8, LAYOUT_2, "Hudi 0.x, and what is built on it")
 VERSION_9: Final = TableVersion(9, LAYOUT_2, "Hudi 0.x and 1.0, and what is built on them")
 
+SEVERAL_ORDERING_FIELDS: Final = VERSION_9.number
+"""From this version on a table may have more than one: Hudi before 1.1, which reads the others, knows one."""
+
 VERSIONS: Final[dict[int, TableVersion]] = {one.number: one for one in (VERSION_6, VERSION_8, VERSION_9)}
 
 

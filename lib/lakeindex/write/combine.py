@@ -14,7 +14,7 @@ from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
 from lakeindex.write.ordering import comparable
 
 ARRIVAL = "_li_arrival"
-_ORDERING = "_li_ordering"
+_ORDERING = "_li_ordering_"
 _SAMPLE_ROWS = 20_000
 _MOSTLY_DISTINCT = 0.999
 
@@ -23,16 +23,16 @@ _MOSTLY_DISTINCT = 0.999
 class Combining:
     """Which rows are of one key, and which of them wins.
 
-    The largest ordering value wins and, on a tie, the row that came last;
-    without an ordering field the row that came last.
+    The largest ordering values win (the first field in which rows differ decides) and, on a tie, the row that came
+    last; without an ordering field the row that came last.
 
     Attributes:
         is_global: the lookup key is the record key alone; else (partition path, record key).
-        ordering_field: column of ordering values if the merge mode goes by them, else None.
+        ordering_fields: columns of ordering values if the merge mode goes by them, else none.
     """
 
     is_global: bool
-    ordering_field: str | None
+    ordering_fields: tuple[str, ...]
 
     @property
     def lookup(self) -> list[str]:
@@ -102,9 +102,10 @@ def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
     told = _order_by_words(rows, rule.lookup)
     if told is not None:
         return pa.array(told)
-    names = [*rule.lookup, *([_ORDERING] if rule.ordering_field else []), ARRIVAL]
-    if rule.ordering_field:
-        rows = rows.append_column(_ORDERING, comparable(one_array(rows.column(rule.ordering_field))))
+    ordering = [f"{_ORDERING}{number}" for number in range(len(rule.ordering_fields))]
+    names = [*rule.lookup, *ordering, ARRIVAL]
+    for name, field in zip(ordering, rule.ordering_fields, strict=True):
+        rows = rows.append_column(name, comparable(one_array(rows.column(field))))
     order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
     sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in rule.lookup]
     return order.filter(pa.array(_is_last_of_its_key(sorted_lookup)))

@@ -5,14 +5,20 @@ in one place for the batch and for stored rows.
 * Bytes: ``ByteBuffer.compareTo``. Bytes have a sign: ``80`` is the least of all, ``7f`` the greatest.
 * Texts by their UTF-8 bytes, all others by value, as Arrow sorts them.
 
+Of several ordering fields the first in which two rows differ decides.
+
 Hudi 0.15 and 1.2 agree in all of it, within a batch and against stored rows
 (``tests/interop/test_ordering_values.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError
 
@@ -40,6 +46,26 @@ def comparable(values: pa.Array) -> pa.Array:
     if any(test(values.type) for test in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)):
         return _without_signs(values)
     return values
+
+
+def are_older(fields: Iterable[tuple[pa.Array, pa.Array]]) -> npt.NDArray[np.bool_] | None:
+    """Whether incoming rows are older than stored ones.
+
+    Args:
+        fields: of each ordering field, the first one first, the incoming values and the stored ones.
+
+    Returns:
+        bool [n]; a row is not older where the field that would decide is null on one side. None: there is no field.
+    """
+    found: npt.NDArray[np.bool_] | None = None
+    is_open: npt.NDArray[np.bool_] | None = None
+    for incoming, stored in fields:
+        one, other = comparable(incoming), comparable(stored)
+        less = pc.fill_null(pc.less(one, other), fill_value=False).to_numpy(zero_copy_only=False)
+        same = pc.fill_null(pc.equal(one, other), fill_value=False).to_numpy(zero_copy_only=False)
+        found = less if found is None or is_open is None else found | (is_open & less)
+        is_open = same if is_open is None else is_open & same
+    return found
 
 
 def _whole_numbers(values: pa.Array) -> pa.Array:

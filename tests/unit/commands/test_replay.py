@@ -107,7 +107,7 @@ def test_the_table_is_what_a_dictionary_says(
         str(folder / "like.parquet"),
         keys=["id"],
         partitions=["region"] if kind.partitioned else [],
-        ordering="ts" if kind.event_time else None,
+        ordering=["ts"] if kind.event_time else [],
         config=parse_create_options({"hoodie.index.type": "GLOBAL_BLOOM" if kind.is_global else "BLOOM"}),
     )
     stored: dict[object, Row] = {}

@@ -89,7 +89,7 @@ def test_create_makes_it(version: str, tmp_path: Path) -> None:
     pq.write_table(SCHEMA.empty_table(), like)
     config = parse_create_options({"hoodie.index.type": "RECORD_LEVEL_INDEX", "hoodie.write.table.version": version})
     uri = str(tmp_path / "t")
-    made = create_like(uri, str(like), keys=["id"], partitions=["day"], ordering="ts", config=config, metadata=True)
+    made = create_like(uri, str(like), keys=["id"], partitions=["day"], ordering=["ts"], config=config, metadata=True)
     table = LakeTable(uri)
     assert set(made.metadata) == {"files", *(["record_index"] if version != "6" else [])}
     if version == "6":

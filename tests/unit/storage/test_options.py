@@ -86,7 +86,7 @@ def made(servers: dict[str, str], name: str, folder: str, index: str = "BLOOM") 
     uri = f"s3://{BUCKET}/{folder}"
     given = options(servers, name)
     config = parse_create_options({"hoodie.index.type": index})
-    spec = CreateSpec("t", SCHEMA.names, ("id",), ("day",), "ts", config, schema_to_avro(SCHEMA, "t"))
+    spec = CreateSpec("t", SCHEMA.names, ("id",), ("day",), ("ts",), config, schema_to_avro(SCHEMA, "t"))
     with using(StoreOptions.of(given)):
         create_table(open_storage(uri), spec)
     return lakeindex.open_table(uri, given)

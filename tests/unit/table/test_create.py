@@ -21,7 +21,7 @@ from lakeindex.table.version import VERSIONS
 from tests.folder_storage import FolderStorage
 from tests.vectors_support import unpack_table
 
-SPEC = CreateSpec("t", ("id", "k2", "region", "ts", "val"), ("id",), ("region",), "ts")
+SPEC = CreateSpec("t", ("id", "k2", "region", "ts", "val"), ("id",), ("region",), ("ts",))
 EVENT, COMMIT = MergeMode.EVENT_TIME_ORDERING, MergeMode.COMMIT_TIME_ORDERING
 TIMES = {
     "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
@@ -45,7 +45,7 @@ def test_a_new_table(tmp_path: Path) -> None:
     properties = table.properties
     assert (properties.name, properties.version, properties.layout, properties.timezone) == ("t", 6, 1, "UTC")
     assert (properties.key_fields, properties.partition_fields) == (("id",), ("region",))
-    assert properties.ordering_field == "ts"
+    assert properties.ordering_fields == ("ts",)
     assert properties.key_generator is KeyGeneratorType.SIMPLE
     assert properties.declared_merge_mode is EVENT
     assert table.binding is not None
@@ -103,7 +103,7 @@ def test_commit_time_ordering(tmp_path: Path) -> None:
 
 
 def test_without_an_ordering_field_commit_time_decides(tmp_path: Path) -> None:
-    table = create_table(FolderStorage(tmp_path), spec_with(ordering_field=None))
+    table = create_table(FolderStorage(tmp_path), spec_with(ordering_fields=()))
     assert table.binding is not None
     assert table.binding.merge_mode is COMMIT
     assert "hoodie.table.precombine.field" not in entries_of(table)
@@ -253,7 +253,7 @@ def test_a_table_is_made_once(tmp_path: Path) -> None:
     create_table(storage, SPEC)
     before = storage.read(".hoodie/hoodie.properties")
     with pytest.raises(TableExistsError) as caught:
-        create_table(storage, spec_with(ordering_field=None))
+        create_table(storage, spec_with(ordering_fields=()))
     assert caught.value.exit_code == 4
     assert storage.read(".hoodie/hoodie.properties") == before
 
@@ -334,8 +334,8 @@ def test_a_lost_put_is_an_unknown_outcome(tmp_path: Path) -> None:
         ({"key_fields": ("nope",)}, {}, "nope"),
         ({"key_fields": ("id", "id")}, {}, "--key"),
         ({"partition_fields": ("nope",)}, {}, "nope"),
-        ({"ordering_field": "nope"}, {}, "nope"),
-        ({"columns": ("a,b",), "key_fields": ("a,b",), "partition_fields": (), "ordering_field": None}, {}, "a,b"),
+        ({"ordering_fields": ("nope",)}, {}, "nope"),
+        ({"columns": ("a,b",), "key_fields": ("a,b",), "partition_fields": (), "ordering_fields": ()}, {}, "a,b"),
         ({"columns": (*SPEC.columns, "_hoodie_commit_time")}, {}, "_hoodie_commit_time"),
         ({"name": "a b"}, {}, "a b"),
         ({"partition_fields": ("region:SIMPLE",)}, {}, "--partition"),
@@ -349,7 +349,7 @@ def test_a_lost_put_is_an_unknown_outcome(tmp_path: Path) -> None:
         ({}, {**TIMES, "hoodie.table.keygenerator.type": "TIMESTAMP",
               "hoodie.keygen.timebased.timestamp.type": "DATE_STRING"}, "hoodie.keygen.timebased.input.dateformat"),
         ({}, {"hoodie.write.complex.keygen.new.encoding": "true"}, "hoodie.write.complex.keygen.new.encoding"),
-        ({"ordering_field": None}, {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"},
+        ({"ordering_fields": ()}, {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"},
          "hoodie.write.record.merge.mode"),
     ],
 )  # fmt: skip

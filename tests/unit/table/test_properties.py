@@ -33,7 +33,7 @@ def test_both_spellings_say_the_same(old: str, new: str, tmp_path: Path) -> None
         assert getattr(one, name) == getattr(other, name), name
     assert one.timeline_layout == TimelineLayout(1, ".hoodie", ".hoodie/archived")
     assert other.timeline_layout == TimelineLayout(1, ".hoodie", ".hoodie/history")
-    assert one.ordering_field == "ts"
+    assert one.ordering_fields == ("ts",)
     assert (one.declared_merge_mode, one.undeclared_merge) == (None, True)
     assert (other.declared_merge_mode, other.undeclared_merge) == (MergeMode.EVENT_TIME_ORDERING, False)
 
@@ -146,7 +146,6 @@ def test_without_an_ordering_field_there_is_one_merge_mode() -> None:
 def test_several_ordering_fields() -> None:
     properties = parsed(hoodie__table__ordering__fields="a,b")
     assert properties.ordering_fields == ("a", "b")
-    assert properties.ordering_field is None
 
 
 def test_the_backup_counts_while_the_file_is_gone_or_empty(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def staged(rows: list[tuple[str, str, int]]):
 def test_combine_and_sort_keeps_the_winner_of_each_key(
     rows: list[tuple[str, str, int]], is_global: bool, event_time: bool
 ):
-    result = combine_and_sort(staged(rows), Combining(is_global, "ts" if event_time else None))
+    result = combine_and_sort(staged(rows), Combining(is_global, ("ts",) if event_time else ()))
     winners = {}
     for n, (partition, key, ts) in enumerate(rows):
         lookup = (key,) if is_global else (partition, key)
@@ -52,7 +52,7 @@ def test_combine_and_sort_keeps_the_winner_of_each_key(
 def test_winners_of_parts_combined_again_are_the_winners_of_the_whole(
     rows: list[tuple[str, str, int]], is_global: bool, event_time: bool, cuts: list[int]
 ):
-    rule = Combining(is_global, "ts" if event_time else None)
+    rule = Combining(is_global, ("ts",) if event_time else ())
     whole = staged(rows)
     edges = [0, *sorted(min(c, len(rows)) for c in cuts), len(rows)]
     parts = [combine(whole.slice(a, b - a), rule) for a, b in itertools.pairwise(edges)]

@@ -321,7 +321,7 @@ def test_fields_that_make_no_key_are_refused_at_creation(
 @pytest.mark.parametrize("column", ["list", "pair"])
 def test_an_ordering_field_without_an_order_is_refused_at_creation(column: str, tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatchError, match=f"ordering field '{column}' is .*no order"):
-        create(tmp_path, COLUMNS, ordering=column)
+        create(tmp_path, COLUMNS, ordering=[column])
     assert not (tmp_path / "t").exists()
 
 

@@ -18,7 +18,7 @@ from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_V
 @click.option("--like", required=True, metavar="FILE.parquet", help="Parquet file with the table's columns.")
 @click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
 @click.option("--partition", "partitions", metavar="F[,F]", help="Columns of the partition path.")
-@click.option("--ordering", metavar="F", help="Column that says which version of a row is newer.")
+@click.option("--ordering", metavar="F[,F]", help="Columns that say which version of a row is newer.")
 @short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
 @click.option(
     "--metadata/--no-metadata",
@@ -62,7 +62,7 @@ def create(  # noqa: PLR0913 - the command's options
         pairs.keys(),
         keys=split_names(keys),
         partitions=split_names(partitions),
-        ordering=ordering,
+        ordering=split_names(ordering),
         config=config,
         metadata=metadata,
     )

@@ -47,7 +47,7 @@ class CreateArguments(TypedDict, total=False):
 
     keys: Required[Sequence[str]]
     partitions: Sequence[str]
-    ordering: str | None
+    ordering: Sequence[str]
     config: CreateConfig | None
     metadata: bool | None
 
@@ -63,7 +63,7 @@ class CreatedTable(JsonResult):
         unread_by: who cannot read such a table, in words; None of a version that all readers know.
         key_fields: columns of the record key.
         partition_fields: columns of the partition path.
-        ordering_field: column that says which version of a row is newer.
+        ordering_field: column that says which version of a row is newer; of several a list with commas.
         key_generator: how keys are made.
         index_type: the index, bound.
         merge_mode: which version of a row wins, bound.
@@ -132,7 +132,7 @@ def create_empty(
     *,
     keys: Sequence[str],
     partitions: Sequence[str] = (),
-    ordering: str | None = None,
+    ordering: Sequence[str] = (),
     config: CreateConfig | None = None,
     metadata: bool | None = None,
 ) -> CreatedTable:
@@ -145,7 +145,7 @@ def create_empty(
         given: the table's columns; meta columns and ``_hoodie_is_deleted`` are left out.
         keys: columns of the record key.
         partitions: columns of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom generator.
-        ordering: column that says which version of a row is newer.
+        ordering: columns that say which version of a row is newer, the first one first; several in version 9.
         config: everything else.
         metadata: whether it gets a metadata table, as Hudi makes it; None: in versions 8 and 9, as Hudi 1.x does.
 
@@ -166,7 +166,7 @@ def _spec_of(
     *,
     keys: Sequence[str],
     partitions: Sequence[str] = (),
-    ordering: str | None = None,
+    ordering: Sequence[str] = (),
     config: CreateConfig | None = None,
 ) -> tuple[CreateSpec, pa.Schema]:
     """What is to be made, checked, and its columns as a Hudi table holds them."""
@@ -180,7 +180,7 @@ def _spec_of(
         columns=_paths(columns),
         key_fields=tuple(keys),
         partition_fields=tuple(partitions),
-        ordering_field=ordering,
+        ordering_fields=tuple(ordering),
         config=config or CreateConfig(),
         schema_text=text,
     )
@@ -198,7 +198,7 @@ def _created(table: Table, columns: pa.Schema, metadata: tuple[str, ...], *, exi
         unread_by=VERSIONS[table.properties.version].unread_by,
         key_fields=table.properties.key_fields,
         partition_fields=table.properties.partition_fields,
-        ordering_field=table.properties.ordering_field,
+        ordering_field=",".join(table.properties.ordering_fields) or None,
         key_generator=table.properties.key_generator,
         index_type=binding.index_type,
         merge_mode=binding.merge_mode,
@@ -234,8 +234,8 @@ def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
         OptionError: a time format or zone that is not understood.
     """
     KeyGenerator(KeySpec.from_properties(key_entries(spec))).keys_of(columns.empty_table())
-    if spec.ordering_field is not None:
-        check_orderable(column_at(columns.empty_table(), spec.ordering_field).type, spec.ordering_field)
+    for name in spec.ordering_fields:
+        check_orderable(column_at(columns.empty_table(), name).type, name)
 
 
 def columns_of_file(like: str) -> pa.Schema:

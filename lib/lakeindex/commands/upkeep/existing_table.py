@@ -43,12 +43,11 @@ def check_same_table(table: Table, spec: CreateSpec, columns: pa.Schema, named: 
 def _settings(table: Table, spec: CreateSpec, named: Collection[str]) -> Iterator[str]:
     properties, binding, config = table.properties, table.binding, spec.config
     fields = tuple(partition_fields_of(spec))
-    ordering = () if spec.ordering_field is None else (spec.ordering_field,)
     yield from _differ("key", spec.key_fields, properties.key_fields)
     yield from _differ("partition", tuple(name for name, _ in fields), properties.partition_fields)
     if any(kind for _, kind in fields):
         yield from _differ("partition types", tuple(kind for _, kind in fields), properties.partition_types)
-    yield from _differ("ordering", ordering, properties.ordering_fields)
+    yield from _differ("ordering", spec.ordering_fields, properties.ordering_fields)
     yield from _differ("key generator", generator_of(spec), properties.key_generator)
     yield from _differ("hive-style partitions", config.hive_style, properties.hive_style)
     yield from _differ("escaped partition paths", config.url_encode, properties.url_encode)

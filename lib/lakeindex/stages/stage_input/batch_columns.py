@@ -78,7 +78,7 @@ def may_lack(facts: TableFacts, config: WriteConfig) -> frozenset[str]:
     on request all that can be null and decide nothing.
     """
     if config.null_for_missing:
-        deciding = {*facts.keys.columns, facts.event_time_field}
+        deciding = {*facts.keys.columns, *facts.event_time_fields}
         return frozenset(field.name for field in facts.schema if field.nullable and field.name not in deciding)
     return frozenset() if facts.before is None else frozenset(facts.schema.names) - frozenset(facts.before.names)
 

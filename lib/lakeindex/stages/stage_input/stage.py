@@ -153,7 +153,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     facts = with_columns(facts, columns, config)
     conditions_of(spec, facts)  # a wrong one fails before anything is staged
     basis = digest_of_text(
-        digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_field, facts.index,
+        digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_fields, facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
     )  # fmt: skip
     folder = run_folder(spec)
@@ -408,10 +408,10 @@ def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, ope
         # A marked delete needs its key, partition and ordering value only.
         of_kept = pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem)
         problem = first_problem(problem, of_kept)
-    if facts.event_time_field is not None:
-        ordering = one_array(fitted.columns.column(facts.event_time_field))
+    for name in facts.event_time_fields:
+        ordering = one_array(fitted.columns.column(name))
         if ordering.null_count:
-            reason = pa.scalar(f"ordering field {facts.event_time_field!r} is null")
+            reason = pa.scalar(f"ordering field {name!r} is null")
             problem = first_problem(problem, pc.if_else(ordering.is_null(), reason, pa.scalar(None, pa.string())))
     return problem
 

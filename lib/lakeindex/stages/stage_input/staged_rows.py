@@ -72,7 +72,7 @@ class Staged:
 
 def combining_of(facts: TableFacts) -> Combining:
     """Which rows of the batch win, by the table."""
-    return Combining(facts.is_global, facts.event_time_field)
+    return Combining(facts.is_global, facts.event_time_fields)
 
 
 def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table) -> Staged:

@@ -39,7 +39,7 @@ from lakeindex.stages.verify_keys.missed_keys import LookAgain, look_again
 from lakeindex.tasks.memory_bound import current_share, verify_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.ordering import comparable
+from lakeindex.write.ordering import are_older
 from lakeindex.write.types.widening import widened_array
 
 _OPEN_COST = 5_000.0
@@ -114,7 +114,7 @@ def verify_keys(
     config = spec.config
     folder = run_folder(spec)
     moves = index_for(facts.index).moves_rows(config)
-    basis = digest_of_text(candidates.digest, facts.event_time_field, moves, *conditions_of(spec, facts).texts)
+    basis = digest_of_text(candidates.digest, facts.event_time_fields, moves, *conditions_of(spec, facts).texts)
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
@@ -339,15 +339,14 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
     if task.spec.operation.only_inserts:
         return np.full(len(row), Fate.IGNORED_STORED, np.int8)
     folder, facts = run_folder(task.spec), task.facts
-    event_time, conditions = facts.event_time_field, conditions_of(task.spec, facts)
-    named = dict.fromkeys([*([event_time] if event_time else []), *conditions.new_columns])
+    event_time, conditions = facts.event_time_fields, conditions_of(task.spec, facts)
+    named = dict.fromkeys([*event_time, *conditions.new_columns])
     incoming = _incoming(folder, task.chunks, [STAGED_OP, STAGED_PARTITION, *named], chunk, row)
     is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
     moves = pc.not_equal(incoming[STAGED_PARTITION], stored.partition_path).to_numpy(zero_copy_only=False)
-    is_older = np.zeros(len(row), np.bool_)
-    if event_time is not None:
-        there = _stored_values(stored, event_time, incoming[event_time].type, match)
-        is_older = _older(incoming[event_time], there)
+    is_older = are_older(
+        (incoming[name], _stored_values(stored, name, incoming[name].type, match)) for name in event_time
+    )
     old = {name: _stored_values(stored, name, facts.schema.field(name).type, match) for name in conditions.old_columns}
     new = {name: incoming[name] for name in conditions.new_columns}
     deletes, is_unmet = conditions.of_stored(old, new, len(row))
@@ -355,7 +354,7 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
         is_delete=is_delete | deletes,
         is_unmet=is_unmet,
         other_partition=moves,
-        is_older=is_older,
+        is_older=np.zeros(len(row), np.bool_) if is_older is None else is_older,
         is_global=facts.is_global,
         update_partition_path=index_for(facts.index).moves_rows(task.spec.config),
     )
@@ -383,12 +382,3 @@ def _stored_values(stored: StoredColumns, name: str, kind: pa.DataType, match: M
     starts = np.concatenate([[0], np.cumsum([len(a) for a in values])])
     places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
     return pa.concat_arrays([widened_array(a, kind) for a in values]).take(pa.array(places))
-
-
-def _older(incoming: pa.Array, stored: pa.Array) -> np.ndarray:
-    """Whether the incoming ordering value is less than the stored one, as Java compares;
-    a null on either side never is.
-    """
-    return pc.fill_null(pc.less(comparable(incoming), comparable(stored)), fill_value=False).to_numpy(
-        zero_copy_only=False
-    )
