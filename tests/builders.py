@@ -78,7 +78,7 @@ class Row:
     id: str
     day: str
     ts: int
-    v: str
+    v: str | None
     deleted: bool = False
 
 
@@ -127,7 +127,7 @@ class Oracle:
         counts = dict.fromkeys(("combined", "inserts", "updates", "deletes", "moved", "ignored"), 0)
         winners: dict[tuple[str, ...], Row] = {}
         for row in batch:
-            key = self._key(row)
+            key = self.key(row)
             if key in winners:
                 counts["combined"] += 1
             if key not in winners or not self.event_time or row.ts >= winners[key].ts:
@@ -155,10 +155,11 @@ class Oracle:
         self.rows[key] = (place, row)
         return "updates" if place == stored[0] else "moved"
 
-    def _key(self, row: Row) -> tuple[str, ...]:
+    def key(self, row: Row) -> tuple[str, ...]:
+        """What a row is unique by."""
         return (row.id,) if self.is_global else (row.day, row.id)
 
-    def content(self) -> set[tuple[str, str, str, int, str]]:
+    def content(self) -> set[tuple[str, str, str, int, str | None]]:
         """(partition path, key, day, ts, v) of every live row."""
         return {(place, r.id, r.day, r.ts, r.v) for place, r in self.rows.values()}
 

@@ -181,6 +181,15 @@ class Operation(StrEnum):
         return self in INSERTING_OPERATIONS
 
 
+class Change(StrEnum):
+    """What is done with the rows of the table that meet a condition."""
+
+    DELETE = "delete"
+    UPDATE = "update"
+    REPLACE = "replace"
+    """They go, and the rows of a batch come."""
+
+
 INSERTING_OPERATIONS: Final = (
     *(Operation.INSERT, Operation.BULK_INSERT),
     *(Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE),

@@ -47,6 +47,8 @@ REASON: Final = "_li_reason"
 """Column of a quarantine file: why a row is in it."""
 OP_UPSERT: Final = 0
 OP_DELETE: Final = 1
+OP_REPLACE: Final = 2
+"""An upsert in the place of a stored row that goes, whatever their ordering values are."""
 
 CHUNKS: Final[dict[str, str]] = {
     "chunk": "int32",

@@ -184,6 +184,24 @@ def delete_keys() -> Figures:
     return figures
 
 
+def delete_where_partition() -> Figures:
+    """No row is read: footers are, for the count."""
+    bench = Bench()
+    with bench.counted() as figures:
+        done = bench.table.delete(where="day = '2026-01-01'", options=OPTIONS, runner=bench.runner)
+        assert done.rows_replaced == ROWS // DAYS
+    return figures
+
+
+def delete_where_rows() -> Figures:
+    """Rows of one partition, by their values."""
+    bench = Bench()
+    with bench.counted() as figures:
+        where = "day = '2026-01-01' and v like '12%'"
+        assert bench.table.delete(where=where, options=OPTIONS, runner=bench.runner).deletes
+    return figures
+
+
 def get_one_key() -> Figures:
     bench = Bench()
     with bench.counted() as figures:
@@ -251,6 +269,8 @@ WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
     "the same batch again": upsert_again,
     "upsert of late rows": upsert_late,
     "delete": delete_keys,
+    "delete of a partition by a condition": delete_where_partition,
+    "delete of rows by a condition": delete_where_rows,
     "get of one key": get_one_key,
     "load of new keys": bulk_load,
     "open a table of many files": open_many_files,

@@ -163,6 +163,76 @@ def test_inserted_rows_are_read_and_upserted(story: Story) -> None:
     story.judge("after Hudi's turn", sound=True)
 
 
+def we_delete_where(story: Story) -> str:
+    met = [number for number, row in story.replay.rows.items() if row["wide"] > 60 and row["flag"] is not None]
+    done = LakeTable(str(story.path)).delete(where="wide > 60 and flag is not null", options=story.our_options)
+    assert (done.operation, done.fates) == ("DELETE", {"deletes": len(met)})
+    return story.note(str(done.instant), met, None)
+
+
+def we_delete_a_partition_by_a_condition(story: Story) -> str:
+    met = numbers_of(story, "us")
+    done = LakeTable(str(story.path)).delete(where="region = 'us'", options=story.our_options)
+    assert (done.operation, done.rows_replaced) == ("DELETE_PARTITION", len(met))
+    return story.note(str(done.instant), met, None)
+
+
+def we_update(story: Story) -> str:
+    met = {number: row for number, row in story.replay.rows.items() if row["region"] == "eu" and number < 40}
+    values = {"wide": "wide * 2", "val": "val || '!'", "money": None}
+    where = "region = 'eu' and k2 is not null and id < 'k00040'"
+    done = LakeTable(str(story.path)).update(values, where=where, options=story.our_options)
+    assert (done.operation, done.fates) == ("UPSERT", {"updates": len(met)})
+    instant = story.note(str(done.instant), [], 0)
+    for number, row in met.items():
+        story.replay.rows[number] = row | {"wide": row["wide"] * 2, "val": f"{row['val']}!", "money": None}
+        story.replay.written[number] = instant
+    story.states[instant] = story.replay.copy()
+    return instant
+
+
+def we_replace_where(story: Story, version: int) -> str:
+    met = numbers_of(story, "eu")
+    new = [*met[:5], 301, 304]
+    rows = rows_of(new, version)
+    done = LakeTable(str(story.path)).replace_where(rows, where="region = 'eu'", options=story.our_options)
+    counts = {"combined": 5, "inserts": 2, "updates": 5, "deletes": len(met) - 5}
+    assert (done.operation, done.fates) == ("UPSERT", counts)
+    story.replay.delete(met)
+    return story.note(str(done.instant), new, version)
+
+
+def test_rows_that_meet_a_condition_and_what_hudi_does_on_top(story: Story) -> None:
+    we_delete_where(story)
+    story.judge("after we deleted rows", sound=True)
+    we_update(story)
+    story.judge("after we updated rows", sound=True)
+    story.hudi_upserts(range(0, 40, 5), 3)
+    story.judge("after Hudi's turn", sound=True)
+    kept = story.instants[-1]
+    LakeTable(str(story.path)).rollback(we_replace_where(story, 0))
+    back_to(story, kept)
+    story.judge("after we rolled a replacement back", sound=True)
+    we_replace_where(story, 0)
+    story.judge("after we replaced rows by older ones", sound=True)
+    we_delete_a_partition_by_a_condition(story)
+    story.judge("after we deleted a partition", sound=True)
+    story.hudi_upserts(range(20), 5, _CLEAN)
+    assert instant_files(story.path, "*.clean")
+    story.judge("after Hudi cleaned", sound=True)
+
+
+def test_hudi_restores_what_was_before_rows_were_changed(story: Story) -> None:
+    kept = savepoint(story)
+    we_update(story)
+    we_delete_where(story)
+    we_replace_where(story, 4)
+    restore(story, kept)
+    story.judge("after Hudi restored it", sound=True)
+    story.we_upsert(range(0, 60, 7), 5)
+    story.judge("after our turn", sound=True)
+
+
 def test_hudi_takes_deleted_partitions_back(story: Story) -> None:
     if (story.hudi.version, story.hudi.table_version) not in (("0.15.0", 6), ("1.2.0", 9)) or not metadata_partitions(
         story.path

@@ -220,6 +220,47 @@ def overwritten(index: str) -> Operation:
     )
 
 
+WHERE: dict[str, Callable[..., RunSummary]] = {
+    "delete": lambda table, **arguments: table.delete(where="ts >= 1 and id <> 'b'", **arguments),
+    "update": lambda table, **arguments: table.update({"v": "v || '!'"}, where="id in ('a', 'c')", **arguments),
+    "replace": lambda table, **arguments: table.replace_where(batch_of(OVER), where="day = 'x'", **arguments),
+    "partition": lambda table, **arguments: table.delete(where="day < 'y'", **arguments),
+}
+LEFT: dict[str, list[Row]] = {
+    "delete": [FIRST[1]],
+    "update": [replace(row, v="1!") if row.id in "ac" else row for row in FIRST],
+    "replace": [*OVER, *FIRST[2:]],
+    "partition": FIRST[2:],
+}
+
+
+def by_condition(index: str, what: str) -> Operation:
+    """Rows that meet a condition are changed; then some of the keys come again."""
+
+    def check_all(store: MemoryStorage) -> None:
+        oracle = Oracle(is_global=is_global(index), moves=index != "RECORD_INDEX")
+        oracle.apply(LEFT[what])
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        late = [Row("a", "x", 1, "again"), Row("b", "y", 0, "again"), Row("c", "y", 2, "2")]
+        batch_of_operation(store, late, "afterwards")
+        oracle.apply(late)
+        assert content_of(LakeTable(TABLE)) == oracle.content()
+        report = LakeTable(TABLE).check()
+        assert report.ok, report.violations
+
+    def run(_: MemoryStorage) -> None:
+        arguments = {"checkpoints": RUNS, "batch_id": what, "run_id": what, "options": OPTIONS}
+        WHERE[what](LakeTable(TABLE), **arguments, runner=LocalRunner(1))
+
+    return Operation(
+        f"{what} by a condition {index}",
+        prepare=prepared(index),
+        run=run,
+        check=check_all,
+        store=lambda: MemoryStorage.named("pipeline"),
+    )
+
+
 def create(store: MemoryStorage) -> None:
     """As a user: create, and after an error look whether it is there."""
     try:
@@ -274,6 +315,24 @@ def test_deleting_partitions_survives_some_failing_calls(index: str, every: int)
 def test_overwriting_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(overwritten(index), every=every)
     assert report.histories > 5
+
+
+@pytest.mark.parametrize(
+    ("index", "what", "every"),
+    [("BLOOM", "delete", 23), ("BUCKET", "update", 23), ("RECORD_INDEX", "replace", 31), ("BLOOM", "partition", 13)],
+)
+def test_changing_rows_survives_some_failing_calls(index: str, what: str, every: int):
+    report = fail_every_call(by_condition(index, what), every=every)
+    assert report.histories > 5
+
+
+@pytest.mark.model
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("what", sorted(WHERE))
+@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX", "BUCKET"])
+def test_changing_rows_survives_every_failing_call(index: str, what: str):
+    report = fail_every_call(by_condition(index, what))
+    assert report.histories > 50
 
 
 @pytest.mark.model

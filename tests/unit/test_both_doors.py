@@ -53,7 +53,7 @@ ONLY_ARGUMENTS: dict[str, dict[str, str]] = {
     "read": {"meta": "--columns names those that are wanted"},
     "changes": {"meta": "--columns names those that are wanted"},
 }
-WRITES = ("upsert", "delete", "insert", "bulk_insert", "overwrite", "truncate")
+WRITES = ("upsert", "update", "delete", "replace_where", "insert", "bulk_insert", "overwrite", "truncate")
 for name in WRITES:
     ONLY_OPTIONS[name] = ONLY_OPTIONS.get(name, {}) | {"memory": "is short for -o lakeindex.memory"}
     ONLY_ARGUMENTS[name] = ONLY_ARGUMENTS["upsert"]
@@ -61,6 +61,8 @@ RENAMED = {
     ("upsert", "inputs"): "data",
     ("delete", "file"): "data",
     ("insert", "inputs"): "data",
+    ("update", "set_"): "set",
+    ("replace_where", "inputs"): "data",
     ("bulk_insert", "inputs"): "data",
     ("overwrite", "inputs"): "data",
     ("advise", "inputs"): "data",
@@ -99,7 +101,7 @@ def arguments(function: Callable[..., object]) -> set[str]:
         return names
     is_replacing = function.__name__ in ("delete_partitions", "truncate")
     of_batch = run.UpsertArguments if function.__name__ == "upsert" else run.RunArguments
-    typed = of_batch if "data" in names else run.ReplaceArguments if is_replacing else IndexArguments
+    typed = of_batch if names & {"data", "where"} else run.ReplaceArguments if is_replacing else IndexArguments
     return (names - {"arguments"}) | set(typed.__annotations__)
 
 

@@ -1,9 +1,9 @@
-"""What a table's handle does beside upserts and deletes: insert, overwrite, and take partitions away."""
+"""What a table's handle does beside upserts: delete, update, insert, overwrite, and take partitions away."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lakeindex.api.batch_data import BatchData
 from lakeindex.api.own_stores import in_its_stores
@@ -15,10 +15,13 @@ from lakeindex.api.run import (
     run_delete_partitions,
     with_conflict,
 )
-from lakeindex.model import Operation
+from lakeindex.api.where import run_where
+from lakeindex.errors import UsageError
+from lakeindex.model import Change, Operation
 from lakeindex.raw_errors import doors
 
 if TYPE_CHECKING:
+    from lakeindex.predicates.predicate import Condition
     from lakeindex.run.summary import RunSummary
 
 
@@ -29,6 +32,74 @@ class TableOperations:
     if TYPE_CHECKING:
         uri: str
         storage_options: Mapping[str, str]
+
+    @in_its_stores
+    def delete(
+        self, data: BatchData = None, *, where: Condition | None = None, **arguments: Unpack[RunArguments]
+    ) -> RunSummary:
+        """Delete the keys of ``data``, or the rows that meet a condition.
+
+        Args:
+            data: key and partition columns of the rows, as of :meth:`upsert`; other columns are not needed. Keys that
+                are not stored are counted as ignored.
+            where: SQL-like text or a pyarrow expression, as of :meth:`scan`, instead of ``data``. If partition paths
+                decide it alone, whole partitions are taken out of the table, and no row is read.
+            **arguments: as :func:`lakeindex.api.run.run`.
+
+        Raises:
+            UsageError: both are given, or none, or the condition does not fit the table's columns.
+        """
+        if (data is None) is (where is None):
+            raise UsageError(
+                f"a delete takes {'keys or a condition' if data is None else 'either keys or a condition'}",
+                culprit="where",
+                hint='delete(keys), or delete(where="amount < 0")',
+            )
+        if where is None:
+            return run(self.uri, data, Operation.DELETE, **arguments)
+        return run_where(self.uri, Change.DELETE, where, **arguments)
+
+    @in_its_stores
+    def update(
+        self,
+        set: Mapping[str, Any],  # noqa: A002 - SQL's word for it
+        *,
+        where: Condition,
+        **arguments: Unpack[RunArguments],
+    ) -> RunSummary:
+        """Set columns of the rows that meet a condition. Those of the record key and of the partition path cannot be
+        set, nor the ordering field where it decides which version of a row wins.
+
+        Args:
+            set: by column its new value: a text is an SQL-like expression over the row as it was (``"amount * 2"``,
+                ``"'closed'"``); a pyarrow expression is one, too; a pyarrow scalar or any other value is a constant.
+            where: as of :meth:`delete`; ``"true"`` means all rows.
+            **arguments: as :func:`lakeindex.api.run.run`.
+
+        Raises:
+            UsageError: a column that is not there or cannot be set, or a value of another type.
+            SchemaMismatchError: a value that does not fit its column, such as a number that is too large.
+        """
+        return run_where(self.uri, Change.UPDATE, where, values=set, **arguments)
+
+    @in_its_stores
+    def replace_where(self, data: BatchData, *, where: Condition, **arguments: Unpack[RunArguments]) -> RunSummary:
+        """Put a batch in the place of the rows that meet a condition, which all rows of the batch must meet.
+
+        Args:
+            data: the batch.
+            where: as of :meth:`delete`.
+            **arguments: as :func:`lakeindex.api.run.run`.
+
+        Returns:
+            The rows of the batch and those that met the condition by fate: a stored row whose key is in the batch is
+            combined with it.
+
+        Raises:
+            QuarantineExceededError: rows of the batch do not meet the condition, or their keys are stored in rows that
+                stay.
+        """
+        return run_where(self.uri, Change.REPLACE, where, data=data, **arguments)
 
     @in_its_stores
     def insert(

@@ -109,9 +109,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     spec = replace(spec, max_quarantined=max_quarantined, force=force)
     if dry_run:
         return _planned(spec, data, chosen)
-    return _watched(
-        spec, lambda begun: with_inputs(begun, data, chosen), lambda begun: run_batch(begun, chosen), report
-    )
+    return watched(spec, lambda begun: with_inputs(begun, data, chosen), lambda begun: run_batch(begun, chosen), report)
 
 
 def _with_schema_mode(mode: SchemaModeName | None, options: Options | None) -> Options | None:
@@ -244,7 +242,16 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
         )
     spec = _spec(uri, Operation.DELETE_PARTITION, options, batch_id, run_id, checkpoints)
     named = None if partitions is None else tuple(sorted(set(partitions)))
-    return _watched(replace(spec, force=force, partitions=named), lambda begun: begun, delete_partitions, report)
+    return watched(replace(spec, force=force, partitions=named), lambda begun: begun, delete_partitions, report)
+
+
+def spec_of(uri: str, operation: Operation, arguments: RunArguments) -> RunSpec:
+    """The run that a call asks for, without its input."""
+    named = (arguments.get("batch_id"), arguments.get("run_id"), arguments.get("checkpoints"))
+    dry_run = arguments.get("dry_run", False)
+    options = _with_schema_mode(arguments.get("schema_mode"), arguments.get("options"))
+    spec = _spec(uri, operation, options, *named, dry_run=dry_run)
+    return replace(spec, max_quarantined=arguments.get("max_quarantined", 0), force=arguments.get("force", False))
 
 
 def _spec(
@@ -270,7 +277,7 @@ def _spec(
     return RunSpec(absolute(uri), where, run_id, batch_id or run_id, operation, (), pairs)
 
 
-def _watched(
+def watched(
     spec: RunSpec,
     with_data: Callable[[RunSpec], RunSpec],
     work: Callable[[RunSpec], RunSummary],
@@ -294,14 +301,8 @@ def _watched(
 
 
 def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
-    """What the run would do. Its folder is one of this machine, and goes with the end of the call; that of bad rows
-    stays if there are too many, because the error names it.
-    """
+    """What the run of a batch would do."""
     from lakeindex.conductor.dry_run import plan_batch
-    from lakeindex.run.spec import writing_nothing
-    from lakeindex.storage import open_storage
-    from lakeindex.table.handle import Table
-    from lakeindex.tasks.local_runner import LocalRunner
 
     if spec.operation not in (Operation.UPSERT, Operation.DELETE):
         raise UsageError(
@@ -309,6 +310,18 @@ def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
             culprit="dry_run",
             hint="there is one of upsert and delete; `lakeindex rollback` takes back what was written",
         )
+    return dry(spec, runner, lambda begun: plan_batch(with_inputs(begun, data, runner), runner))
+
+
+def dry(spec: RunSpec, runner: Runner, work: Callable[[RunSpec], RunSummary]) -> RunSummary:
+    """Do work that plans a run. Its folder is one of this machine, and goes with the end of the call; that of bad rows
+    stays if there are too many, because the error names it.
+    """
+    from lakeindex.run.spec import writing_nothing
+    from lakeindex.storage import open_storage
+    from lakeindex.table.handle import Table
+    from lakeindex.tasks.local_runner import LocalRunner
+
     if not isinstance(runner, LocalRunner):
         raise UsageError(
             "a dry run is done by threads of this process", culprit="runner", hint="leave out the runner, or say local"
@@ -317,9 +330,8 @@ def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
     folder = tempfile.mkdtemp(prefix="lakeindex-dry-run-")
     keep = False
     try:
-        spec = replace(spec, checkpoints_uri=f"{folder}/runs")
         with writing_nothing(spec.table_uri, open_storage(f"{folder}/table")):
-            return plan_batch(with_inputs(spec, data, runner), runner)
+            return work(replace(spec, checkpoints_uri=f"{folder}/runs"))
     except QuarantineExceededError:
         keep = True
         raise

@@ -13,9 +13,8 @@ from lakeindex.api.batch_data import BatchData, PointInTime, paths_in, point_tex
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.row_readers import RowReaders
-from lakeindex.api.run import RunArguments, UpsertArguments, chosen_runner, run, run_upsert
+from lakeindex.api.run import UpsertArguments, chosen_runner, run_upsert
 from lakeindex.errors import OptionError
-from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.raw_errors import door, doors
@@ -116,20 +115,6 @@ class LakeTable(TableOperations, RowReaders):
         return run_upsert(self.uri, data, **arguments)
 
     @in_its_stores
-    def delete(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
-        """Delete the keys of ``data`` (key and partition columns); keys that are not stored are counted as ignored.
-
-        >>> import pyarrow as pa
-        >>> orders.delete(pa.table({"id": ["b", "x"], "region": ["us", "us"]})).fates
-        {'deletes': 1, 'ignored': 1}
-
-        Args:
-            data: as of :meth:`upsert`; other columns than those of key and partition are not needed.
-            **arguments: as of :meth:`upsert`.
-        """
-        return run(self.uri, data, Operation.DELETE, **arguments)
-
-    @in_its_stores
     def read(
         self,
         *,
@@ -140,6 +125,8 @@ class LakeTable(TableOperations, RowReaders):
     ) -> pa.Table:
         """The table's rows; :meth:`scan` reads a part of them, or streams.
 
+        >>> orders.delete(pa.table({"id": ["b", "x"], "region": ["us", "us"]})).fates
+        {'deletes': 1, 'ignored': 1}
         >>> orders.read(meta=True).column("id").to_pylist()
         ['a']
 

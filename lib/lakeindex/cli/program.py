@@ -19,7 +19,17 @@ from lakeindex.cli.commands.metadata import metadata as metadata_commands
 from lakeindex.cli.commands.report import compare, report
 from lakeindex.cli.commands.rescale import rescale
 from lakeindex.cli.commands.rollback import rollback
-from lakeindex.cli.commands.write import bulk_insert, delete, delete_partitions, insert, overwrite, truncate, upsert
+from lakeindex.cli.commands.write import (
+    bulk_insert,
+    delete,
+    delete_partitions,
+    insert,
+    overwrite,
+    replace_where,
+    truncate,
+    update,
+    upsert,
+)
 from lakeindex.cli.group import LakeGroup
 
 
@@ -36,7 +46,7 @@ def main() -> None:
 
 
 for _command in (
-    *(create, upsert, insert, bulk_insert, overwrite, delete, delete_partitions, truncate),
+    *(create, upsert, insert, bulk_insert, overwrite, update, delete, replace_where, delete_partitions, truncate),
     *(inspect, history, check, read, changes, get, advise, report, compare),
     *(schema, properties, count, files, partitions),
     *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags),

@@ -6,8 +6,11 @@ No row is read. The files stay where they are until a clean deletes them, so a r
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
+from lakeindex.commit.ledger import find_done
 from lakeindex.commit.session import (
     AlreadyDone,
     PublishGuards,
@@ -17,13 +20,14 @@ from lakeindex.commit.session import (
     begin_write,
 )
 from lakeindex.commit.turns import EVERYTHING
-from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
+from lakeindex.conductor.moved import until_still
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.upsert import done_before, keep_summary
-from lakeindex.errors import UsageError
+from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.row_counts import RowCount, count_rows
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.replaced import ids_by_partition
@@ -32,14 +36,41 @@ from lakeindex.run.summary import RunSummary
 from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST
 from lakeindex.table.handle import Table
+from lakeindex.table.host import this_host
 from lakeindex.write.types.avro_schema import schema_to_avro
 
 
-def delete_partitions(spec: RunSpec) -> RunSummary:
+class Chooser(Protocol):
+    """Says which partitions go, on every snapshot anew."""
+
+    def partitions(self, there: Sequence[str]) -> Sequence[str]:
+        """Of the partitions that are there, those that go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Partitions that are named one by one; None: all of the table."""
+
+    paths: tuple[str, ...] | None
+
+    def partitions(self, there: Sequence[str]) -> Sequence[str]:
+        """As :class:`Chooser`. Raises: UsageError: there is none of that name."""
+        for path in sorted(set(self.paths or ()) - set(there)):
+            raise UsageError(
+                f"the table has no partition {path!r}",
+                culprit=path,
+                hint="`lakeindex inspect` lists the partitions, by their paths: region=eu where the table is "
+                "hive style",
+            )
+        return there if self.paths is None else self.paths
+
+
+def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
     """Replace all file groups of some partitions, or of all, by nothing.
 
     Args:
         spec: the run; ``partitions`` says which.
+        chooser: says it instead.
 
     Returns:
         The summary, which is also in the run folder; of the earlier run, with ``noop``, if the batch id is
@@ -55,71 +86,88 @@ def delete_partitions(spec: RunSpec) -> RunSummary:
     session = begin_write(table, identity, spec.operation, spec.config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return keep_summary(spec, done_before(spec, session))
+    deletion = _Deletion(spec, table, session, chooser or Named(spec.partitions), started)
     try:
-        return keep_summary(spec, _published(spec, table, session, started))
+        session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make this one in vain
+        done = until_still(table, spec.config.conflict_retries, deletion.on, session.abandon)
+        return keep_summary(spec, done)
     finally:
         session.close()
 
 
+def plan_deletion(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
+    """What :func:`delete_partitions` would do; nothing is written. Raises: as it."""
+    started = time.perf_counter()
+    table = open_for_write(spec.table_uri, spec.config).table
+    identity = RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{_asked(spec)}")
+    done = find_done(WriteContext(table, this_host(), spec.config, None, spec.force), identity)
+    if done is not None:
+        return replace(done_before(spec, done), dry_run=True)
+
+    def planned(snapshot: Snapshot) -> RunSummary:
+        files = _files_of(chooser or Named(spec.partitions), snapshot)
+        snapshot.refuse_clustered(files)
+        summary = _summary(spec, files, count_rows(table.storage, files), started)
+        return replace(summary, noop=not files, dry_run=True)
+
+    return until_still(table, spec.config.conflict_retries, planned)
+
+
 def _asked(spec: RunSpec) -> str:
+    if spec.chosen is not None:
+        return spec.chosen.digest
     return digest_of_text(str(spec.operation), str(spec.partitions))
 
 
-def _published(spec: RunSpec, table: Table, session: WriteSession, started: float) -> RunSummary:
-    """Publish; anew while other writers change the partitions."""
-    session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make this one in vain
-    for left in range(spec.config.conflict_retries, -1, -1):
-        snapshot = None
-        try:
-            snapshot = table.snapshot()
-            files = _files_of(spec, table, snapshot)
-            snapshot.refuse_clustered(files)
-            counted = count_rows(table.storage, files)
-            summary = _summary(spec, files, counted, started)
-            if not files:
-                return replace(summary, notes=summary.notes + session.notes)
-            return _publish(spec, table, session, snapshot, files, summary)
-        except MOVED_ERRORS as error:
-            if not has_moved(table, snapshot, error):
-                raise
-            session.abandon()
-            if not left:
-                raise moved_error(table, error) from error
-    raise AssertionError("unreachable: every try returns or raises")
-
-
-def _files_of(spec: RunSpec, table: Table, snapshot: Snapshot) -> tuple[BaseFile, ...]:
-    """Live files of the partitions. Raises: UsageError: there is no such partition."""
-    there = snapshot.partitions()
-    for path in sorted(set(spec.partitions or ()) - set(there)):
-        raise UsageError(
-            f"table {table.name} has no partition {path!r}",
-            culprit=path,
-            hint="`lakeindex inspect` lists the partitions, by their paths: region=eu where the table is hive style",
-        )
-    wanted = there if spec.partitions is None else sorted(set(spec.partitions))
+def _files_of(chooser: Chooser, snapshot: Snapshot) -> tuple[BaseFile, ...]:
+    """Live files of the partitions that go."""
+    wanted = sorted(set(chooser.partitions(snapshot.partitions())))
     snapshot.preload(wanted)
     return tuple(file for path in wanted for file in snapshot.base_files(path))
 
 
-def _publish(
-    spec: RunSpec,
-    table: Table,
-    session: WriteSession,
-    snapshot: Snapshot,
-    files: tuple[BaseFile, ...],
-    summary: RunSummary,
-) -> RunSummary:
-    alone_in = None if spec.partitions is None else frozenset(spec.partitions)
-    guards = PublishGuards.of(snapshot.timeline, alone_in=alone_in)
-    replacement = Replacement(files)
-    digest = digest_of_text(_asked(spec), *(file.path for file in files))
-    session.plan((), snapshot.instant_time, digest, replacement)
-    summary = replace(summary, instant=session.instant, noop=False)
-    schema = schema_to_avro(table_schema(table, snapshot), table.name)
-    commit = CommitMetadata({}, spec.operation, {SCHEMA_KEY: schema}, replaced_file_ids=ids_by_partition(files))
-    instant = session.publish(commit, (), guards, summary.to_json())
-    return replace(summary, instant=instant, noop=instant != summary.instant, notes=summary.notes + session.notes)
+@dataclass(frozen=True)
+class _Deletion:
+    """One attempt of the run; on every snapshot until one is published."""
+
+    spec: RunSpec
+    table: Table
+    session: WriteSession
+    chooser: Chooser
+    started: float
+
+    def on(self, snapshot: Snapshot) -> RunSummary:
+        files = _files_of(self.chooser, snapshot)
+        snapshot.refuse_clustered(files)
+        summary = _summary(self.spec, files, count_rows(self.table.storage, files), self.started)
+        if not files:
+            return replace(summary, notes=summary.notes + self.session.notes)
+        return self._publish(snapshot, files, summary)
+
+    def _publish(self, snapshot: Snapshot, files: tuple[BaseFile, ...], summary: RunSummary) -> RunSummary:
+        spec, session = self.spec, self.session
+        everywhere = spec.chosen is None and spec.partitions is None
+        alone_in = None if everywhere else frozenset(spec.partitions or {file.partition_path for file in files})
+        guards = PublishGuards.of(snapshot.timeline, self._recheck, alone_in=alone_in)
+        replacement = Replacement(files)
+        digest = digest_of_text(_asked(spec), *(file.path for file in files))
+        session.plan((), snapshot.instant_time, digest, replacement)
+        summary = replace(summary, instant=session.instant, noop=False)
+        schema = schema_to_avro(table_schema(self.table, snapshot), self.table.name)
+        commit = CommitMetadata({}, spec.operation, {SCHEMA_KEY: schema}, replaced_file_ids=ids_by_partition(files))
+        instant = session.publish(commit, (), guards, summary.to_json())
+        return replace(summary, instant=instant, noop=instant != summary.instant, notes=summary.notes + session.notes)
+
+    def _recheck(self, since: Sequence[BaseFile]) -> None:
+        """Nobody made a partition meanwhile that a condition chooses, too. Raises: WriteConflictError."""
+        if self.spec.chosen is None:
+            return
+        for path in self.chooser.partitions(sorted({file.partition_path for file in since})):
+            raise WriteConflictError(
+                f"rows that meet the condition {self.spec.chosen.text} were committed meanwhile in partition {path!r}",
+                culprit=path,
+                hint="the partitions are chosen again",
+            )
 
 
 def _summary(spec: RunSpec, files: tuple[BaseFile, ...], counted: RowCount, started: float) -> RunSummary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeindex.commit.ledger import find_done
+from lakeindex.conductor.chosen import Source, chosen_identity, staged_rows
 from lakeindex.conductor.opened import Opened, while_still
 from lakeindex.conductor.upsert import done_before, look_up, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
@@ -28,11 +29,16 @@ from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner
 
 
-def plan_batch(spec: RunSpec, runner: Runner) -> RunSummary:
+def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> RunSummary:
     """What the run would do with every row, and to which files.
 
     The caller sees to it that what is written below the table goes elsewhere
     (:func:`lakeindex.run.spec.writing_nothing`), and that the run folder is thrown away.
+
+    Args:
+        spec: the run.
+        runner: schedules the tasks.
+        source: chooses the rows of the table that are changed, if ``spec`` says so.
 
     Returns:
         The summary that the run would have, without what only writing tells; with ``dry_run``.
@@ -42,10 +48,10 @@ def plan_batch(spec: RunSpec, runner: Runner) -> RunSummary:
         LakeIndexError: what the run would end with before it writes.
     """
     with memory_bound(spec.config.memory):
-        return while_still(spec.table_uri, spec.config, lambda opened: _planned(spec, opened, runner))
+        return while_still(spec.table_uri, spec.config, lambda opened: _planned(spec, opened, runner, source))
 
 
-def _planned(spec: RunSpec, opened: Opened, runner: Runner) -> RunSummary:
+def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | None) -> RunSummary:
     if opened.facts.index_type in (IndexType.HBASE, IndexType.STATE):
         raise UsageError(
             f"a dry run on table {opened.table.name} would change its index {opened.facts.index_type}",
@@ -53,14 +59,21 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner) -> RunSummary:
             hint="a look-up brings such an index up to date, and it is not kept with the table; "
             "`lakeindex advise` estimates without it",
         )
-    staged = run_stage_input(spec, opened.facts, runner)
-    if not staged.manifest.counters["rows_out"]:
-        return replace(nothing_to_do(spec, staged), dry_run=True)
     table = Table.open(storage_at(spec.table_uri))
     context = WriteContext(table, this_host(), spec.config, None, spec.force)
-    done = find_done(context, identity_of(spec, staged.manifest, runner))
-    if done is not None:
-        return replace(done_before(spec, done), dry_run=True)
+    if source is not None:
+        done = find_done(context, chosen_identity(spec, runner))
+        if done is not None:
+            return replace(done_before(spec, done), dry_run=True)
+        staged = staged_rows(spec, opened, source, runner)
+    else:
+        staged = run_stage_input(spec, opened.facts, runner)
+    if not staged.manifest.counters["rows_out"]:
+        return replace(nothing_to_do(spec, staged), dry_run=True)
+    if source is None:
+        done = find_done(context, identity_of(spec, staged.manifest, runner))
+        if done is not None:
+            return replace(done_before(spec, done), dry_run=True)
     looked_up = look_up(spec, opened.facts, opened.snapshot, staged, runner)
     return _summary(spec, opened, staged, looked_up, runner)
 

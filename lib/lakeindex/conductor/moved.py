@@ -54,13 +54,20 @@ def moved_error(table: Table, error: LakeIndexError) -> LakeIndexError:
     )
 
 
-def until_still(table: Table, retries: int, work: Callable[[Snapshot], _T]) -> _T:
-    """Do work that only reads on a snapshot of the table, anew if the table moved meanwhile.
+def _nothing() -> None:
+    """What is to be taken back of work that only reads."""
+
+
+def until_still(
+    table: Table, retries: int, work: Callable[[Snapshot], _T], abandon: Callable[[], None] = _nothing
+) -> _T:
+    """Do work on a snapshot of the table, anew if the table moved meanwhile.
 
     Args:
         table: the table.
         retries: how often it may be done again.
         work: what to do with the snapshot.
+        abandon: takes back what was planned on a snapshot that is none any more.
 
     Raises:
         WriteConflictError: other writers changed the table in every try.
@@ -73,6 +80,7 @@ def until_still(table: Table, retries: int, work: Callable[[Snapshot], _T]) -> _
         except MOVED_ERRORS as error:
             if not has_moved(table, snapshot, error):
                 raise
+            abandon()
             if not left:
                 raise moved_error(table, error) from error
             _LOG.info("table %s was changed by another writer meanwhile, %d tries left: %s", table.name, left, error)

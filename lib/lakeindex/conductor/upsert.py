@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from lakeindex.aftermath import noted
 from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
@@ -20,7 +20,7 @@ from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
 from lakeindex.conductor.opened import Opened, open_for_write, while_still
 from lakeindex.errors import FencedError, InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.model import Operation
+from lakeindex.model import BaseFile, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder
 from lakeindex.run.lookup_files import read_files
@@ -30,7 +30,7 @@ from lakeindex.run.summary import RunSummary, StageSummary, costs_of
 from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.bloom_check.stage import bloom_check
 from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
-from lakeindex.stages.merge_write.stage import MergeAttempt, OutOfDateError
+from lakeindex.stages.merge_write.stage import MergeAttempt, OutOfDateError, Terms
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, identity_of, schema_digest, stage_input
 from lakeindex.stages.verify_keys.carried import VerifiedBefore
@@ -49,13 +49,18 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
         The summary; it is also in the run folder.
     """
     _LOG.info("run %s: %s of batch %s into %s", spec.run_id, spec.operation, spec.batch_id, spec.table_uri)
+    return from_checkpoints(spec, lambda: _run_batch(spec, runner))
+
+
+def from_checkpoints(spec: RunSpec, work: Callable[[], RunSummary]) -> RunSummary:
+    """A whole run within its memory; once more if checkpoints of an earlier attempt turn out damaged."""
     with memory_bound(spec.config.memory):
         try:
-            return _run_batch(spec, runner)
+            return work()
         except CheckpointError as error:
             _LOG.info("run %s: its checkpoints are made again: %s", spec.run_id, error)
             _forget_checkpoints(spec)
-            return _run_batch(spec, runner)
+            return work()
 
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -213,9 +218,52 @@ def merge_until_published(
         return done_before(spec, session)
     facts = with_columns_of(facts, staged.manifest.facts, config)
     try:
-        return _attempts(spec, table, facts, session, runner, staged=staged, looked_up=looked_up)
+        return attempts(spec, table, facts, session, GivenBatch(spec, runner, staged, looked_up), runner)
     finally:
         session.close()
+
+
+class Batch(Protocol):
+    """What a run writes, as it is on a snapshot."""
+
+    looked_up: LookedUp | None
+    """Where its keys are, if that is known of some snapshot by the index in force."""
+
+    def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
+        """Stage 1, and the facts with the columns that the table has once the batch is in it."""
+
+    def recheck(self, files: Sequence[BaseFile]) -> None:
+        """Make sure that base files that were committed since do not make it another one.
+
+        Raises:
+            WriteConflictError: they do.
+        """
+
+
+@dataclass
+class GivenBatch:
+    """A batch that the caller has given: it stays what it is.
+
+    Attributes:
+        spec: the run.
+        runner: schedules the tasks.
+        staged: stage 1.
+        looked_up: stages 2 to 4, if they ran.
+    """
+
+    spec: RunSpec
+    runner: Runner
+    staged: StageRun
+    looked_up: LookedUp | None
+
+    def staged_on(self, _snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
+        """As :class:`Batch`; staged anew if another writer has changed the columns. Raises: InputError."""
+        now = with_columns_of(facts, self.staged.manifest.facts, self.spec.config)
+        self.staged = _staged_as_now(self.spec, now, self.staged, self.runner)
+        return self.staged, now
+
+    def recheck(self, files: Sequence[BaseFile]) -> None:
+        """As :class:`Batch`."""
 
 
 def done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
@@ -226,15 +274,8 @@ def done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
     return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True, notes=done.notes)
 
 
-def _attempts(
-    spec: RunSpec,
-    table: Table,
-    facts: TableFacts,
-    session: WriteSession,
-    runner: Runner,
-    *,
-    staged: StageRun,
-    looked_up: LookedUp | None,
+def attempts(
+    spec: RunSpec, table: Table, facts: TableFacts, session: WriteSession, batch: Batch, runner: Runner
 ) -> RunSummary:
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
     deadline = time.monotonic() + spec.config.lock_wait_seconds
@@ -243,13 +284,15 @@ def _attempts(
         snapshot = merge = None
         try:
             snapshot = table.snapshot()
-            now = with_columns_of(_facts_now(table, snapshot, facts), staged.manifest.facts, spec.config)
-            if now != facts:
-                facts, looked_up = now, None  # nothing of that look-up is taken over, in no later try either
-            staged = _staged_as_now(spec, facts, staged, runner)
-            if looked_up is None or looked_up.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-                looked_up = look_up(spec, facts, snapshot, staged, runner, before=looked_up)
-            merge = MergeAttempt(spec, facts, session, runner, looked_up, snapshot, lost=lost)
+            staged, now = batch.staged_on(snapshot, _facts_now(table, snapshot, facts))
+            if not staged.manifest.counters["rows_out"]:
+                return nothing_to_do(spec, staged)
+            known = batch.looked_up if now == facts else None  # nothing is taken over, in no later try either
+            facts = now
+            if known is None or known.lookup.facts["snapshot"] != snapshot_mark(snapshot):
+                known = look_up(spec, facts, snapshot, staged, runner, before=known)
+            batch.looked_up = known
+            merge = MergeAttempt(spec, facts, session, runner, known, snapshot, terms=Terms(lost, batch.recheck))
             return merge.run()
         except OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt
             if time.monotonic() > deadline:

@@ -95,6 +95,14 @@ def parse_condition(text: str, schema: pa.Schema) -> Node:
         UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
     """
     try:
+        return Reader(text, schema).node(tree_of(text), 0)
+    except RecursionError:
+        raise _too_deep(text) from None
+
+
+def tree_of(text: str) -> exp.Expr:
+    """A text as sqlglot reads it. Raises: UsageError: it is not one expression."""
+    try:
         found = [one for one in _Where().parse(text) if one is not None]
     except (errors.ParseError, errors.TokenError) as error:
         raise _refused(text, f"it cannot be read: {_without_marks(first_line(error))}", text) from None
@@ -102,13 +110,10 @@ def parse_condition(text: str, schema: pa.Schema) -> Node:
         raise _too_deep(text) from None
     if len(found) != 1 or isinstance(found[0], exp.Block):
         raise _refused(text, "it is not one condition", text)
-    try:
-        return _Reader(text, schema).node(found[0], 0)
-    except RecursionError:
-        raise _too_deep(text) from None
+    return found[0]
 
 
-class _Reader:
+class Reader:
     """Turns sqlglot's tree of one text into nodes."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:

@@ -81,6 +81,11 @@ class Predicate:
         """The chosen ones of some rows that have the condition's columns."""
         return rows.filter(self.expression)
 
+    def mask(self, rows: pa.Table) -> pa.Array:
+        """Whether each of some rows is chosen: bool [rows], never null."""
+        found = ds.dataset(rows).to_table(columns={"chosen": self.expression}).column("chosen")
+        return pc.fill_null(found, fill_value=False).combine_chunks()
+
     def _guarantees(self, facts: Facts) -> list[pc.Expression]:
         found = ((path, self.type_of(path), bounds) for path, bounds in facts.items())
         return [said for path, kind, bounds in found for said in _guarantee(path, kind, bounds)]

@@ -13,12 +13,13 @@ from typing import Final
 import pyarrow as pa
 
 from lakeindex.errors import OptionError
-from lakeindex.model import IndexSpec, IndexType, MergeMode, Operation
+from lakeindex.model import Change, IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.options.values import CONDITION_OPTIONS
 from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder
+from lakeindex.run.chosen_rows import ChosenRows
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.overlay import OverlayStorage
 from lakeindex.storage.port import Storage
@@ -46,6 +47,7 @@ class RunSpec:
         max_quarantined: bad rows that are tolerated.
         force: commit a used batch id again, and roll back foreign pending instants whatever their age.
         partitions: paths of the partitions that ``DELETE_PARTITION`` takes away; None: all of the table.
+        chosen: which rows of the table are changed, where a condition says it; None: those that ``inputs`` name.
     """
 
     table_uri: str
@@ -58,11 +60,22 @@ class RunSpec:
     max_quarantined: int = 0
     force: bool = False
     partitions: tuple[str, ...] | None = None
+    chosen: ChosenRows | None = None
 
     @property
     def config(self) -> WriteConfig:
         """The options, typed."""
         return parse_options(self.options)
+
+    @property
+    def change(self) -> Change | None:
+        """What is done with the rows that a condition chooses; None where there is none."""
+        return None if self.chosen is None else self.chosen.change
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether each row of the batch is a new one: a key that is stored, and stays, is in its way."""
+        return self.operation.only_inserts or self.change is Change.REPLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +132,10 @@ def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
     given = {name: text for name in CONDITION_OPTIONS if (text := getattr(config, name)) is not None}
     if not given:
         return RowConditions()
-    if spec.operation is not Operation.UPSERT:
+    if spec.operation is not Operation.UPSERT or spec.change is not None:
         option = CONDITION_OPTIONS[next(iter(given))]
         raise OptionError(
-            f"option {option} has no meaning with {spec.operation}",
+            f"option {option} has no meaning with {spec.change or spec.operation}",
             culprit=option,
             hint="conditions are asked of the rows of an upsert",
         )

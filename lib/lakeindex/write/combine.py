@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
-from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
+from lakeindex.pipeline import OP_DELETE, OP_REPLACE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.write.ordering import comparable
 
 ARRIVAL = "_li_arrival"
@@ -82,6 +82,31 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
     # most unsorted batches are found out by their first rows
     if not _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) or not _is_sorted(rows, rule.lookup):
         kept = kept.take(_winners(rows, rule))
+    columns = [one_array(column) for column in kept.columns]
+    return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows)
+
+
+def combine_with_stored(rows: pa.Table, rule: Combining) -> Combined:
+    """The same, of rows that come and of stored rows that go: of one key the row that comes takes the other's place.
+
+    Args:
+        rows: staged columns plus ``_li_arrival``; stored rows that go are deletes.
+        rule: who wins among the rows that come.
+
+    Returns:
+        As :func:`combine_and_sort`; a row that takes the place of a stored one is marked so.
+    """
+    goes = pc.equal(rows.column(STAGED_OP), OP_DELETE)
+    stored = combine_and_sort(rows.filter(goes), rule)
+    coming = combine_and_sort(rows.filter(pc.invert(goes)), rule)
+    joined = pa.concat_tables([stored.rows, coming.rows])
+    keys = [(name, "ascending") for name in rule.lookup]
+    joined = joined.take(pc.sort_indices(joined, sort_keys=[*keys, (STAGED_OP, "descending")]))
+    is_last = _is_last_of_its_key([one_array(joined.column(name)) for name in rule.lookup])
+    takes_place = np.zeros(len(is_last), np.bool_)
+    takes_place[1:] = ~is_last[:-1]
+    op = pc.if_else(takes_place, pa.scalar(OP_REPLACE, pa.int8()), one_array(joined.column(STAGED_OP)))
+    kept = joined.set_column(joined.column_names.index(STAGED_OP), STAGED_OP, op).filter(pa.array(is_last))
     columns = [one_array(column) for column in kept.columns]
     return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows)
 

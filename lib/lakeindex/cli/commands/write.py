@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, table_argument
 from lakeindex.errors import OptionError
-from lakeindex.model import Operation
+from lakeindex.model import Change, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import ReportFormat, SchemaMode
 from lakeindex.options.values import CONDITION_OPTIONS, DUPLICATES_OPTION, MEMORY_OPTION
+
+if TYPE_CHECKING:
+    from lakeindex.api.run import RunArguments
+    from lakeindex.run.summary import RunSummary
 
 OnConflict: TypeAlias = Literal["error", "ignore"]
 SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
@@ -64,6 +68,11 @@ _WRITE_OPTIONS = (
 _REPLACE_OPTIONS = (_BATCH_ID, _CHECKPOINTS, _FORCE, pairs_option, json_option)
 
 
+_WHERE_HELP = "The rows: a condition as behind SQL's WHERE, such as \"amount < 0 AND day = '2026-10-01'\"."
+_WHERE = click.option("--where", metavar="CONDITION", help=_WHERE_HELP)
+_REQUIRED_WHERE = click.option("--where", metavar="CONDITION", required=True, help=_WHERE_HELP)
+
+
 def write_options(function: _F) -> _F:
     """Options that every write of a batch has."""
     for option in reversed(_WRITE_OPTIONS):
@@ -105,11 +114,57 @@ def upsert(
 
 @click.command()
 @table_argument
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="[FILE]", required=False)
+@_WHERE
 @write_options
-def delete(table: str, file: str, **given: Any) -> None:
-    """Delete the keys of FILE, which has the key and partition columns."""
-    _write(table, (file,), Operation.DELETE, **given)
+def delete(table: str, file: str | None, where: str | None, **given: Any) -> None:
+    """Delete the keys of FILE, which has the key and partition columns, or the rows that meet a condition.
+
+    If the paths of partitions decide the condition alone, whole partitions go, and no row is read.
+    """
+    if (file is None) is (where is None):
+        raise OptionError(
+            "a delete takes either FILE or --where",
+            culprit="--where",
+            hint='lakeindex delete TABLE keys.csv, or lakeindex delete TABLE --where "amount < 0"',
+        )
+    if file is not None:
+        _write(table, (file,), Operation.DELETE, **given)
+    else:
+        _change(table, Change.DELETE, str(where), **given)
+
+
+@click.command()
+@table_argument
+@click.option(
+    "--set",
+    "set_",
+    multiple=True,
+    required=True,
+    metavar="COLUMN=VALUE",
+    help="New value of a column, an expression over the row as it was: --set \"status='closed'\". Repeatable.",
+)
+@_REQUIRED_WHERE
+@write_options
+def update(table: str, set_: tuple[str, ...], where: str, **given: Any) -> None:
+    """Set columns of the rows that meet a condition.
+
+    Columns of the record key and of the partition path cannot be set.
+    """
+    _change(table, Change.UPDATE, where, values=_values(set_), **given)
+
+
+@click.command("replace-where")
+@table_argument
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@_REQUIRED_WHERE
+@write_options
+def replace_where(table: str, inputs: tuple[str, ...], where: str, **given: Any) -> None:
+    """Put a batch in the place of the rows that meet a condition, which all rows of the batch must meet.
+
+    INPUT: as for upsert.
+    """
+    _change(table, Change.REPLACE, where, inputs=inputs, **given)
 
 
 @click.command()
@@ -205,15 +260,58 @@ def _replace(
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
 
 
+def _values(texts: tuple[str, ...]) -> dict[str, str]:
+    """``--set`` texts, by column."""
+    values: dict[str, str] = {}
+    for text in texts:
+        column, sign, value = text.partition("=")
+        column = column.strip()
+        if not sign or not column:
+            raise OptionError(f"--set cannot be {text!r}", culprit=text, hint="write --set COLUMN=VALUE")
+        if column in values:
+            raise OptionError(f"column {column} is set twice", culprit=column, hint="give one value")
+        values[column] = value
+    return values
+
+
 def _check_batch_id(batch_id: str | None) -> None:
     if batch_id is not None and not batch_id.strip():
         raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")
 
 
-def _write(  # noqa: PLR0913 - the command's options
+def _write(table: str, inputs: tuple[str, ...], operation: Operation, **given: Any) -> None:
+    """A batch."""
+
+    def work(arguments: RunArguments) -> RunSummary:
+        from lakeindex.api.run import run
+
+        return run(table, list(inputs), operation, **arguments)
+
+    _run(table, work, **given)
+
+
+def _change(
     table: str,
-    inputs: tuple[str, ...],
-    operation: Operation,
+    change: Change,
+    where: str,
+    *,
+    values: dict[str, str] | None = None,
+    inputs: tuple[str, ...] = (),
+    **given: Any,
+) -> None:
+    """The rows that meet a condition."""
+
+    def work(arguments: RunArguments) -> RunSummary:
+        from lakeindex.api.where import run_where
+
+        return run_where(table, change, where, values=values, data=list(inputs) or None, **arguments)
+
+    _run(table, work, **given)
+
+
+def _run(  # noqa: PLR0913 - the options of every write of rows
+    table: str,
+    work: Callable[[RunArguments], RunSummary],
     *,
     runner: str,
     master: str | None,
@@ -235,27 +333,25 @@ def _write(  # noqa: PLR0913 - the command's options
     from lakeindex.runners import lean
 
     # isort: split
-    from lakeindex.api.run import run
     from lakeindex.cli.rendering import show_run
     from lakeindex.pipeline import default_checkpoints
 
     lean.loaded()
 
-    summary = run(
-        table,
-        list(inputs),
-        operation,
-        options=pairs,
-        batch_id=batch_id,
-        checkpoints=checkpoints,
-        max_quarantined=max_quarantined,
-        force=force,
-        runner=runner,
-        master=master,
-        progress=progress(),
-        report=ReportFormat.HTML,
-        dry_run=dry_run,
-        schema_mode=schema_mode,
+    summary = work(
+        {
+            "options": pairs,
+            "batch_id": batch_id,
+            "checkpoints": checkpoints,
+            "max_quarantined": max_quarantined,
+            "force": force,
+            "runner": runner,
+            "master": master,
+            "progress": progress(),
+            "report": ReportFormat.HTML,
+            "dry_run": dry_run,
+            "schema_mode": schema_mode,
+        }
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
     if not as_json and not dry_run:

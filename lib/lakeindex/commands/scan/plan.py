@@ -177,7 +177,7 @@ class _Planner:
         names = {name for name, _ in spec.partition_fields}
         if names.isdisjoint(predicate.columns):
             return found
-        why = _why_paths_are_no_evidence(self.source.past.table)
+        why = why_paths_are_no_evidence(self.source.past.table)
         if why is not None:
             notes.append(f"{why}: a row may lie in another partition than its columns say, so statistics decide")
             return found
@@ -223,7 +223,7 @@ def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) ->
     return pa.schema([*schema, *extra])
 
 
-def _why_paths_are_no_evidence(table: Table) -> str | None:
+def why_paths_are_no_evidence(table: Table) -> str | None:
     """Why a partition path may not be that of its rows' columns; None if it is."""
     if table.binding is None:
         return "the table is not bound to an index"

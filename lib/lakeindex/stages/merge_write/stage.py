@@ -7,9 +7,10 @@ publishing finds out under the lock.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from lakeindex.commit.guards import accept_inserts
 from lakeindex.commit.session import (
     ExpectedFile,
     PlannedFile,
@@ -18,7 +19,7 @@ from lakeindex.commit.session import (
     WriteSession,
 )
 from lakeindex.commit.turns import EVERYTHING, TurnScope
-from lakeindex.errors import WriteConflictError
+from lakeindex.errors import InvariantError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.row_counts import RowCount, count_rows
@@ -26,7 +27,7 @@ from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteSt
 from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.model import BaseFile, Operation
+from lakeindex.model import BaseFile, Change, Operation
 from lakeindex.options.types import BulkSort
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import digest_of_text
@@ -83,6 +84,22 @@ def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
     return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
 
 
+def check_all_found(spec: RunSpec, tags: Tags) -> None:
+    """Rows that are in the table are found there.
+
+    Raises:
+        InvariantError: the index does not know one of them.
+    """
+    missing = tags.ignored_missing + (tags.inserts if spec.change is Change.UPDATE else 0)
+    if spec.chosen is not None and missing:
+        raise InvariantError(
+            f"{missing} rows that meet the condition {spec.chosen.text} were not found again by their keys",
+            culprit=spec.run_id,
+            hint="nothing was published; `lakeindex check`, and `lakeindex index verify` where the index is a stored "
+            "one, say which rows or entries are wrong",
+        )
+
+
 def _write_cost(file_bytes: int, staged_bytes: int) -> float:
     return _OPEN_COST + file_bytes + staged_bytes / _DECODED_FACTOR
 
@@ -99,6 +116,20 @@ class OutOfDateError(Exception):
         self.conflict = conflict
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an attempt is bound to.
+
+    Attributes:
+        lost: attempts that were made before, in vain.
+        recheck: is given the base files that were committed since the snapshot, and raises WriteConflictError if the
+            batch would be another one with them.
+    """
+
+    lost: int = 0
+    recheck: Callable[[Sequence[BaseFile]], None] = accept_inserts
+
+
 class MergeAttempt:
     """One attempt at the merge, against one snapshot.
 
@@ -109,7 +140,7 @@ class MergeAttempt:
         runner: schedules the tasks.
         looked_up: stages 1 to 4, against the snapshot.
         snapshot: the table's state.
-        lost: attempts that were made before, in vain.
+        terms: what else the attempt is bound to.
     """
 
     def __init__(
@@ -121,7 +152,7 @@ class MergeAttempt:
         looked_up: LookedUp,
         snapshot: Snapshot,
         *,
-        lost: int,
+        terms: Terms,
     ) -> None:
         self._spec = spec
         self._facts = facts
@@ -129,7 +160,7 @@ class MergeAttempt:
         self._runner = runner
         self._looked_up = looked_up
         self._snapshot = snapshot
-        self._lost = lost
+        self._terms = terms
         self._folder = run_folder(spec)
         self._chunks = chunks_of(self._folder, looked_up.staged)
         self._started = time.perf_counter()
@@ -175,11 +206,12 @@ class MergeAttempt:
         found = found_lines(self._folder, self._looked_up.verified)
         verified = self._looked_up.verified
         self._replaced.check()
-        if self._spec.operation.only_inserts:
+        if self._spec.only_inserts:
             located = verified.parts("locations")
             self._in_the_way = stored_rows(self._spec, self._chunks, found, located, self._runner, self._attempt)
             self._in_the_way.check(self._spec, self._looked_up.staged)
         tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
+        check_all_found(self._spec, tags)
         files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
         plan = make_plan(
             files,
@@ -247,7 +279,9 @@ class MergeAttempt:
             if homes is not None or p.previous is not None
         ]
         created = {p.partition_path for p in planned if p.previous is None}
-        scope = EVERYTHING if self._replaced.is_replacing else TurnScope.of(changed, created, lost=self._lost > 0)
+        lost = self._terms.lost > 0
+        alone = self._replaced.is_replacing or (lost and self._spec.chosen is not None)
+        scope = EVERYTHING if alone else TurnScope.of(changed, created, lost=lost)
         self._session.take_turn(scope)
         try:
             time, guards = self._snapshot.instant_time, self._guards(tags)
@@ -272,6 +306,7 @@ class MergeAttempt:
             if self._homes is not None:
                 find_committed_homes(self._homes, tags.new_rows, self._replaced.left, files)
             find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
+            self._terms.recheck(files)
 
         return PublishGuards.of(self._snapshot.timeline, recheck, alone_in=self._replaced.alone_in)
 

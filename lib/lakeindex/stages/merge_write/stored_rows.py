@@ -56,9 +56,10 @@ class StoredRows:
         """
         bad = int(staged.counters["quarantined"]) + self.quarantined
         if self.quarantined and bad > spec.max_quarantined:
+            what, where = (spec.operation, "") if spec.change is None else (f"a {spec.change}", ", in rows that stay")
             raise QuarantineExceededError(
-                f"{self.quarantined} rows have keys that are stored already, {self.example!r} for example, and "
-                f"{spec.operation} stores no key twice; {bad} bad rows, {spec.max_quarantined} allowed",
+                f"{self.quarantined} rows have keys that are stored already{where}, {self.example!r} for example, and "
+                f"{what} stores no key twice; {bad} bad rows, {spec.max_quarantined} allowed",
                 culprit=f"{spec.checkpoints_uri.rstrip('/')}/{self.parts[0].path}",
                 hint=f"look at the quarantine file; to leave such rows out give {DUPLICATES_OPTION}=drop, "
                 "to update what is stored use upsert",

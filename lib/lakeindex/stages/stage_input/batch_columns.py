@@ -48,7 +48,7 @@ def batch_columns(spec: RunSpec, facts: TableFacts, files: Sequence[InputFile], 
         SchemaMismatchError: a new column whose name or type a table cannot have.
     """
     config = spec.config
-    if config.schema_mode is SchemaMode.STRICT or spec.operation is Operation.DELETE:
+    if config.schema_mode is SchemaMode.STRICT or spec.operation is Operation.DELETE or spec.chosen is not None:
         return None
     tasks = [ColumnsTask(file, facts.schema, config.input_format) for file in files]
     runner = for_work(runner, len(files) * _FOOTER_BYTES, config)

@@ -18,11 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.run_records import RunIdentity
-from lakeindex.errors import LakeIndexError, QuarantineExceededError
+from lakeindex.errors import LakeIndexError, QuarantineExceededError, SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
-from lakeindex.model import Operation
+from lakeindex.model import Change, Operation
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.predicates.predicate import predicate_of
 from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
+from lakeindex.run.chosen_rows import is_chosen, stored_keys
 from lakeindex.run.replaced import PARTITIONS_FACT
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.stages.stage_input.batch_columns import batch_columns, columns_text, may_lack, with_columns
@@ -155,6 +157,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_fields, facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
+        *((spec.chosen.digest,) if spec.chosen is not None else ()),
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)
@@ -363,8 +366,30 @@ class _Keying:
         limit = piece_bytes(current_share())
         batches = read_pieces(task.split, task.facts.schema, task.spec.config.input_format, limit)
         for number, batch in enumerate(batches):
-            yield self._keyed(batch, number, first)
+            if is_chosen(task.spec.run_id, task.split.file.path):
+                yield self._chosen(batch, first)
+            else:
+                yield self._keyed(batch, number, first)
             first += batch.num_rows
+
+    def _chosen(self, batch: pa.Table, first: int) -> tuple[pa.Table, KeyResult]:
+        """Rows of the table itself: all are good, and their keys are those that they are stored by."""
+        facts, updates = self._task.facts, self._task.spec.change is Change.UPDATE
+        fitted = fit_batch(batch, facts.schema, only=None if updates else frozenset())
+        if updates and fitted.null_problem.null_count < batch.num_rows:
+            why = fitted.null_problem.drop_null()[0].as_py()
+            raise SchemaMismatchError(f"the update cannot be stored: {why}", culprit=why, hint="nothing was published")
+        record_key, partition_path = stored_keys(batch)
+        op = pa.array(np.full(batch.num_rows, OP_UPSERT if updates else OP_DELETE, np.int8))
+        rows = pa.table(
+            [partition_path, record_key, op, *fitted.columns.columns, self._arrival(first, batch.num_rows)],
+            names=[STAGED_PARTITION, STAGED_KEY, STAGED_OP, *fitted.columns.column_names, ARRIVAL],
+        )
+        return rows, KeyResult(batch.num_rows)
+
+    def _arrival(self, first: int, rows: int) -> pa.Array:
+        numbers = np.arange(first, first + rows, dtype=np.int64)
+        return pa.array((np.int64(self._task.ordinal) << _ARRIVAL_SHIFT) + numbers)
 
     def _keyed(self, batch: pa.Table, number: int, first: int) -> tuple[pa.Table, KeyResult]:
         task = self._task
@@ -376,14 +401,13 @@ class _Keying:
             batch = batch.select([name for name in batch.column_names if name in only])
         fitted = fit_batch(batch, facts.schema, only=only, may_lack=may_lack(facts, task.spec.config))
         keyed = self._keys.keys_of(fitted.columns)
-        problem = _problems(fitted, keyed.problem, facts, operation)
+        problem = _problems(fitted, keyed.problem, facts, task.spec)
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
-        arrival = pa.array((np.int64(task.ordinal) << _ARRIVAL_SHIFT) + numbers)
         op = pc.if_else(fitted.deleted, pa.scalar(OP_DELETE, pa.int8()), pa.scalar(OP_UPSERT, pa.int8()))
         if operation is Operation.DELETE:
             op = pa.array(np.full(batch.num_rows, OP_DELETE, np.int8))
         rows = pa.table(
-            [keyed.partition_path, keyed.record_key, op, *fitted.columns.columns, arrival],
+            [keyed.partition_path, keyed.record_key, op, *fitted.columns.columns, self._arrival(first, batch.num_rows)],
             names=[STAGED_PARTITION, STAGED_KEY, STAGED_OP, *fitted.columns.column_names, ARRIVAL],
         )
         bad = problem.is_valid()
@@ -397,17 +421,22 @@ class _Keying:
         return good, KeyResult(batch.num_rows, count, reasons=reasons, quarantine=(quarantine,))
 
 
-def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, operation: Operation) -> pa.Array:
-    problem = key_problem
+def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, spec: RunSpec) -> pa.Array:
+    problem, operation = key_problem, spec.operation
     if operation is Operation.DELETE:
         return problem
-    if operation.only_inserts:
-        marked = pa.scalar(f"marked as deleted, and {operation} deletes no row", pa.string())
+    if spec.only_inserts:
+        what = operation if spec.change is None else f"a {spec.change}"
+        marked = pa.scalar(f"marked as deleted, and {what} deletes no row", pa.string())
         problem = first_problem(problem, pc.if_else(fitted.deleted, marked, pa.scalar(None, pa.string())))
     if fitted.null_problem.null_count < len(problem):
         # A marked delete needs its key, partition and ordering value only.
         of_kept = pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem)
         problem = first_problem(problem, of_kept)
+    if spec.chosen is not None:
+        condition = predicate_of(spec.chosen.where, facts.schema)
+        unmet, none = pa.scalar(f"it does not meet the condition {spec.chosen.text}"), pa.scalar(None, pa.string())
+        problem = first_problem(problem, pc.if_else(condition.mask(fitted.columns), none, unmet))
     for name in facts.event_time_fields:
         ordering = one_array(fitted.columns.column(name))
         if ordering.null_count:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import InputError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.in_groups import groups_within
-from lakeindex.model import Operation
+from lakeindex.model import Change, Operation
 from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part
@@ -24,7 +24,7 @@ from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage import is_on_this_machine
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
 from lakeindex.write.base_file import dictionaries_for, parquet_writer
-from lakeindex.write.combine import Combining, combine_and_sort
+from lakeindex.write.combine import Combining, combine_and_sort, combine_with_stored
 
 _SAMPLE_ROWS = 8192
 _STRETCH_ROWS = 2048
@@ -77,7 +77,8 @@ def combining_of(facts: TableFacts) -> Combining:
 
 def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table) -> Staged:
     """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``."""
-    sorted_rows = combine_and_sort(rows, combining_of(facts))
+    combining = combine_with_stored if spec.change is Change.REPLACE else combine_and_sort
+    sorted_rows = combining(rows, combining_of(facts))
     if sorted_rows.combined:
         refuse_doubled(spec, facts, rows)
     combined, rows = sorted_rows.combined, sorted_rows.rows

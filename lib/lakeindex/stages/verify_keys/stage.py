@@ -22,7 +22,8 @@ from lakeindex.in_groups import groups_within
 from lakeindex.index.fate import Fate, fates_of_found
 from lakeindex.index.key_match import Matches, match_keys
 from lakeindex.index.registry import index_for
-from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.model import Change
+from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, OP_UPSERT, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
 from lakeindex.run.lookup_files import LookupFile, read_files
@@ -339,7 +340,9 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
     if task.spec.operation.only_inserts:
         return np.full(len(row), Fate.IGNORED_STORED, np.int8)
     folder, facts = run_folder(task.spec), task.facts
-    event_time, conditions = facts.event_time_fields, conditions_of(task.spec, facts)
+    replaces = task.spec.change is Change.REPLACE
+    event_time = () if replaces else facts.event_time_fields
+    conditions = conditions_of(task.spec, facts)
     named = dict.fromkeys([*event_time, *conditions.new_columns])
     incoming = _incoming(folder, task.chunks, [STAGED_OP, STAGED_PARTITION, *named], chunk, row)
     is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
@@ -350,14 +353,17 @@ def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.nd
     old = {name: _stored_values(stored, name, facts.schema.field(name).type, match) for name in conditions.old_columns}
     new = {name: incoming[name] for name in conditions.new_columns}
     deletes, is_unmet = conditions.of_stored(old, new, len(row))
-    return fates_of_found(
+    fates = fates_of_found(
         is_delete=is_delete | deletes,
         is_unmet=is_unmet,
         other_partition=moves,
         is_older=np.zeros(len(row), np.bool_) if is_older is None else is_older,
         is_global=facts.is_global,
-        update_partition_path=index_for(facts.index).moves_rows(task.spec.config),
+        update_partition_path=replaces or index_for(facts.index).moves_rows(task.spec.config),
     )
+    if replaces:  # what does not go, stays
+        fates[pc.equal(incoming[STAGED_OP], OP_UPSERT).to_numpy(zero_copy_only=False)] = Fate.IGNORED_STORED
+    return fates
 
 
 def _incoming(

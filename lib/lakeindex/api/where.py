@@ -1,0 +1,78 @@
+"""Changes of the rows that meet a condition: what the methods of a table and the command line call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+from lakeindex.api.batch_data import BatchData, with_inputs
+from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
+from lakeindex.errors import UsageError
+from lakeindex.model import Change, Operation
+from lakeindex.options.types import ReportFormat
+from lakeindex.raw_errors import door
+
+if TYPE_CHECKING:
+    from lakeindex.predicates.predicate import Condition
+    from lakeindex.run.summary import RunSummary
+
+_HUDIS = {Change.DELETE: Operation.DELETE, Change.UPDATE: Operation.UPSERT, Change.REPLACE: Operation.UPSERT}
+
+
+@door
+def run_where(
+    uri: str,
+    change: Change,
+    where: Condition,
+    *,
+    values: Mapping[str, Any] | None = None,
+    data: BatchData = None,
+    **arguments: Unpack[RunArguments],
+) -> RunSummary:
+    """Delete, update or replace the rows that meet a condition.
+
+    Args:
+        uri: the table.
+        change: what is done with them.
+        where: SQL-like text, or a pyarrow expression.
+        values: of an update, the new values by column.
+        data: the rows that come, if the others are replaced.
+        **arguments: as of :func:`lakeindex.api.run.run`.
+
+    Raises:
+        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+    """
+    from lakeindex.commands.where.changing import change_rows
+    from lakeindex.run.chosen_rows import ChosenRows
+
+    if where is None or (isinstance(where, str) and not where.strip()):
+        raise UsageError(
+            f"there is no condition for the {change}",
+            culprit="where",
+            hint="where='true' means all rows; truncate deletes them",
+        )
+    if change is Change.UPDATE and not isinstance(values, Mapping):
+        hint = "give a dict: set={'column': value}"
+        raise UsageError(f"the new values cannot be {values!r}", culprit="set", hint=hint)
+    dry_run = arguments.get("dry_run", False)
+    told = tuple((name, repr(value)) for name, value in (values or {}).items())
+    chosen = ChosenRows(change, where, str(where), told)
+    spec = replace(spec_of(uri, _HUDIS[change], arguments), chosen=chosen)
+    runner = chosen_runner(
+        arguments.get("runner", "local"), spec.config.parallelism, arguments.get("master"), arguments.get("progress")
+    )
+    if dry_run:
+        return dry(
+            spec,
+            runner,
+            lambda begun: change_rows(
+                with_inputs(begun, data, runner) if change is Change.REPLACE else begun, runner, values, dry_run=True
+            ),
+        )
+    return watched(
+        spec,
+        lambda begun: with_inputs(begun, data, runner) if change is Change.REPLACE else begun,
+        lambda begun: change_rows(begun, runner, values),
+        arguments.get("report", ReportFormat.JSON),
+    )

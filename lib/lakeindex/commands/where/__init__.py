@@ -1,0 +1,1 @@
+"""Change the rows that meet a condition: delete, update, or replace them."""

@@ -1,0 +1,132 @@
+"""A run whose batch is rows of the table itself: those that meet a condition, chosen anew whenever the table has moved.
+
+They go through the same stages as any batch: their keys are looked up, and merging and the commit protocol are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from lakeindex.commit.session import AlreadyDone, RunIdentity, begin_write
+from lakeindex.conductor.opened import Opened, open_for_write
+from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, run_stage_input
+from lakeindex.errors import InvariantError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.model import BaseFile, Change
+from lakeindex.run.chosen_rows import ChosenRows
+from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.run.stage_run import LookedUp, StageRun
+from lakeindex.run.summary import RunSummary
+from lakeindex.stages.index_lookup.stage import snapshot_mark
+from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, content_digest, find_inputs, marks_of
+from lakeindex.table.handle import Table
+from lakeindex.tasks.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The rows of one snapshot.
+
+    Attributes:
+        inputs: files in the run's folder that hold them.
+        recheck: is given base files that were committed since, and raises WriteConflictError if a row in one of them
+            would be among the chosen ones.
+    """
+
+    inputs: tuple[str, ...]
+    recheck: Callable[[Sequence[BaseFile]], None]
+
+
+class Source(Protocol):
+    """Chooses the rows."""
+
+    def choose(self, spec: RunSpec, table: Table, snapshot: Snapshot) -> Choice:
+        """The rows of a snapshot, written to the run's folder.
+
+        Raises:
+            UsageError: the condition does not fit the table's columns.
+        """
+
+
+class ChosenBatch:
+    """A batch of rows of the table: it is another one when the table has moved.
+
+    Args:
+        spec: the run; its inputs are the rows that come, if the chosen ones are replaced.
+        table: the table.
+        source: chooses the rows.
+        runner: schedules the tasks.
+    """
+
+    def __init__(self, spec: RunSpec, table: Table, source: Source, runner: Runner) -> None:
+        self.looked_up: LookedUp | None = None
+        self._spec, self._table, self._source, self._runner = spec, table, source, runner
+        self._known: tuple[str, TableFacts] | None = None
+        self._chosen: tuple[Choice, StageRun] | None = None
+
+    def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
+        """Stage 1 of the rows that are there now; the table's columns stay as they are."""
+        now = (snapshot_mark(snapshot), facts)
+        if self._chosen is None or self._known != now:
+            self.looked_up = None
+            choice = self._source.choose(self._spec, self._table, snapshot)
+            whole = replace(self._spec, inputs=(*choice.inputs, *self._spec.inputs))
+            self._chosen = choice, run_stage_input(whole, facts, self._runner)
+            self._known = now
+        return self._chosen[1], facts
+
+    def recheck(self, files: Sequence[BaseFile]) -> None:
+        """No row came that the condition chooses. Raises: WriteConflictError."""
+        if self._chosen is None:
+            raise InvariantError("nothing was chosen yet", culprit=self._spec.run_id, hint="report this")
+        self._chosen[0].recheck(files)
+
+
+def run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
+    """Change the rows of the table that meet a condition: delete, update or replace them.
+
+    Returns:
+        The summary, which is also in the run folder; of the earlier run, with ``noop``, if the batch id is committed
+        already.
+
+    Raises:
+        UsageError: the condition does not fit the table's columns.
+        ConflictError: another writer's work stands in the way for good; nothing was published.
+    """
+    return from_checkpoints(spec, lambda: _run_chosen(spec, source, runner))
+
+
+def _run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
+    opened = open_for_write(spec.table_uri, spec.config)
+    session = begin_write(opened.table, chosen_identity(spec, runner), spec.operation, spec.config, force=spec.force)
+    if isinstance(session, AlreadyDone):
+        return keep_summary(spec, done_before(spec, session))
+    try:
+        batch = ChosenBatch(spec, opened.table, source, runner)
+        return keep_summary(spec, attempts(spec, opened.table, opened.facts, session, batch, runner))
+    finally:
+        session.close()
+
+
+def chosen_identity(spec: RunSpec, runner: Runner) -> RunIdentity:
+    """What the run commits: what was asked for, and the rows that come; not the rows that meet the condition."""
+    chosen = required(spec)
+    digest = chosen.digest
+    if chosen.change is Change.REPLACE:
+        files = find_inputs(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
+        digest += content_digest(files, marks_of(files), runner, spec.config).removeprefix(CONTENT_DIGEST)
+    return RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{digest}")
+
+
+def required(spec: RunSpec) -> ChosenRows:
+    """What the run chooses. Raises: InvariantError: nothing."""
+    if spec.chosen is None:
+        raise InvariantError("the run has no condition", culprit=spec.run_id, hint="report this")
+    return spec.chosen
+
+
+def staged_rows(spec: RunSpec, opened: Opened, source: Source, runner: Runner) -> StageRun:
+    """Stage 1 of what is chosen on one snapshot."""
+    return ChosenBatch(spec, opened.table, source, runner).staged_on(opened.snapshot, opened.facts)[0]

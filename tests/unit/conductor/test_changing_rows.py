@@ -1,0 +1,295 @@
+"""Rows that meet a condition are deleted, updated or replaced: one commit, with what others commit meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import BatchIdReusedError, QuarantineExceededError, SchemaMismatchError, UsageError
+from lakeindex.storage.memory import Call
+from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.meanwhile import OVERTAKES, SMALL, MemoryTable, begins_to_write, writes_data
+
+FIRST = [Row(f"k{n}", "xyz"[n % 3], n, None if n % 4 == 0 else str(n)) for n in range(24)]
+Work = Callable[[LakeTable], Any]
+
+
+def made(folder: Path, **options: str) -> tuple[LakeTable, Oracle]:
+    table, oracle = make_table(folder / "t", **options), Oracle()
+    table.upsert(batch_of(FIRST), batch_id="first")
+    oracle.apply(FIRST)
+    return table, oracle
+
+
+def without(oracle: Oracle, meets: Callable[[Row], bool]) -> None:
+    oracle.rows = {key: one for key, one in oracle.rows.items() if not meets(one[1])}
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_rows_that_meet_a_condition_are_deleted(tmp_path: Path, version: str) -> None:
+    table, oracle = made(tmp_path, hoodie__write__table__version=version)
+    done = table.delete(where="ts > 8 and v is not null")
+    without(oracle, lambda row: row.ts > 8 and row.v is not None)
+    assert content_of(table) == oracle.content()
+    assert (done.operation, done.fates, done.rows_in) == ("DELETE", {"deletes": 12}, 12)
+    (entry,) = [one for one in table.history() if one.instant == done.instant]
+    assert (entry.action, entry.operation, entry.deletes) == ("commit", "DELETE", 12)
+    again = table.delete(where=pc.field("ts") > 100)
+    assert (again.noop, again.instant) == (True, None)
+    table.rollback(str(done.instant))
+    assert content_of(table) == {*oracle.content(), *((r.day, r.id, r.day, r.ts, r.v) for r in FIRST)}
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_rows_that_meet_a_condition_are_updated(tmp_path: Path, version: str) -> None:
+    table, oracle = made(tmp_path, hoodie__write__table__version=version)
+    done = table.update({"v": "case when v is null then 'none' else v || '!' end"}, where="ts < 5")
+    new = [Row(r.id, r.day, r.ts, "none" if r.v is None else f"{r.v}!") for r in FIRST if r.ts < 5]
+    oracle.apply(new)
+    assert content_of(table) == oracle.content()
+    assert (done.operation, done.fates) == ("UPSERT", {"updates": 5})
+    assert table.update({"v": pa.scalar("k")}, where="id = 'k7'").fates == {"updates": 1}
+    assert table.update({"v": None}, where="id = 'k8'").fates == {"updates": 1}
+    values = {row["id"]: row["v"] for row in table.scan(where="id in ('k7', 'k8')").to_arrow().to_pylist()}
+    assert values == {"k7": "k", "k8": None}
+    assert table.check().ok
+
+
+def test_an_update_reads_the_row_as_it_was(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("a", pa.int32()), ("b", pa.int64()), ("f", pa.float64())])
+    table = make_table(tmp_path / "t", schema=schema, partitions=(), ordering=None)
+    rows = pa.table({"id": ["x", "y", "z"], "a": [1, 2, None], "b": [10, 20, 30], "f": [1.5, float("nan"), None]})
+    table.upsert(rows.cast(schema))
+    table.update({"a": "b", "b": "a", "f": "f * 2"}, where="a is not null")
+    assert table.read(meta=False).sort_by("id").to_pydict()["a"] == [10, 20, None]
+    assert table.read(meta=False).sort_by("id").to_pydict()["b"] == [1, 2, 30]
+    assert table.delete(where="f > 1000").fates == {"deletes": 1}, "NaN is greater than every number, as in Spark"
+    with pytest.raises(SchemaMismatchError, match="'a'"):
+        table.update({"a": "b * 1000000000"}, where="true")
+    with pytest.raises(SchemaMismatchError, match="zero"):
+        table.update({"f": "f / 0"}, where="true")
+    with pytest.raises(UsageError, match=r"float|double"):
+        table.update({"a": "f"}, where="true")
+    assert not table.scan(where="a = 1000000000").to_arrow().num_rows
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"id": "'x'"}, "'id'.*record key"),
+        ({"day": "'x'"}, "'day'.*partition path"),
+        ({"ts": "1"}, "'ts'.*ordering field"),
+        ({"nope": "1"}, "'nope'"),
+        ({"v": "1"}, "'v'.*1 is no value of the type string"),
+        ({"v": "ts"}, "'v' is string.*int64"),
+        ({"v": 3}, "'v' is string"),
+        ({"v": "frobnicate(v)"}, "no function 'frobnicate'"),
+        ({}, "sets nothing"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_by_name(tmp_path: Path, values: dict[str, Any], told: str) -> None:
+    table, oracle = made(tmp_path)
+    with pytest.raises(UsageError, match=told):
+        table.update(values, where="true")
+    assert content_of(table) == oracle.content()
+    assert table.upsert(batch_of(FIRST)).updates == 24, "nothing was left behind"
+
+
+def test_the_ordering_field_is_set_where_it_decides_nothing(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", hoodie__write__record__merge__mode="COMMIT_TIME_ORDERING")
+    table.upsert(batch_of(FIRST))
+    assert table.update({"ts": "ts - 100"}, where="id = 'k9'").fates == {"updates": 1}
+    assert table.scan(where="ts = -91").count() == 1
+
+
+def test_a_batch_takes_the_place_of_rows(tmp_path: Path) -> None:
+    table, oracle = made(tmp_path)
+    batch = [Row("k0", "x", 1, "older, and in its place"), Row("n", "new", 3, "n"), Row("n", "new", 2, "combined")]
+    done = table.replace_where(batch_of(batch), where="ts < 6")
+    without(oracle, lambda row: row.ts < 6)
+    oracle.apply(batch)
+    assert content_of(table) == oracle.content()
+    assert (done.rows_in, done.fates) == (9, {"combined": 2, "inserts": 1, "updates": 1, "deletes": 5})
+    for wrong, told in [
+        (Row("m", "x", 7, "7"), "does not meet the condition ts < 6"),
+        (Row("k7", "y", 3, "3"), "'k7'.*stores no key twice"),
+        (Row("k0", "x", 3, "3", deleted=True), "marked as deleted"),
+    ]:
+        with pytest.raises(QuarantineExceededError, match=told):
+            table.replace_where(batch_of([wrong]), where="ts < 6")
+    assert content_of(table) == oracle.content()
+    assert table.check().ok
+
+
+def test_a_deletion_of_partitions_reads_no_row(tmp_path: Path) -> None:
+    """The pages of all files are garbage: nobody sees it."""
+    table, _ = made(tmp_path)
+    for path in (tmp_path / "t").glob("*/*.parquet"):
+        data = bytearray(path.read_bytes())
+        footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        data[4:footer] = b"?" * (footer - 4)
+        path.write_bytes(data)
+    assert table.delete(where="day in ('x', 'z')").rows_replaced == 16
+    with pytest.raises(Exception, match="parquet"):
+        table.delete(where="day = 'y' and v is null")
+
+
+def test_a_condition_on_partitions_takes_them_whole(tmp_path: Path) -> None:
+    table, oracle = made(tmp_path)
+    done = table.delete(where="day in ('x', 'nowhere') or day > 'y'")
+    without(oracle, lambda row: row.day in "xz")
+    assert content_of(table) == oracle.content()
+    assert (done.operation, done.files_replaced, done.rows_replaced, done.rows_in) == ("DELETE_PARTITION", 2, 16, 0)
+    assert table.delete(where="day = 'nowhere'").noop
+    assert table.delete(where="true").rows_replaced == 8
+    assert content_of(table) == set()
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("index", ["GLOBAL_BLOOM", "BLOOM"])
+def test_paths_decide_only_where_they_say_what_the_rows_say(tmp_path: Path, index: str) -> None:
+    """Under a global index a row may stay where its column does not say; a row without a value is in a folder of its own."""
+    stays = {"hoodie.bloom.index.update.partition.path": "false"} if index == "GLOBAL_BLOOM" else {}
+    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    table.upsert(batch_of([*FIRST, Row("null", None, 1, "1")]))  # type: ignore[arg-type] # a null
+    if index == "GLOBAL_BLOOM":
+        table.upsert(batch_of([Row("k0", "y", 50, "stays in x")]), options=stays)
+    done = table.delete(where="day = 'y'")
+    assert (done.operation, done.deletes) == ("DELETE", 9 if index == "GLOBAL_BLOOM" else 8)
+    assert table.scan(where="day = 'y'").count() == 0
+    assert table.count() == (16 if index == "GLOBAL_BLOOM" else 17)
+
+
+def test_a_batch_id_is_committed_once(tmp_path: Path) -> None:
+    table, _ = made(tmp_path)
+    done = table.delete(where="ts < 3", batch_id="small")
+    table.upsert(batch_of([Row("late", "x", 1, "1")]))
+    again = table.delete(where="ts < 3", batch_id="small")
+    assert (again.noop, again.instant, again.deletes) == (True, done.instant, 3)
+    assert table.scan(where="id = 'late'").count() == 1
+    for other in ("ts < 4", pc.field("ts") < 3):
+        with pytest.raises(BatchIdReusedError):
+            table.delete(where=other, batch_id="small")
+    with pytest.raises(BatchIdReusedError):
+        table.update({"v": "v"}, where="ts < 3", batch_id="small")
+
+
+@pytest.mark.parametrize("asked", [{}, {"data": batch_of(FIRST), "where": "true"}, {"where": " "}])
+def test_a_delete_takes_keys_or_a_condition(tmp_path: Path, asked: dict[str, Any]) -> None:
+    table, _ = made(tmp_path)
+    with pytest.raises(UsageError, match="condition"):
+        table.delete(**asked)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda table, **more: table.delete(where="ts < 3", **more),
+        lambda table, **more: table.update({"v": "'new'"}, where="ts < 3", **more),
+        lambda table, **more: table.replace_where(batch_of([Row("k0", "x", 1, "1")]), where="ts < 3", **more),
+        lambda table, **more: table.delete(where="day = 'x'", **more),
+    ],
+    ids=["delete", "update", "replace", "partitions"],
+)
+def test_a_dry_run_says_what_the_run_does(tmp_path: Path, work: Callable[..., Any]) -> None:
+    table, oracle = made(tmp_path)
+    before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    told = work(table, dry_run=True)
+    assert told.dry_run
+    assert not told.noop
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == before
+    assert content_of(table) == oracle.content()
+    done = work(table)
+    assert (told.fates, told.rows_in, told.operation) == (done.fates, done.rows_in, done.operation)
+    assert (told.rows_replaced, told.files_replaced) == (done.rows_replaced, done.files_replaced)
+    assert (told.files_created, told.files_rewritten) == (done.files_created, done.files_rewritten)
+    assert len(told.changes) == done.files_created + done.files_rewritten
+
+
+def change(world: MemoryTable, what: str) -> Any:
+    runs = {"checkpoints": f"memory://{world.name}-runs", "runner": LocalRunner(1), "options": SMALL}
+    if what == "delete":
+        return world.table.delete(where="ts < 3", **runs)
+    if what == "update":
+        return world.table.update({"v": "'new'"}, where="ts < 3", **runs)
+    return world.table.replace_where(batch_of([Row("r", "x", 1, "new")]), where="ts < 3", **runs)
+
+
+def changed(oracle: Oracle, what: str) -> None:
+    met = [row for _, row in oracle.rows.values() if row.ts < 3]
+    if what == "update":
+        oracle.apply(Row(row.id, row.day, row.ts, "new") for row in met)
+        return
+    without(oracle, lambda row: row.ts < 3)
+    if what == "replace":
+        oracle.apply([Row("r", "x", 1, "new")])
+
+
+@pytest.mark.parametrize("what", ["delete", "update", "replace"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        [Row("n", "x", 1, "new row that meets it")],
+        [Row("n", "elsewhere", 1, "in a new partition")],
+        [Row("k0", "x", 9, "meets it no more")],
+        [Row("k3", "x", 3, "", deleted=True), Row("k5", "z", 7, "has nothing to do with it")],
+        [Row("k9", "x", 9, "in a group that is rewritten")],
+    ],
+    ids=lambda rows: rows[0].v or "deleted",
+)
+@pytest.mark.parametrize("when", [begins_to_write, writes_data])
+def test_rows_that_are_committed_meanwhile_are_among_them(when: Any, other: list[Row], what: str) -> None:
+    """What was chosen is chosen again: nothing that meets the condition is left, or is changed that meets it no more."""
+    world, oracle = MemoryTable("BLOOM"), Oracle()
+    for batch in (FIRST[:12], FIRST[12:]):
+        world.upsert(batch)
+        oracle.apply(batch)
+    happened = world.once(when, lambda: world.upsert(other, hoodie__parquet__small__file__limit="0"))
+    change(world, what)
+    assert happened
+    oracle.apply(other)
+    changed(oracle, what)
+    assert content_of(world.table) == oracle.content()
+    assert not world.timeline().pending
+    assert world.table.check().ok
+
+
+def test_a_commit_that_is_taken_back_meanwhile_brings_rows_back() -> None:
+    """Its rows did not meet the condition, those of before do."""
+    world, oracle = MemoryTable("BLOOM"), Oracle()
+    for batch in (FIRST, [Row("far", "w", 1, "meets it")]):
+        world.upsert(batch)
+        oracle.apply(batch)
+    moved = world.upsert([Row("far", "w", 50, "does not")])
+    happened = world.once(writes_data, lambda: world.table.rollback(str(moved.instant), options=OVERTAKES))
+    change(world, "delete")
+    assert happened
+    changed(oracle, "delete")
+    assert content_of(world.table) == oracle.content()
+
+
+def test_a_partition_that_is_made_meanwhile_goes_too() -> None:
+    world, oracle = MemoryTable("BLOOM"), Oracle()
+    world.upsert(FIRST)
+    oracle.apply(FIRST)
+
+    def plans(call: Call) -> bool:
+        return call.path.endswith(".replacecommit.requested")
+
+    happened = world.once(plans, lambda: world.upsert([Row("n", "xx", 1, "1"), Row("m", "zz", 1, "1")]))
+    done = world.table.delete(
+        where="day < 'y'", checkpoints=f"memory://{world.name}-runs", options=SMALL, runner=LocalRunner(1)
+    )
+    assert happened
+    oracle.apply([Row("m", "zz", 1, "1")])
+    without(oracle, lambda row: row.day == "x")
+    assert (done.operation, done.rows_replaced) == ("DELETE_PARTITION", 9)
+    assert content_of(world.table) == oracle.content()
