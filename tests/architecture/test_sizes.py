@@ -22,10 +22,11 @@ def lines(path: Path) -> int:
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT / "lib")))
 def test_module_fits_a_sitting(path: Path) -> None:
     assert lines(path) <= LONGEST_MODULE
-    for node in ast.walk(ast.parse(path.read_text())):
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             body = (node.end_lineno or 0) - node.lineno + 1
-            assert body <= longest(node), f"{node.name} has {body} lines"
+            assert body <= longest(node, text), f"{node.name} has {body} lines"
 
 
 @pytest.mark.parametrize(
@@ -47,9 +48,10 @@ def test_the_architecture_names_every_concept() -> None:
     assert {name for name in concepts if name not in tree} == set()
 
 
-def longest(function: ast.FunctionDef) -> int:
+def longest(function: ast.FunctionDef, module: str) -> int:
     """A compiled kernel is one loop, because that is what compiles to one."""
     is_kernel = any("njit" in ast.unparse(decorator) for decorator in function.decorator_list)
+    is_kernel |= f"= compiled({function.name}, " in module
     return LONGEST_KERNEL if is_kernel else LONGEST_FUNCTION
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,9 @@ from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import WriteConfig
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
+from tests import partial_model
+from tests.builders import SCHEMA, Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
+from tests.partial_model import PartialBatch, PartialOracle
 from tests.stored_indexes import clustered, unseen
 
 RUNNER = LocalRunner(1)
@@ -65,10 +68,10 @@ _BATCHES = st.lists(st.lists(_ROW, min_size=1, max_size=8), min_size=1, max_size
 FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))]
 
 
-def made(folder: Path | str, kind: IndexType) -> tuple[LakeTable, Oracle]:
+def made(folder: Path | str, kind: IndexType, schema: pa.Schema = SCHEMA) -> tuple[LakeTable, Oracle]:
     """An empty table, and the dictionary of what must be in it."""
     options = {"hoodie.bucket.index.num.buckets": "3"} if kind is IndexType.BUCKET else {}
-    table = make_table(folder, hoodie__index__type=kind, **options)
+    table = make_table(folder, schema=schema, hoodie__index__type=kind, **options)
     moves = index_for(index_spec(kind, WriteConfig())).moves_rows(WriteConfig())
     return table, Oracle(is_global=kind.is_global, moves=moves)
 
@@ -99,6 +102,27 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
         table, oracle = made(f"{folder}/t", kind)
         for batch in batches:
             upsert(table, oracle, batch)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=st.lists(partial_model.batches(), min_size=2, max_size=4), adds=st.integers(0, 3))
+def test_any_partial_updates_equal_a_dictionary(kind: IndexType, batches: list[PartialBatch], adds: int):
+    """Files of before ``adds`` batches lack a column, so that nothing of them is copied as bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, _ = made(f"{folder}/t", kind, partial_model.SCHEMA)
+        moves = index_for(index_spec(kind, WriteConfig())).moves_rows(WriteConfig())
+        oracle = PartialOracle(is_global=kind.is_global, moves=moves)
+        options = {"lakeindex.chunk.rows": "3", "lakeindex.parquet.row.group.rows": "2"}
+        for number, batch in enumerate(batches):
+            data, more = batch.table(), {}
+            if number == adds:
+                data = data.append_column("new", pa.array([number] * len(data)))
+                more = {"lakeindex.schema.mode": "add"}
+            table.upsert(data, partial=True, nulls=batch.nulls, runner=RUNNER, options=options | more)
+            oracle.apply(batch)
+            assert partial_model.content_of(table) == oracle.content()
+        assert table.check().ok
 
 
 @pytest.mark.parametrize("kind", [kind for kind in IN_METADATA if kind in TYPES])

@@ -12,8 +12,14 @@ from lakeindex.api.batch_data import BatchData, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, option_texts, parse_options
-from lakeindex.options.types import DuplicatePolicy, ReportFormat, SchemaMode
-from lakeindex.options.values import CONDITION_OPTIONS, DUPLICATES_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.options.types import DuplicatePolicy, PartialUpdate, ReportFormat, SchemaMode
+from lakeindex.options.values import (
+    CONDITION_OPTIONS,
+    DUPLICATES_OPTION,
+    MERGE_OPTION,
+    PARTIAL_OPTION,
+    SCHEMA_MODE_OPTION,
+)
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.progress_bars import Progress
     from lakeindex.tasks.runner import Runner
+    from lakeindex.write.merge_function import Merge, MergeFunction
 
 
 SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
@@ -77,6 +84,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     report: ReportFormat = ReportFormat.JSON,
     dry_run: bool = False,
     schema_mode: SchemaModeName | None = None,
+    merge: MergeFunction | None = None,
 ) -> RunSummary:
     """One batch, all stages.
 
@@ -97,6 +105,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
         dry_run: say what would be done, and write nothing, neither to the table nor beside it; on threads only.
         schema_mode: what the batch may change of the table's columns: ``strict``: nothing, ``add``: columns are added,
             ``widen``: the same, and numbers become wider; by default as ``lakeindex.schema.mode`` says: nothing.
+        merge: makes one row of a stored row and a row of the batch.
 
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
@@ -106,7 +115,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     options = _with_schema_mode(schema_mode, options)
     spec = _spec(uri, operation, options, batch_id, run_id, checkpoints, dry_run=dry_run)
     chosen = chosen_runner(runner, spec.config.parallelism, master, progress)
-    spec = replace(spec, max_quarantined=max_quarantined, force=force)
+    spec = replace(spec, max_quarantined=max_quarantined, force=force, merge=merge)
     if dry_run:
         return _planned(spec, data, chosen)
     return watched(spec, lambda begun: with_inputs(begun, data, chosen), lambda begun: run_batch(begun, chosen), report)
@@ -138,8 +147,12 @@ def with_conflict(on_conflict: OnConflict, options: Options | None) -> Options:
     return {**option_texts(options or {}), DUPLICATES_OPTION: str(policies[on_conflict])}
 
 
+Nulls: TypeAlias = Literal["overwrite", "keep"]
+"""What a null of a partial update does: it is stored, or leaves the stored value."""
+
+
 class UpsertArguments(RunArguments, total=False):
-    """Arguments of :meth:`LakeTable.upsert`."""
+    """Arguments of :meth:`LakeTable.upsert`, with those of :func:`run`."""
 
     update_if: str | None
     """A row whose key is stored replaces the stored row only if this holds: text over ``old.<column>`` and
@@ -148,40 +161,68 @@ class UpsertArguments(RunArguments, total=False):
     """A row whose key is not stored is inserted only if this holds: text over ``new.<column>``."""
     delete_if: str | None
     """The stored row is deleted if this holds; it is asked before ``update_if``."""
+    partial: bool
+    """The batch may lack columns: they stay as they are in the rows that it updates."""
+    nulls: Nulls | None
+    """Of a partial update, whether a null is stored (``overwrite``, the default) or leaves the stored value
+    (``keep``)."""
+    merge: Merge | str | None
+    """A function that gets stored rows and rows of the batch with their keys, as Arrow tables, and returns what is
+    stored; or its name, ``module:function``."""
 
 
 @door
-def run_upsert(
+def run_upsert(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert
     uri: str,
     data: BatchData,
     *,
     update_if: str | None = None,
     insert_if: str | None = None,
     delete_if: str | None = None,
+    partial: bool = False,
+    nulls: Nulls | None = None,
+    merge: Merge | str | None = None,
     **arguments: Unpack[RunArguments],
 ) -> RunSummary:
-    """One upsert, all stages.
+    """An upsert; what is said of its rows by argument becomes an option.
 
     Args:
         uri: the table.
         data: the batch.
-        update_if: as :class:`UpsertArguments` says.
-        insert_if: the same.
-        delete_if: the same.
+        update_if: as of :class:`UpsertArguments`.
+        insert_if: as of :class:`UpsertArguments`.
+        delete_if: as of :class:`UpsertArguments`.
+        partial: as of :class:`UpsertArguments`.
+        nulls: as of :class:`UpsertArguments`.
+        merge: as of :class:`UpsertArguments`.
         **arguments: as of :func:`run`.
 
     Raises:
-        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+        OptionError: arguments that contradict each other, or an option.
+        LakeIndexError: as :func:`run`.
     """
-    given = {"update_if": update_if, "insert_if": insert_if, "delete_if": delete_if}
-    conditions = {CONDITION_OPTIONS[name]: text for name, text in given.items() if text is not None}
-    if conditions:
-        arguments = {**arguments, "options": _with_conditions(arguments.get("options"), conditions)}
-    return run(uri, data, Operation.UPSERT, **arguments)
+    from lakeindex.write.merge_function import MergeFunction
+
+    conditions = {"update_if": update_if, "insert_if": insert_if, "delete_if": delete_if}
+    found = {CONDITION_OPTIONS[name]: text for name, text in conditions.items() if text is not None}
+    if nulls is not None and not partial:
+        raise OptionError("nulls belongs to a partial update", culprit="nulls", hint="say partial=True, too")
+    if partial:
+        wanted = nulls or PartialUpdate.OVERWRITE
+        if wanted not in (PartialUpdate.OVERWRITE, PartialUpdate.KEEP):
+            raise OptionError(f"nulls cannot be {nulls!r}", culprit="nulls", hint="valid: overwrite | keep")
+        found[PARTIAL_OPTION] = str(wanted)
+    if isinstance(merge, str):
+        found[MERGE_OPTION] = merge
+    elif merge is not None and not callable(merge):
+        raise UsageError(f"merge cannot be {merge!r}", culprit="merge", hint="give a function, or module:function")
+    function = MergeFunction.of(merge) if callable(merge) else None
+    arguments = {**arguments, "options": _with_arguments(arguments.get("options"), found)}
+    return run(uri, data, Operation.UPSERT, merge=function, **arguments)
 
 
-def _with_conditions(options: Options | None, found: dict[str, str]) -> Options:
-    """Options with these. Raises: OptionError: an option says another condition."""
+def _with_arguments(options: Options | None, found: dict[str, str]) -> Options:
+    """Options with those that arguments say. Raises: OptionError: an option says something else."""
     texts = option_texts(options or {})
     twice = next((key for key, text in found.items() if texts.get(key, text) != text), None)
     if twice is not None:

@@ -106,8 +106,8 @@ class LakeTable(TableOperations, RowReaders):
 
         Args:
             data: any frame or stream of rows, or paths of files: the table of docs/api.md lists them.
-            **arguments: as of :func:`run`: options, batch_id, dry_run, ...; and conditions on rows: ``update_if``,
-                ``insert_if``, ``delete_if``.
+            **arguments: as of :func:`run`: options, batch_id, dry_run, ...; conditions on rows: ``update_if``,
+                ``insert_if``, ``delete_if`` (docs/operations.md); ``partial``, ``nulls``, ``merge`` (docs/columns.md).
 
         Returns:
             What happened to every row.

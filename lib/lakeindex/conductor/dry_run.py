@@ -84,6 +84,7 @@ def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedU
     attempt = folder.new_attempt(Stage.MERGE_WRITE)
     chunks = chunks_of(folder, looked_up.staged)
     tags = tag_batch(spec, facts, chunks, looked_up.verified, found, runner, folder=attempt)
+    tags.incomplete.check(spec, looked_up.staged)
     files = read_files(folder, looked_up.lookup.parts("files")[0])
     homes, size = index_for(facts.index).homes, record_bytes(spec, looked_up)
     plan = make_plan(files, found, tags, opened.snapshot, spec.config, Placing(homes), record_bytes=size)
@@ -96,7 +97,7 @@ def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedU
         noop=not plan.slices,
         rows_in=int(counters["rows_in"]),
         combined=int(counters["combined"]),
-        quarantined=int(counters["quarantined"]),
+        quarantined=int(counters["quarantined"]) + tags.incomplete.quarantined,
         inserts=tags.inserts,
         updates=sum(one.updates for one in found),
         deletes=sum(one.deletes for one in found),

@@ -36,6 +36,7 @@ from lakeindex.options.types import (
     InputFormat,
     LockProvider,
     MetadataTablePolicy,
+    PartialUpdate,
     ReportFormat,
     SchemaMode,
     StagedCodec,
@@ -47,7 +48,9 @@ from lakeindex.options.values import (
     FLAG,
     KEY_GENERATOR_CLASSES,
     MEMORY_OPTION,
+    MERGE_OPTION,
     NULL_FOR_MISSING_OPTION,
+    PARTIAL_OPTION,
     SCHEMA_MODE_OPTION,
     TABLE_VERSION_OPTION,
     TABLE_VERSIONS,
@@ -56,6 +59,7 @@ from lakeindex.options.values import (
     choice_of,
     days,
     flag,
+    function_name,
     generator_class,
     index_type_named,
     memory,
@@ -134,6 +138,13 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option(NULL_FOR_MISSING_OPTION, "null_for_missing", flag, FLAG,
                "A batch may lack columns that can be null: they are null in its rows, also in those that update stored "
                "ones. `false`: such a batch is refused."),
+        Option(PARTIAL_OPTION, "partial_update", one_of(PartialUpdate), names_of(PartialUpdate),
+               "Upsert: a batch may lack columns; they stay as they are in the rows that it updates, and are null in "
+               "those that it inserts. A null of the batch is stored (`overwrite`), or leaves the stored value "
+               "(`keep`)."),
+        Option(MERGE_OPTION, "merge_function", function_name, "module:function",
+               "Upsert: a Python function that gets stored rows and rows of the batch with their keys, as Arrow "
+               "tables, and returns what is stored."),
         Option(DUPLICATES_OPTION, "insert_duplicates", one_of(DuplicatePolicy), names_of(DuplicatePolicy),
                "Insert and insert overwrite: a row whose key is stored. `fail`: it is a bad row. `drop`: it is left "
                "out, and counted as ignored. Hudi's `none` would store the key twice."),

@@ -21,7 +21,8 @@ from lakeindex.options.option_table import (
     TIMEBASED,
     TIMEBASED_PREFIX,
 )
-from lakeindex.options.types import Config, CreateConfig, WriteConfig
+from lakeindex.options.types import Config, CreateConfig, PartialUpdate, WriteConfig
+from lakeindex.options.values import NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
 
 _TASKS_BY_COST: Final = (
     "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once"
@@ -149,7 +150,19 @@ def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
         if area.check is not None:
             area.check(config)
     check_locks(config)
+    _check_missing(config)
     return config
+
+
+def _check_missing(config: WriteConfig) -> None:
+    """Columns that a batch lacks cannot be kept and be null. Raises: OptionError."""
+    if config.null_for_missing and config.partial_update is not PartialUpdate.OFF:
+        raise OptionError(
+            f"option {PARTIAL_OPTION} cannot be {str(config.partial_update)!r} with {NULL_FOR_MISSING_OPTION}=true: "
+            "the one keeps the columns that a batch lacks, the other makes them null",
+            culprit=PARTIAL_OPTION,
+            hint="give one of the two",
+        )
 
 
 def _having(config: _C, values: Iterable[tuple[Option, Any]]) -> _C:

@@ -64,6 +64,16 @@ class SchemaMode(StrEnum):
     WIDEN = "widen"
 
 
+class PartialUpdate(StrEnum):
+    """Whether a batch may lack columns that then stay as they are in the rows that it updates, and what its nulls do:
+    they are stored, or leave the stored value.
+    """
+
+    OFF = "off"
+    OVERWRITE = "overwrite"
+    KEEP = "keep"
+
+
 class StagedCodec(StrEnum):
     """Compression of the staged batch; ``auto``: none where it crosses no network."""
 
@@ -160,6 +170,8 @@ class WriteConfig(Config):
     input_format: InputFormat = InputFormat.AUTO
     schema_mode: SchemaMode = SchemaMode.STRICT
     null_for_missing: bool = False
+    partial_update: PartialUpdate = PartialUpdate.OFF
+    merge_function: str | None = None
     insert_duplicates: DuplicatePolicy = DuplicatePolicy.FAIL
     bulk_sort: BulkSort = BulkSort.NONE
     update_if: str | None = None

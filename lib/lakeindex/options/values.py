@@ -74,6 +74,8 @@ CONDITION_OPTIONS: Final = {
     "insert_if": "lakeindex.insert.if",
 }
 """Options with the conditions of an upsert, by the names of its arguments."""
+MERGE_OPTION: Final = "lakeindex.merge.function"
+PARTIAL_OPTION: Final = "lakeindex.partial.update"
 
 
 def memory(text: str) -> int:
@@ -162,6 +164,14 @@ def some_text(text: str) -> str:
     if not text.strip():
         raise ValueError(text)
     return text
+
+
+def function_name(text: str) -> str:
+    """``module:function``."""
+    module, colon, name = text.strip().partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise ValueError(text)
+    return text.strip()
 
 
 def choice_of(*values: str) -> Callable[[str], str]:

@@ -92,7 +92,11 @@ class RowConditions:
 
 @lru_cache(maxsize=16)
 def row_conditions(
-    schema: pa.Schema, update_if: str | None = None, delete_if: str | None = None, insert_if: str | None = None
+    schema: pa.Schema,
+    update_if: str | None = None,
+    delete_if: str | None = None,
+    insert_if: str | None = None,
+    incoming: pa.Schema | None = None,
 ) -> RowConditions:
     """Conditions from their texts.
 
@@ -101,11 +105,12 @@ def row_conditions(
         update_if: over ``old.<column>`` and ``new.<column>``.
         delete_if: the same.
         insert_if: over ``new.<column>``.
+        incoming: the batch's columns, if it has not all of the table's.
 
     Raises:
         UsageError: one cannot be read, names a column that there is not, or asks for what is not valid.
     """
-    both = pa.schema([(OLD, pa.struct(list(schema))), (NEW, pa.struct(list(schema)))])
+    both = pa.schema([(OLD, pa.struct(list(schema))), (NEW, pa.struct(list(incoming or schema)))])
     alone = pa.schema([both.field(NEW)])
     return RowConditions(
         _read("update_if", update_if, both), _read("delete_if", delete_if, both), _read("insert_if", insert_if, alone)

@@ -152,7 +152,8 @@ class StagedRows:
             _picked(chunk_columns(self._folder, self._chunks[int(n)], columns), rows)
             for n, rows in zip(numbers, pieces, strict=True)
         ]
-        found = pa.concat_tables(tables)
+        # One may have columns that others have not: those of rows that another file held, and that come as new ones.
+        found = pa.concat_tables(tables, promote_options="default")
         return found if is_grouped else found.take(pa.array(np.argsort(order, kind="stable")))
 
 

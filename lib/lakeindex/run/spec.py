@@ -26,6 +26,7 @@ from lakeindex.storage.port import Storage
 from lakeindex.tasks.meter import MeteredStorage
 from lakeindex.tasks.runner import current_meter
 from lakeindex.write.keys.keys import KeySpec
+from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.types.evolution import differences
 
 _ABOVE: ContextVar[tuple[str, OverlayStorage] | None] = ContextVar("lakeindex_above", default=None)
@@ -48,6 +49,7 @@ class RunSpec:
         force: commit a used batch id again, and roll back foreign pending instants whatever their age.
         partitions: paths of the partitions that ``DELETE_PARTITION`` takes away; None: all of the table.
         chosen: which rows of the table are changed, where a condition says it; None: those that ``inputs`` name.
+        merge: a function of the caller's, instead of the option's.
     """
 
     table_uri: str
@@ -61,6 +63,19 @@ class RunSpec:
     force: bool = False
     partitions: tuple[str, ...] | None = None
     chosen: ChosenRows | None = None
+    merge: MergeFunction | None = None
+
+    @property
+    def merge_function(self) -> MergeFunction | None:
+        """What makes one row of a stored and an incoming one, if anything does.
+
+        Raises:
+            UsageError: the option's cannot be imported.
+        """
+        if self.operation is not Operation.UPSERT or self.merge is not None:
+            return self.merge
+        named = self.config.merge_function
+        return None if named is None else MergeFunction.named(named)
 
     @property
     def config(self) -> WriteConfig:
@@ -90,6 +105,9 @@ class TableFacts:
         merge_mode: which version of a record wins.
         index: the index, with what is bound to it.
         before: the columns without those that the batch adds or makes wider; None if it changes none.
+        given: names of the columns that the batch is staged with; None: all. The others stay as they are in the rows
+            that it updates.
+        nulls_keep: of the given columns, too, where the batch has a null.
     """
 
     name: str
@@ -99,6 +117,30 @@ class TableFacts:
     merge_mode: MergeMode
     index: IndexSpec
     before: pa.Schema | None = None
+    given: tuple[str, ...] | None = None
+    nulls_keep: bool = False
+
+    @property
+    def staged(self) -> pa.Schema:
+        """The columns that the batch is staged with."""
+        given = self.given
+        return self.schema if given is None else pa.schema([field for field in self.schema if field.name in given])
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Columns that stay as they are in the rows that the batch updates."""
+        return frozenset() if self.given is None else frozenset(self.schema.names) - frozenset(self.given)
+
+    @property
+    def filled(self) -> frozenset[str]:
+        """Columns in which a null of the batch leaves what is stored."""
+        return frozenset(self.staged.names) - self.deciding if self.nulls_keep else frozenset()
+
+    @property
+    def deciding(self) -> frozenset[str]:
+        """Columns that a batch cannot lack: those of the record key and of the partition path, the ordering field."""
+        named = {*self.keys.columns, *self.event_time_fields}
+        return frozenset(name for name in self.schema.names if name in named)
 
     @property
     def index_type(self) -> IndexType:
@@ -139,7 +181,7 @@ def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
             culprit=option,
             hint="conditions are asked of the rows of an upsert",
         )
-    return row_conditions(facts.schema, **given)
+    return row_conditions(facts.schema, incoming=facts.staged, **given)
 
 
 @functools.lru_cache(maxsize=64)

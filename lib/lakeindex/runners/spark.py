@@ -94,7 +94,10 @@ class SparkRunner:
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.tasks.runner.Runner`."""
-        payloads = [pickle.dumps(task) for task in tasks]
+        from pyspark import cloudpickle
+
+        # A task may hold a caller's function, of a module that workers have not got, or of none.
+        payloads: list[bytes] = [cloudpickle.dumps(task) for task in tasks]  # type: ignore[no-untyped-call] # has no types
         # The function knows the stores' options. PySpark writes what it is given to parallelize to a file;
         # the function stays in memory.
         do = partial(_do_task, pickle.dumps(function))

@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.pipeline import OP_DELETE, OP_REPLACE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
+from lakeindex.write.columns import replaced
 from lakeindex.write.ordering import comparable
+from lakeindex.write.updated_rows import REPLACE, UpdateRule
 
 ARRIVAL = "_li_arrival"
 _ORDERING = "_li_ordering_"
@@ -29,10 +31,18 @@ class Combining:
     Attributes:
         is_global: the lookup key is the record key alone; else (partition path, record key).
         ordering_fields: columns of ordering values if the merge mode goes by them, else none.
+        rule: how a row and a newer one of its key become one; the newer one is kept as it is by default, and where one
+            of the two is a delete.
     """
 
     is_global: bool
     ordering_fields: tuple[str, ...]
+    rule: UpdateRule = REPLACE
+
+    @property
+    def looks_at_all(self) -> bool:
+        """Whether what is kept is made of all rows of a key: they are combined at once."""
+        return not self.rule.replaces
 
     @property
     def lookup(self) -> list[str]:
@@ -81,7 +91,12 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
     kept = rows.drop_columns([ARRIVAL])
     # most unsorted batches are found out by their first rows
     if not _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) or not _is_sorted(rows, rule.lookup):
-        kept = kept.take(_winners(rows, rule))
+        if rule.rule.function is not None:
+            kept = _folded(kept, rows, rule)
+        elif rule.looks_at_all:
+            kept = _filled(kept, rows, rule)
+        else:
+            kept = kept.take(_winners(rows, rule))
     columns = [one_array(column) for column in kept.columns]
     return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows)
 
@@ -127,13 +142,79 @@ def _winners(rows: pa.Table, rule: Combining) -> pa.Array:
     told = _order_by_words(rows, rule.lookup)
     if told is not None:
         return pa.array(told)
+    order, is_last = _in_order(rows, rule)
+    return order.filter(pa.array(is_last))
+
+
+def _in_order(rows: pa.Table, rule: Combining) -> tuple[pa.Array, np.ndarray]:
+    """Row numbers by lookup key, the rows of a key from the oldest to the winner, and whether each is the winner."""
     ordering = [f"{_ORDERING}{number}" for number in range(len(rule.ordering_fields))]
     names = [*rule.lookup, *ordering, ARRIVAL]
     for name, field in zip(ordering, rule.ordering_fields, strict=True):
         rows = rows.append_column(name, comparable(one_array(rows.column(field))))
     order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
     sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in rule.lookup]
-    return order.filter(pa.array(_is_last_of_its_key(sorted_lookup)))
+    return order, _is_last_of_its_key(sorted_lookup)
+
+
+def _filled(kept: pa.Table, rows: pa.Table, rule: Combining) -> pa.Table:
+    """The winners, with values of rows before them where they have none; deletes neither give nor take any."""
+    order, is_last = _in_order(rows, rule)
+    count = len(order)
+    if is_last.all():
+        return kept.take(order)
+    numbers = np.arange(count, dtype=np.int64)
+    is_delete = pc.equal(rows.column(STAGED_OP).take(order), OP_DELETE).to_numpy()
+    # A row's values may come from rows of its key behind the last delete.
+    begins = np.concatenate([[True], is_last[:-1]]) | is_delete | np.concatenate([[False], is_delete[:-1]])
+    first = np.maximum.accumulate(np.where(begins, numbers, 0))
+    winners = order.filter(pa.array(is_last))
+    columns = []
+    for name, column in zip(kept.column_names, kept.columns, strict=True):
+        if name not in rule.rule.filled:
+            columns.append(column.take(winners))
+            continue
+        is_there = column.take(order).is_valid().to_numpy()
+        newest = np.maximum.accumulate(np.where(is_there, numbers, -1))
+        picked = np.where(newest >= first, newest, numbers)[is_last]
+        columns.append(column.take(order.take(pa.array(picked))))
+    return pa.table(columns, schema=kept.schema)
+
+
+def _folded(kept: pa.Table, rows: pa.Table, rule: Combining) -> pa.Table:
+    """The winners, each made of the rows of its key one after the other; a delete takes nothing, and leaves nothing."""
+    order, is_last = _in_order(rows, rule)
+    kept = kept.take(order)
+    firsts = np.flatnonzero(np.concatenate([[True], is_last[:-1]])[: len(order)])
+    sizes = np.diff(np.append(firsts, len(order)))
+    keys = np.arange(len(firsts))
+    current, done, numbers = kept.take(pa.array(firsts)), [], []
+    for step in range(1, int(sizes.max(initial=0)) + 1):
+        is_whole = sizes[keys] == step
+        done.append(current.filter(pa.array(is_whole)))
+        numbers.append(keys[is_whole])
+        keys, current = keys[~is_whole], current.filter(pa.array(~is_whole))
+        if len(keys):
+            current = _over(current, kept.take(pa.array(firsts[keys] + step)), rule.rule)
+    if not done:
+        return kept
+    return pa.concat_tables(done).take(pa.array(np.argsort(np.concatenate(numbers))))
+
+
+def _over(older: pa.Table, newer: pa.Table, rule: UpdateRule) -> pa.Table:
+    """Newer rows, made one with older ones where neither is a delete."""
+    deletes = [pc.equal(table.column(STAGED_OP), OP_DELETE).to_numpy() for table in (older, newer)]
+    both = np.flatnonzero(~deletes[0] & ~deletes[1])
+    if not len(both):
+        return newer
+    picked = pa.array(both)
+    body = pa.schema([field for field in newer.schema if field.name not in (STAGED_PARTITION, STAGED_KEY, STAGED_OP)])
+    made = rule.updated(older.take(picked), newer.take(picked), body, "the batch")
+    columns = [
+        replaced(one_array(column), both, one_array(made.column(name))) if name in body.names else one_array(column)
+        for name, column in zip(newer.column_names, newer.columns, strict=True)
+    ]
+    return pa.table(columns, schema=newer.schema)
 
 
 def _order_by_words(rows: pa.Table, lookup: Sequence[str]) -> np.ndarray | None:

@@ -141,6 +141,21 @@ class OldSlice(_Slice):
         kinds = {f.name: f.type for f in self._schema} | {n: table.schema.field(n).type for n in dictionaries}
         return pa.table([table.column(n).cast(kinds.get(n, pa.string())) for n in names], names=names)
 
+    def rows_at(self, row_group: np.ndarray, row_in_group: np.ndarray, columns: Sequence[str]) -> pa.Table:
+        """Some rows, as they are asked for; their row groups ascend. One is decoded at a time.
+
+        Args:
+            row_group: of each row: int64 [n].
+            row_in_group: its place there: int64 [n].
+            columns: the columns.
+        """
+        return pa.concat_tables(
+            [
+                self.decode([int(group)], columns).take(pa.array(row_in_group[row_group == group]))
+                for group in np.unique(row_group)
+            ]
+        )
+
 
 class ForeignSlice(_Slice):
     """A base file of another writer's, or from before a schema change: nothing of it can be copied."""
@@ -169,6 +184,17 @@ class ForeignSlice(_Slice):
                     some, held = [], 0
         if some:
             yield pa.concat_tables(some)
+
+    def rows_at(self, row_group: np.ndarray, row_in_group: np.ndarray, columns: Sequence[str]) -> pa.Table:
+        """As :meth:`OldSlice.rows_at`."""
+        wanted = self.row_group_starts[row_group] + row_in_group
+        order = np.argsort(wanted, kind="stable")
+        found, first = [], 0
+        for rows in self.windows(_BATCH_ROWS):
+            inside = wanted[order][slice(*np.searchsorted(wanted[order], (first, first + rows.num_rows)))] - first
+            found.append(rows.select(list(columns)).take(pa.array(inside)))
+            first += rows.num_rows
+        return pa.concat_tables(found).take(pa.array(np.argsort(order, kind="stable")))
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
         fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self._schema]

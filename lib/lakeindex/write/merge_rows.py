@@ -24,6 +24,7 @@ from lakeindex.write.base_file import (
     constant_column,
     sequence_numbers,
 )
+from lakeindex.write.updated_rows import REPLACE, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ class Changes:
     inserts: StoredRows
 
 
-def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice) -> pa.Table:
+def merge_slice(
+    old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice, rule: UpdateRule = REPLACE
+) -> pa.Table:
     """Rows of the new file slice.
 
     Args:
@@ -82,11 +85,12 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
         changes: what to replace, drop and add.
         schema: the table's columns.
         new: where the slice goes.
+        rule: what updated rows are made of.
 
     Returns:
         Meta columns, then the table's columns; sorted by record key (UTF-8 bytes).
     """
-    staged = pa.concat_tables([rows.slice(0, len(rows)) for rows in (changes.updates, changes.inserts)])
+    staged = _staged(old, changes, schema, new, rule)
     stored = 0 if old is None else old.num_rows
     source = _sources(stored, changes)
     picked = _picked(source, stored + staged.num_rows)
@@ -114,6 +118,18 @@ def merge_slice(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: 
     body = [_column(None if old is None else old.column(f.name), staged.column(f.name), picked, f.type) for f in schema]
     names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
     return pa.table([*meta, *body], names=names)
+
+
+def _staged(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice, rule: UpdateRule) -> pa.Table:
+    """Rows that take the place of stored ones, then new ones."""
+    updates, inserts = (rows.slice(0, len(rows)) for rows in (changes.updates, changes.inserts))
+    if rule.replaces:
+        return pa.concat_tables([updates, inserts])
+    added = rule.inserted(inserts, schema)
+    if old is None or not len(changes.updates):
+        return added
+    stored = old.take(pa.array(changes.update_positions))
+    return pa.concat_tables([rule.updated(stored, updates, schema, new.file_name), added])
 
 
 def _sources(stored: int, changes: Changes) -> np.ndarray:

@@ -43,6 +43,7 @@ from lakeindex.write.base_file import (
 from lakeindex.write.columns import are_same, leaves, replaced, without_unused
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
 from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
+from lakeindex.write.updated_rows import REPLACE, UpdateRule
 
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
@@ -64,6 +65,7 @@ class Rewrite:
         config: codec, row group size, filter.
         fixed: the table's columns that an update cannot change.
         new: what the new slice is called.
+        rule: what updated rows are made of.
         part: of the rows, how many may be in memory at once, if only what changes is decoded; 1 or more means all.
     """
 
@@ -73,6 +75,15 @@ class Rewrite:
     fixed: frozenset[str]
     new: NewSlice
     part: float = ALL_IN_MEMORY
+    rule: UpdateRule = REPLACE
+
+    @property
+    def may_change(self) -> list[str]:
+        """The table's columns of which an updated row may have another value; a function has to see all."""
+        if self.rule.function is not None:
+            return self.schema.names
+        stay = self.fixed | self.rule.kept
+        return [name for name in self.schema.names if name not in stay]
 
 
 class NewFile:
@@ -173,7 +184,8 @@ class _Work:
         stored = 0 if old is None else old.rows
         limit = rewrite.config.row_group_rows
         rows = stored + len(changes.inserts)
-        part = rewrite.part / _DECODED_TIMES if isinstance(old, ForeignSlice) else rewrite.part
+        decodes_all = isinstance(old, ForeignSlice) or rewrite.rule.function is not None
+        part = rewrite.part / _DECODED_TIMES if decodes_all else rewrite.part
         self._is_whole = part >= 1
         self._most = max(rows, 1) if self._is_whole else max(int(rows * part) // limit, 1) * limit
         if not self._is_whole and len(changes.inserts) > self._most:
@@ -333,16 +345,19 @@ class _Work:
             COMMIT_TIME: pa.repeat(new.instant, len(places)),
             COMMIT_SEQNO: sequence_numbers(new.instant, new.task, numbers),
         }
-        wanted = [COMMIT_TIME, COMMIT_SEQNO, *(n for n in schema.names if n not in self._rewrite.fixed)]
+        wanted = [COMMIT_TIME, COMMIT_SEQNO, *self._rewrite.may_change]
         texts = {COMMIT_TIME, *(f.name for f in schema if f.type == pa.string())}
         stored = old.decode(sources, wanted, [n for n in wanted if n in texts and old.has_dictionary(sources[0], n)])
+        if self._rewrite.rule.function is not None:
+            updates = self._rewrite.rule.updated(stored.take(pa.array(places)), updates, schema, new.file_name)
         columns = {FILE_NAME: constant_column(new.file_name, int(ends[-1]))}
         for name in wanted:
             column = one_array(stored.column(name))
-            values = stamps[name] if name in stamps else one_array(updates.column(name))
+            before = column.take(pa.array(places))
+            values = stamps[name] if name in stamps else self._updated(name, before, one_array(updates.column(name)))
             if not pa.types.is_dictionary(column.type):
                 values = values.cast(column.type)
-            if not are_same(column.take(pa.array(places)), values):
+            if not are_same(before, values):
                 columns[name] = replaced(column, places, values)
         table = pa.table(columns)
         slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
@@ -350,6 +365,14 @@ class _Work:
         dictionaries = [n for n in columns if n == FILE_NAME or old.has_dictionary(sources[0], n)]
         parts = encoded_parts(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
         return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
+
+    def _updated(self, name: str, stored: pa.Array, incoming: pa.Array) -> pa.Array:
+        """A column of updated rows; stored values may stand in a dictionary."""
+        if name not in self._rewrite.rule.filled or self._rewrite.rule.function is not None:
+            return incoming
+        kind = self._rewrite.schema.field(name).type
+        plain = stored.dictionary_decode() if pa.types.is_dictionary(stored.type) else stored
+        return self._rewrite.rule.value(name, plain.cast(kind), incoming.cast(kind))
 
     def _updates(self, spans: Sequence[tuple[int, int]]) -> pa.Table:
         """Updates at these places, ascending ``[start, stop)``; neighbours are fetched together."""
@@ -362,7 +385,7 @@ class _Work:
         """Row groups that are encoded anew, all columns."""
         changes = self._changes_of(planned, first_insert)
         new = replace(self._rewrite.new, first_row=first_row)
-        rows = merge_slice(self._decoded(planned.sources), changes, self._rewrite.schema, new)
+        rows = merge_slice(self._decoded(planned.sources), changes, self._rewrite.schema, new, self._rewrite.rule)
         if rows.num_rows != planned.rows:
             raise InvariantError(
                 f"row groups {planned.sources} came out with {rows.num_rows} rows instead of {planned.rows}",

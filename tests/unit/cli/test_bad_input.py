@@ -155,7 +155,7 @@ def test_no_input(table: Path, tmp_path: Path):
         ("hoodie.parquet.max.file.size=lots", "hoodie.parquet.max.file.size", "bytes"),
         ("hoodie.bloom.index.prune.by.ranges=yes", "hoodie.bloom.index.prune.by.ranges", "true | false"),
         ("hoodie.parquet.compression.codec=lzma", "hoodie.parquet.compression.codec", "zstd"),
-        ("hoodie.index.type=GLOBAL_BLOOM", "hoodie.index.type", "bound"),
+        ("hoodie.index.type=GLOBAL_BLOOM", "hoodie.index.type", "lakeindex index migrate TABLE --to GLOBAL_BLOOM"),
         ("hoodie.write.record.merge.mode=COMMIT_TIME_ORDERING", "hoodie.write.record.merge.mode", "bound"),
         ("hoodie.datasource.write.hive_style_partitioning=true", "hive_style", "created"),
         ("novalue", "novalue", "KEY=VALUE"),

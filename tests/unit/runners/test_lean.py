@@ -47,7 +47,7 @@ def test_a_command_that_writes_does_without_pandas(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_jobs_load_compiled_loops_when_they_hash_and_spark_when_they_need_executors(tmp_path: Path) -> None:
+def test_jobs_load_neither_compiled_loops_nor_spark_for_little_work(tmp_path: Path) -> None:
     make_table(tmp_path / "t")
     pq.write_table(batch_of([Row(f"k{n}", "x", 1, "v") for n in range(100)]), tmp_path / "b.parquet")
     words = [
@@ -59,4 +59,4 @@ def test_jobs_load_compiled_loops_when_they_hash_and_spark_when_they_need_execut
         job = [sys.executable, "-c", JOB, str(ROOT / "jobs" / f"{stage}.py"), *words]
         done = subprocess.run(job, capture_output=True, text=True, check=True)
         loaded.append(done.stdout.splitlines()[-1])
-    assert (loaded[0], loaded[-1]) == ("0 []", "0 ['numba']")
+    assert loaded == ["0 []"] * len(Stage)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.pipeline import STAGED_KEY, STAGED_PARTITION
+from lakeindex.pipeline import OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.write import combine as combining
 from lakeindex.write.combine import ARRIVAL, Combining, combine, combine_and_sort
+from lakeindex.write.updated_rows import UpdateRule
 
 ROWS = st.lists(
     st.tuples(
@@ -100,3 +101,40 @@ def test_which_keys_are_told_apart_by_a_word(keys: list[str], is_told: bool):
     assert (order is not None) is is_told
     if order is not None:
         assert [keys[n] for n in order] == sorted(keys)
+
+
+SOME = st.none() | st.integers(0, 9)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 3), st.booleans(), SOME, SOME), min_size=1, max_size=12)
+)
+def test_nulls_are_filled_from_the_rows_before_back_to_a_delete(
+    rows: list[tuple[str, int, bool, int | None, int | None]],
+):
+    keys, times, deleted, some, more = zip(*rows, strict=True)
+    columns = {
+        "x": pa.array(some, pa.int64()),
+        "l": pa.array([None if m is None else [m] for m in more], pa.list_(pa.int64())),
+    }
+    table = pa.table(
+        {
+            STAGED_PARTITION: pa.array(["p"] * len(rows)),
+            STAGED_KEY: pa.array(keys, pa.string()),
+            STAGED_OP: pa.array([OP_DELETE if one else OP_UPSERT for one in deleted], pa.int8()),
+            "ts": pa.array(times, pa.int64()),
+            **columns,
+            ARRIVAL: pa.array(range(len(rows)), pa.int64()),
+        }
+    )
+    rule = UpdateRule(filled=frozenset({"x", "l"}))
+    got = combine_and_sort(table, Combining(is_global=False, ordering_fields=("ts",), rule=rule))
+    expected = {}
+    for row in sorted(rows, key=lambda row: row[1]):
+        key, time, is_delete, x, m = row
+        before = expected.get(key)
+        if before is not None and not before[1] and not is_delete:
+            x, m = before[2] if x is None else x, before[3] if m is None else m
+        expected[key] = (time, is_delete, x, m)
+    found = [tuple(row[name] for name in (STAGED_KEY, "ts", STAGED_OP, "x", "l")) for row in got.rows.to_pylist()]
+    assert found == [(k, t, int(d), x, None if m is None else [m]) for k, (t, d, x, m) in sorted(expected.items())]

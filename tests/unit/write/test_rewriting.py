@@ -19,9 +19,11 @@ from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
 from lakeindex.write.rewrite import NewFile, Rewrite
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.write.updated_rows import REPLACE, UpdateRule
 from tests.unit.write.test_merging import OLD
 
 SCHEMA = pa.schema(
@@ -272,13 +274,19 @@ def test_files_of_others_are_sorted_as_a_whole_if_there_is_room_else_window_by_w
     assert encoded.chunks_copied == 0
 
 
-def test_a_file_in_parts_is_made_while_it_is_written():
-    """With room for two row groups, no more than two are decoded and encoded before a piece of them is given out."""
+AS_NEW = UpdateRule(function=MergeFunction("as_new", lambda _, new: new), deciding=frozenset({"id"}))
+
+
+@pytest.mark.parametrize(("rule", "part"), [(REPLACE, 0.4), (AS_NEW, 1.25)])
+def test_a_file_in_parts_is_made_while_it_is_written(rule: UpdateRule, part: float):
+    """With room for two row groups, no more than two are decoded and encoded before a piece of them is given out.
+    A merge function sees all columns, which takes more room.
+    """
     old = opened(old_rows(KEYS))
     decoded: list[int] = []
     real = old.decode
     old.decode = lambda groups, *more: decoded.extend(groups) or real(groups, *more)  # type: ignore[method-assign]
-    new = NewFile(old, change(KEYS, list(range(40)), [], []), dataclasses.replace(REWRITE, part=0.4))
+    new = NewFile(old, change(KEYS, list(range(40)), [], []), dataclasses.replace(REWRITE, part=part, rule=rule))
     seen = [(len(decoded), len(piece)) for piece in new]
     steps = sorted({count for count, _ in seen})
     assert steps == [0, 2, 4, 5]

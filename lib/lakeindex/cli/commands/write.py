@@ -12,7 +12,13 @@ from lakeindex.errors import OptionError
 from lakeindex.model import Change, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import ReportFormat, SchemaMode
-from lakeindex.options.values import CONDITION_OPTIONS, DUPLICATES_OPTION, MEMORY_OPTION
+from lakeindex.options.values import (
+    CONDITION_OPTIONS,
+    DUPLICATES_OPTION,
+    MEMORY_OPTION,
+    MERGE_OPTION,
+    PARTIAL_OPTION,
+)
 
 if TYPE_CHECKING:
     from lakeindex.api.run import RunArguments
@@ -93,22 +99,36 @@ def replace_options(function: _F) -> _F:
 @click.option("--update-if", metavar="COND", help="Update a stored row only if this holds: 'new.ts > old.ts'.")
 @click.option("--insert-if", metavar="COND", help="Insert a new key only if this holds: 'new.amount > 0'.")
 @click.option("--delete-if", metavar="COND", help="Delete the stored row if this holds; asked before --update-if.")
+@click.option("--partial", is_flag=True, help="The batch may lack columns: they stay as they are in updated rows.")
+@click.option(
+    "--nulls",
+    type=click.Choice(["overwrite", "keep"]),
+    help="With --partial: a null of the batch is stored (the default), or leaves the stored value.",
+)
+@click.option("--merge", metavar="MODULE:FUNCTION", help="A function that makes one row of a stored and a new one.")
 @write_options
-def upsert(
+def upsert(  # noqa: PLR0913 - its options
     table: str,
     inputs: tuple[str, ...],
+    *,
     update_if: str | None,
     insert_if: str | None,
     delete_if: str | None,
+    partial: bool,
+    nulls: Literal["overwrite", "keep"] | None,
+    merge: str | None,
     **given: Any,
 ) -> None:
     """Insert new keys, update those that are there, delete rows marked `_hoodie_is_deleted`.
 
     INPUT: Parquet, CSV or JSON files, folders of them, or * patterns.
     """
-    conditions = {"update_if": update_if, "insert_if": insert_if, "delete_if": delete_if}
-    pairs = (f"{CONDITION_OPTIONS[name]}={text}" for name, text in conditions.items() if text is not None)
-    given["options"] = (*given["options"], *pairs)
+    if nulls is not None and not partial:
+        raise OptionError("--nulls belongs to a partial update", culprit="--nulls", hint="say --partial, too")
+    said = {CONDITION_OPTIONS["update_if"]: update_if, CONDITION_OPTIONS["insert_if"]: insert_if}
+    said |= {CONDITION_OPTIONS["delete_if"]: delete_if, MERGE_OPTION: merge}
+    said[PARTIAL_OPTION] = (nulls or "overwrite") if partial else None
+    given["options"] = (*given["options"], *(f"{key}={text}" for key, text in said.items() if text is not None))
     _write(table, inputs, Operation.UPSERT, **given)
 
 

@@ -29,6 +29,7 @@ from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_s
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merge_rows import Changes, NewSlice, StoredRows
 from lakeindex.write.rewrite import ALL_IN_MEMORY, NewFile, Rewrite
+from lakeindex.write.updated_rows import UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,13 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         fixed_columns(facts.keys, facts.schema, None if facts.is_global else new.partition_path),
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
         task.part,
+        update_rule(task.spec, facts),
     )
+
+
+def update_rule(spec: RunSpec, facts: TableFacts) -> UpdateRule:
+    """What updated rows are made of. Raises: UsageError: the merge function cannot be imported."""
+    return UpdateRule(facts.kept, facts.filled, spec.merge_function, facts.deciding)
 
 
 def _write_delta(task: WriteTask, added: StoredRows, gone: pa.Table) -> Part | None:
@@ -196,7 +203,7 @@ def _open_slice(store: Storage, file: BaseFile, rewrite: Rewrite) -> OldSlice | 
         content = WholeFile(store.read(file.path)) if whole else StoredBytes(store, file.path, file.size_bytes)
         return open_slice(content, rewrite.schema, rewrite.config)
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
+        raise unreadable(file, error) from error
 
 
 def _reading(file: BaseFile, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
@@ -204,10 +211,11 @@ def _reading(file: BaseFile, pieces: Iterable[bytes | memoryview]) -> Iterator[b
     try:
         yield from pieces
     except (pa.ArrowException, OSError) as error:
-        raise _unreadable(file, error) from error
+        raise unreadable(file, error) from error
 
 
-def _unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
+def unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
+    """What is said of a base file that cannot be read."""
     return TableCorruptError(
         f"base file {file.path!r} cannot be read: {first_line(error)}",
         culprit=file.path,
@@ -290,6 +298,6 @@ def _empty_rows(task: WriteTask, folder: RunFolder) -> pa.Table:
     if task.chunks:
         return chunk_columns(folder, next(iter(task.chunks.values())), None).slice(0, 0)
     return pa.table(
-        [pa.array([], pa.string()), *(pa.array([], f.type) for f in task.facts.schema)],
-        names=[STAGED_KEY, *task.facts.schema.names],
+        [pa.array([], pa.string()), *(pa.array([], f.type) for f in task.facts.staged)],
+        names=[STAGED_KEY, *task.facts.staged.names],
     )

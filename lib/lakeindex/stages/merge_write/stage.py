@@ -28,7 +28,7 @@ from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import CoveredFile
 from lakeindex.model import BaseFile, Change, Operation
-from lakeindex.options.types import BulkSort
+from lakeindex.options.types import BulkSort, PartialUpdate
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.chunks import chunks_of
@@ -43,6 +43,7 @@ from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, wri
 from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
 from lakeindex.stages.merge_write.key_order import cut_by_key
 from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, PlannedSlice, make_plan, planned_name
+from lakeindex.stages.merge_write.moved_rows import Located, with_moved_rows
 from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
 from lakeindex.stages.merge_write.tags import FoundLine, Tags, found_lines, tag_batch
 from lakeindex.stages.merge_write.written_files import check_counts, keep_written, write_stat
@@ -60,25 +61,33 @@ _OPEN_COST = 1_000_000
 _DECODED_FACTOR = 4
 """Rows of the batch cost about as much as a file that they would make: a quarter of what they take decoded."""
 _PACKS_A_SLOT = 5
+_COLUMNS_NAMED = 8
 
 
 def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
     """What whoever started the run should know of its options and of the index."""
     notes = [*spec.config.notes, *facts.changes, *index_for(facts.index).notes(spec.config)]
+    kept = [name for name in facts.schema.names if name in facts.kept]
+    if kept:
+        more = f" and {len(kept) - _COLUMNS_NAMED} more" if len(kept) > _COLUMNS_NAMED else ""
+        notes.append(f"the batch lacks {', '.join(kept[:_COLUMNS_NAMED])}{more}: kept in the rows that it updates")
     if spec.config.of(BloomOptions).use_metadata and not facts.index_type.has_filters:
         notes.append(f"{USE_METADATA_OPTION} changes nothing: {facts.index_type} has no filters")
     return tuple(notes)
 
 
 def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
-    """Bytes of a row on disk: as told, from the staged batch, or, for a tiny batch, from the files that are there."""
+    """Bytes of a row on disk: as told, from the staged batch, or, if it is tiny or has not all columns, from the files
+    that are there.
+    """
     config = spec.config
     if config.record_bytes_estimate is not None:
         return float(config.record_bytes_estimate)
     counters = looked_up.staged.counters
     rows = int(counters["rows_out"])
     stored_rows = int(looked_up.lookup.counters["file_rows"])
-    if rows < _SMALL_SAMPLE_ROWS <= stored_rows:
+    is_partial = config.partial_update is not PartialUpdate.OFF
+    if (is_partial and stored_rows) or rows < _SMALL_SAMPLE_ROWS <= stored_rows:
         files = read_files(run_folder(spec), looked_up.lookup.parts("files")[0])
         return sum(f.file.size_bytes for f in files) / stored_rows
     return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
@@ -212,7 +221,12 @@ class MergeAttempt:
             self._in_the_way.check(self._spec, self._looked_up.staged)
         tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
         check_all_found(self._spec, tags)
+        tags.incomplete.check(self._spec, self._looked_up.staged)
         files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
+        places = Located(files, found, verified.parts("locations"))
+        self._chunks = with_moved_rows(
+            self._spec, self._facts, self._chunks, places, self._runner, folder=self._attempt
+        )
         plan = make_plan(
             files,
             found,
@@ -247,8 +261,10 @@ class MergeAttempt:
         parts = [share / max(need, 1) for need in needs]
         gone = tuple(file.path for file in self._replaced.files)
         replacing = (str(self._spec.operation), gone) if self._replaced.is_replacing else ()
+        function = self._spec.merge_function
+        merging = () if function is None else (function.name,)
         digest = digest_of_text(
-            plan.digest, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY), *replacing,
+            plan.digest, *merging, *((n, part) for n, part in enumerate(parts) if part < ALL_IN_MEMORY), *replacing,
             *conditions_of(self._spec, self._facts).texts,
         )  # fmt: skip
         named = []
@@ -328,7 +344,8 @@ class MergeAttempt:
     def _staged_bytes(self, planned: PlannedSlice) -> int:
         """Decoded bytes of the batch's rows that go into a slice."""
         counters = self._looked_up.staged.counters
-        rows = planned.updates + planned.inserts
+        # New rows get all columns, whatever the batch has.
+        rows = planned.updates + planned.inserts * len(self._facts.schema) // len(self._facts.staged)
         return rows * int(counters.get("staged_bytes", 0)) // max(int(counters["rows_out"]), 1)
 
     def _publish(self, written: Sequence[WrittenFile], tags: Tags, summary: RunSummary) -> str:
@@ -372,7 +389,7 @@ class MergeAttempt:
             noop=True,
             rows_in=int(staged["rows_in"]),
             combined=int(staged["combined"]),
-            quarantined=int(staged["quarantined"]) + self._in_the_way.quarantined,
+            quarantined=int(staged["quarantined"]) + self._in_the_way.quarantined + tags.incomplete.quarantined,
             inserts=tags.inserts,
             updates=sum(f.updates for f in found),
             deletes=sum(f.deletes for f in found),

@@ -14,10 +14,11 @@ from lakeindex.errors import QuarantineExceededError
 from lakeindex.index.fate import Fate
 from lakeindex.options.types import DuplicatePolicy
 from lakeindex.options.values import DUPLICATES_OPTION
-from lakeindex.pipeline import REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION
+from lakeindex.pipeline import STAGED_KEY
 from lakeindex.run.checkpoints import Manifest, Part
 from lakeindex.run.chunks import Chunk, chunk_columns
 from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.stages.merge_write.bad_rows import write_bad_rows
 from lakeindex.stages.merge_write.tags import FoundLine
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 
@@ -118,9 +119,6 @@ def set_aside(task: SetAsideTask) -> tuple[StoredRows, ...]:
         if not len(rows):
             continue
         table = chunk_columns(folder, chunk, None).take(pa.array(rows))
-        example = table.column(STAGED_KEY)[0].as_py()
-        table = table.drop_columns([STAGED_PARTITION, STAGED_KEY, STAGED_OP])
-        table = table.append_column(REASON, pa.repeat(_WHY, table.num_rows))
-        part = folder.write_table(f"{task.folder}/{chunk.number:05d}.parquet", table)
-        done.append(StoredRows(table.num_rows, (part,), example))
+        bad = write_bad_rows(folder, f"{task.folder}/{chunk.number:05d}.parquet", table, pa.repeat(_WHY, len(rows)))
+        done.append(StoredRows(bad.quarantined, bad.parts, table.column(STAGED_KEY)[0].as_py()))
     return tuple(done)

@@ -20,6 +20,7 @@ from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PART
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows_of
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
+from lakeindex.stages.merge_write.bad_rows import NO_BAD_ROWS, BadRows, incomplete_rows
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 
 
@@ -61,6 +62,7 @@ class TagResult:
     ignored_missing: int
     unmet: int
     inserts: int
+    incomplete: BadRows = NO_BAD_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +74,14 @@ class Tags:
         inserts: keys that were nowhere.
         ignored_missing: deletes that found nothing.
         unmet: keys that were nowhere and do not meet the condition of an insert.
+        incomplete: rows that would be new, and lack a column that must not be null; they were set aside.
     """
 
     new_rows: tuple[NewRows, ...]
     inserts: int
     ignored_missing: int
     unmet: int
+    incomplete: BadRows = NO_BAD_ROWS
 
     @property
     def ignored(self) -> int:
@@ -139,6 +143,7 @@ def tag_batch(
         sum(r.inserts for r in results),
         sum(r.ignored_missing for r in results),
         sum(r.unmet for r in results),
+        BadRows.joined(r.incomplete for r in results),
     )
 
 
@@ -157,6 +162,7 @@ def tag_chunks(task: TagTask) -> TagResult:
     joined = pa.concat_tables(located) if located else None
     homes = index_for(task.facts.index).homes
     records: list[tuple[int, str, int, int, bytes | None]] = []
+    incomplete: list[BadRows] = []
     missing = unmet = inserts = 0
     for chunk in task.chunks:
         rows, fates = _found_of(joined, chunk.number)
@@ -168,6 +174,10 @@ def tag_chunks(task: TagTask) -> TagResult:
         asking = unfound & ~is_delete
         is_new = _inserted(task, chunk, asking)
         unmet += int((asking & ~is_new).sum())
+        if task.facts.given is not None:
+            lacking, bad = incomplete_rows(task.facts, folder, chunk, np.flatnonzero(is_new), f"{task.path}-quarantine")
+            is_new[lacking] = False
+            incomplete.append(bad)
         inserts += int(is_new.sum())
         is_new[rows[fates == Fate.MOVED]] = True
         for partition, mine in _by_partition(task.facts, folder, chunk, np.flatnonzero(is_new)):
@@ -177,7 +187,8 @@ def tag_chunks(task: TagTask) -> TagResult:
     cells = columns_of(records, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
     lines = tuple(r[:4] for r in records)
-    return TagResult(folder.write_table(task.path, table), lines, missing, unmet, inserts)
+    bad_rows = BadRows.joined(incomplete)
+    return TagResult(folder.write_table(task.path, table), lines, missing, unmet, inserts, bad_rows)
 
 
 def _inserted(task: TagTask, chunk: Chunk, asking: np.ndarray) -> np.ndarray:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
 
+from lakeindex.errors import InputError, OptionError, SchemaMismatchError
 from lakeindex.model import Operation
-from lakeindex.options.types import InputFormat, SchemaMode, WriteConfig
+from lakeindex.options.types import InputFormat, PartialUpdate, SchemaMode, WriteConfig
+from lakeindex.options.values import MERGE_OPTION, NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.stages.stage_input.input_pieces import read_columns
-from lakeindex.stages.stage_input.inputs import InputFile
+from lakeindex.stages.stage_input.inputs import InputFile, format_of
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
-from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, schema_from_avro, schema_to_avro
 from lakeindex.write.types.evolution import evolved
 
 BATCH_COLUMNS: Final = "batch_columns"
@@ -41,14 +43,38 @@ def batch_columns(spec: RunSpec, facts: TableFacts, files: Sequence[InputFile], 
     """The columns that at least one file of the batch has, in the types that they get in the table.
 
     Returns:
-        None if the table's columns may not change: then nobody needs to know.
+        None if the table's columns may not change, and none may be left out: then nobody needs to know.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or does not say which columns it updates.
+        OptionError: an operation that updates nothing cannot be partial.
         SchemaMismatchError: a new column whose name or type a table cannot have.
     """
     config = spec.config
-    if config.schema_mode is SchemaMode.STRICT or spec.operation is Operation.DELETE or spec.chosen is not None:
+    partial = config.partial_update
+    function = spec.merge_function
+    updates_whole = spec.operation not in (Operation.UPSERT, Operation.DELETE) or spec.change is not None
+    what = spec.change or spec.operation
+    if function is not None and partial is not PartialUpdate.OFF:
+        raise OptionError(
+            f"merge function {function.name} gets whole rows, and {PARTIAL_OPTION}={partial} lets a batch lack columns",
+            culprit=PARTIAL_OPTION,
+            hint=f"leave it out: with {NULL_FOR_MISSING_OPTION}=true the function gets nulls",
+        )
+    if config.merge_function is not None and updates_whole:
+        raise OptionError(
+            f"option {MERGE_OPTION} cannot be {config.merge_function!r} for {what}: it is for upserts of a batch",
+            culprit=MERGE_OPTION,
+            hint="leave it out",
+        )
+    if partial is not PartialUpdate.OFF and updates_whole:
+        raise OptionError(
+            f"option {PARTIAL_OPTION} cannot be {str(partial)!r} for {what}, which stores whole rows",
+            culprit=PARTIAL_OPTION,
+            hint=f"leave it out; {NULL_FOR_MISSING_OPTION}=true makes columns null that a batch lacks",
+        )
+    is_whole = config.schema_mode is SchemaMode.STRICT and partial is PartialUpdate.OFF
+    if is_whole or spec.operation is Operation.DELETE or spec.chosen is not None:
         return None
     tasks = [ColumnsTask(file, facts.schema, config.input_format) for file in files]
     runner = for_work(runner, len(files) * _FOOTER_BYTES, config)
@@ -56,7 +82,33 @@ def batch_columns(spec: RunSpec, facts: TableFacts, files: Sequence[InputFile], 
     distinct = list(dict.fromkeys(found))
     whole = reduce(lambda schema, batch: _evolved(schema, batch, facts, config), distinct, facts.schema)
     named = {name for schema in distinct for name in schema.names}
+    if partial is PartialUpdate.OVERWRITE:
+        _check_same_columns(files, found, named, config)
     return pa.schema([field for field in whole if field.name in named])
+
+
+def _check_same_columns(
+    files: Sequence[InputFile], found: Sequence[pa.Schema], named: Collection[str], config: WriteConfig
+) -> None:
+    """Each file says which columns its rows update, and they are the same. Raises: InputError."""
+    hint = (
+        f"make a batch of each set of columns, or give {PARTIAL_OPTION}={PartialUpdate.KEEP}: nulls keep what is stored"
+    )
+    for file, columns in zip(files, found, strict=True):
+        if format_of(file, config.input_format) is InputFormat.JSON:
+            raise InputError(
+                f"{file.display!r} is JSON, where a field that a line lacks cannot be told from a null one, "
+                f"and {PARTIAL_OPTION}={PartialUpdate.OVERWRITE} would store nulls",
+                culprit=file.display,
+                hint=f"give {PARTIAL_OPTION}={PartialUpdate.KEEP}, or the batch as Parquet",
+            )
+        lacking = sorted(set(named) - {*columns.names, *META_COLUMNS, DELETE_MARK})
+        if lacking:
+            raise SchemaMismatchError(
+                f"{file.display!r} lacks column {lacking[0]!r}, which other files of the batch have",
+                culprit=file.display,
+                hint=hint,
+            )
 
 
 def columns_text(columns: pa.Schema | None, facts: TableFacts) -> dict[str, str]:
@@ -70,7 +122,12 @@ def with_columns(facts: TableFacts, columns: pa.Schema | None, config: WriteConf
         return facts
     before = facts.before or facts.schema
     schema = _evolved(before, columns, facts, config)
-    return replace(facts, schema=schema, before=None if schema.equals(before) else before)
+    given = None
+    if config.partial_update is not PartialUpdate.OFF:
+        given = tuple(name for name in schema.names if name in columns.names or name in facts.deciding)
+    keep = config.partial_update is PartialUpdate.KEEP
+    changed = None if schema.equals(before) else before
+    return replace(facts, schema=schema, before=changed, given=given, nulls_keep=keep)
 
 
 def may_lack(facts: TableFacts, config: WriteConfig) -> frozenset[str]:
@@ -78,9 +135,15 @@ def may_lack(facts: TableFacts, config: WriteConfig) -> frozenset[str]:
     on request all that can be null and decide nothing.
     """
     if config.null_for_missing:
-        deciding = {*facts.keys.columns, *facts.event_time_fields}
-        return frozenset(field.name for field in facts.schema if field.nullable and field.name not in deciding)
+        return frozenset(field.name for field in facts.schema if field.nullable) - facts.deciding
+    if facts.nulls_keep:
+        return facts.filled
     return frozenset() if facts.before is None else frozenset(facts.schema.names) - frozenset(facts.before.names)
+
+
+def columns_to_stage(facts: TableFacts) -> pa.Schema:
+    """The columns that rows of the batch are fitted to; where nulls keep what is stored, none is too many."""
+    return pa.schema([field.with_nullable(True) if field.name in facts.filled else field for field in facts.staged])
 
 
 def with_columns_of(facts: TableFacts, staged: Mapping[str, Any], config: WriteConfig) -> TableFacts:

@@ -27,7 +27,13 @@ from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
 from lakeindex.run.chosen_rows import is_chosen, stored_keys
 from lakeindex.run.replaced import PARTITIONS_FACT
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
-from lakeindex.stages.stage_input.batch_columns import batch_columns, columns_text, may_lack, with_columns
+from lakeindex.stages.stage_input.batch_columns import (
+    batch_columns,
+    columns_text,
+    columns_to_stage,
+    may_lack,
+    with_columns,
+)
 from lakeindex.stages.stage_input.input_pieces import read_pieces
 from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
 from lakeindex.stages.stage_input.spill import Cut, Scatter, SpilledPiece, read_spilled, spill
@@ -35,7 +41,7 @@ from lakeindex.stages.stage_input.split_order import splits_apart
 from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, refuse_doubled, stage_rows
 from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
-from lakeindex.write.combine import ARRIVAL, combine
+from lakeindex.write.combine import ARRIVAL, Combined, combine
 from lakeindex.write.keys.keys import KeyGenerator, first_problem
 from lakeindex.write.types.schema_fit import FittedBatch, fit_batch
 
@@ -154,10 +160,13 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     columns = batch_columns(spec, facts, files, runner)
     facts = with_columns(facts, columns, config)
     conditions_of(spec, facts)  # a wrong one fails before anything is staged
+    function = spec.merge_function
     basis = digest_of_text(
         digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_fields, facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
         *((spec.chosen.digest,) if spec.chosen is not None else ()),
+        *((config.partial_update, facts.given) if facts.given is not None else ()),
+        *((function.name,) if function is not None else ()),
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)
@@ -334,10 +343,10 @@ def key_split(task: KeyTask) -> tuple[KeyResult, Staged]:
 
 def _spilled(task: KeyTask, pieces: Iterator[tuple[pa.Table, KeyResult]]) -> KeyResult:
     folder = run_folder(task.spec)
-    rule = combining_of(task.facts)
+    rule = combining_of(task.spec, task.facts)
     total = KeyResult()
     for number, (rows, result) in enumerate(pieces):
-        fewer = combine(rows, rule)
+        fewer = Combined(rows, 0) if rule.looks_at_all else combine(rows, rule)  # needs all rows of a key together
         if fewer.combined:
             refuse_doubled(task.spec, task.facts, rows)
         path = f"{task.folder}/pieces/{task.ordinal:05d}-{number:05d}.arrow"
@@ -399,7 +408,7 @@ class _Keying:
             # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.
             only = frozenset(facts.keys.columns)
             batch = batch.select([name for name in batch.column_names if name in only])
-        fitted = fit_batch(batch, facts.schema, only=only, may_lack=may_lack(facts, task.spec.config))
+        fitted = fit_batch(batch, columns_to_stage(facts), only=only, may_lack=may_lack(facts, task.spec.config))
         keyed = self._keys.keys_of(fitted.columns)
         problem = _problems(fitted, keyed.problem, facts, task.spec)
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)

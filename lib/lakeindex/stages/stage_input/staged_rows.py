@@ -25,6 +25,7 @@ from lakeindex.storage import is_on_this_machine
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
 from lakeindex.write.base_file import dictionaries_for, parquet_writer
 from lakeindex.write.combine import Combining, combine_and_sort, combine_with_stored
+from lakeindex.write.updated_rows import UpdateRule
 
 _SAMPLE_ROWS = 8192
 _STRETCH_ROWS = 2048
@@ -70,15 +71,16 @@ class Staged:
     partitions: frozenset[str] = frozenset()
 
 
-def combining_of(facts: TableFacts) -> Combining:
-    """Which rows of the batch win, by the table."""
-    return Combining(facts.is_global, facts.event_time_fields)
+def combining_of(spec: RunSpec, facts: TableFacts) -> Combining:
+    """Which rows of the batch win, by the table, and what they take from others."""
+    rule = UpdateRule(frozenset(), facts.filled, spec.merge_function, facts.deciding)
+    return Combining(facts.is_global, facts.event_time_fields, rule)
 
 
 def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table) -> Staged:
     """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``."""
     combining = combine_with_stored if spec.change is Change.REPLACE else combine_and_sort
-    sorted_rows = combining(rows, combining_of(facts))
+    sorted_rows = combining(rows, combining_of(spec, facts))
     if sorted_rows.combined:
         refuse_doubled(spec, facts, rows)
     combined, rows = sorted_rows.combined, sorted_rows.rows
@@ -112,7 +114,7 @@ def refuse_doubled(spec: RunSpec, facts: TableFacts, rows: pa.Table) -> None:
     """
     if spec.operation is not Operation.BULK_INSERT:
         return
-    lookup = combining_of(facts).lookup
+    lookup = combining_of(spec, facts).lookup
     counts = rows.group_by(lookup).aggregate([([], "count_all")])
     doubled = counts.filter(pc.greater(counts.column("count_all"), 1)).sort_by([(name, "ascending") for name in lookup])
     key = doubled.column(STAGED_KEY)[0].as_py()
