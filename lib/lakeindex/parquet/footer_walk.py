@@ -229,9 +229,7 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             count = head >> 4
             if count == 15:
                 count, at = _varint(data, at)
-                if at < 0:
-                    return
-            if count < 0 or count > len(data) - at:
+            if at < 0 or count < 0 or count > len(data) - at:
                 return  # an element takes a byte at least
             depth += 1
             role[depth] = _role_inside(role[depth - 1], field, _LIST, False)
