@@ -243,6 +243,7 @@ class ReplaceArguments(TypedDict, total=False):
     checkpoints: str | None
     force: bool
     report: ReportFormat
+    dry_run: bool
 
 
 @door
@@ -256,6 +257,7 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
     checkpoints: str | None = None,
     force: bool = False,
     report: ReportFormat = ReportFormat.JSON,
+    dry_run: bool = False,
 ) -> RunSummary:
     """Take partitions out of the table, with all rows that are in them.
 
@@ -268,12 +270,13 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
         checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         force: commit a used batch id again; roll back pending instants of other writers whatever their age.
         report: format of the run's report if ``lakeindex.report`` is not given.
+        dry_run: say what would be done, and write nothing, neither to the table nor beside it.
 
     Raises:
         UsageError: no partition is named, or there is none of that path.
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    from lakeindex.conductor.delete_partitions import delete_partitions
+    from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 
     if isinstance(partitions, str) or (partitions is not None and not partitions):
         raise UsageError(
@@ -281,9 +284,12 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
             culprit="partitions",
             hint="name one or several in a list, for example ['region=eu']; truncate takes all of them",
         )
-    spec = _spec(uri, Operation.DELETE_PARTITION, options, batch_id, run_id, checkpoints)
+    spec = _spec(uri, Operation.DELETE_PARTITION, options, batch_id, run_id, checkpoints, dry_run=dry_run)
     named = None if partitions is None else tuple(sorted(set(partitions)))
-    return watched(replace(spec, force=force, partitions=named), lambda begun: begun, delete_partitions, report)
+    spec = replace(spec, force=force, partitions=named)
+    if dry_run:
+        return dry(spec, chosen_runner("local", 0, None, None), plan_deletion)
+    return watched(spec, lambda begun: begun, delete_partitions, report)
 
 
 def spec_of(uri: str, operation: Operation, arguments: RunArguments) -> RunSpec:
@@ -345,12 +351,6 @@ def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
     """What the run of a batch would do."""
     from lakeindex.conductor.dry_run import plan_batch
 
-    if spec.operation not in (Operation.UPSERT, Operation.DELETE):
-        raise UsageError(
-            f"there is no dry run of {spec.operation}",
-            culprit="dry_run",
-            hint="there is one of upsert and delete; `lakeindex rollback` takes back what was written",
-        )
     return dry(spec, runner, lambda begun: plan_batch(with_inputs(begun, data, runner), runner))
 
 

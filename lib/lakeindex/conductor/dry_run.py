@@ -9,18 +9,15 @@ from lakeindex.conductor.chosen import Source, chosen_identity, staged_rows
 from lakeindex.conductor.opened import Opened, while_still
 from lakeindex.conductor.upsert import done_before, look_up, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
-from lakeindex.index.registry import index_for
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import IndexType
 from lakeindex.pipeline import Stage
-from lakeindex.run.chunks import chunks_of
-from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, run_folder, storage_at
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import PlannedChange, RunSummary
-from lakeindex.stages.merge_write.merge_plan import MergePlan, Placing, make_plan
-from lakeindex.stages.merge_write.stage import notes_of, record_bytes
-from lakeindex.stages.merge_write.tags import found_lines, tag_batch
+from lakeindex.stages.merge_write.merge_plan import MergePlan
+from lakeindex.stages.merge_write.planning import plan_merge
+from lakeindex.stages.merge_write.stage import notes_of
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
 from lakeindex.stages.stage_input.stage import identity_of
 from lakeindex.table.handle import Table
@@ -79,36 +76,33 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
 
 
 def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
-    folder, facts = run_folder(spec), with_columns_of(opened.facts, staged.manifest.facts, spec.config)
-    found = found_lines(folder, looked_up.verified)
-    attempt = folder.new_attempt(Stage.MERGE_WRITE)
-    chunks = chunks_of(folder, looked_up.staged)
-    tags = tag_batch(spec, facts, chunks, looked_up.verified, found, runner, folder=attempt)
-    tags.incomplete.check(spec, looked_up.staged)
-    files = read_files(folder, looked_up.lookup.parts("files")[0])
-    homes, size = index_for(facts.index).homes, record_bytes(spec, looked_up)
-    plan = make_plan(files, found, tags, opened.snapshot, spec.config, Placing(homes), record_bytes=size)
+    facts = with_columns_of(opened.facts, staged.manifest.facts, spec.config)
+    attempt = run_folder(spec).new_attempt(Stage.MERGE_WRITE)
+    planned = plan_merge(spec, facts, looked_up, opened.snapshot, runner, attempt)
+    found, tags, plan, bad = planned.found, planned.tags, planned.plan, planned.in_the_way.quarantined
     counters = staged.manifest.counters
     summary = RunSummary(
         instant=None,
         batch_id=spec.batch_id,
         run_id=spec.run_id,
         operation=spec.operation,
-        noop=not plan.slices,
+        noop=not plan.slices and not planned.replaced.files,
         rows_in=int(counters["rows_in"]),
         combined=int(counters["combined"]),
-        quarantined=int(counters["quarantined"]) + tags.incomplete.quarantined,
+        quarantined=int(counters["quarantined"]) + bad + tags.incomplete.quarantined,
         inserts=tags.inserts,
         updates=sum(one.updates for one in found),
         deletes=sum(one.deletes for one in found),
         moved=sum(one.moves for one in found),
-        ignored=sum(one.ignored for one in found) + tags.ignored,
+        ignored=sum(one.ignored for one in found) + tags.ignored - bad,
         unmet=sum(one.unmet for one in found) + tags.unmet,
         files_created=sum(one.old is None for one in plan.slices),
         files_rewritten=sum(one.old is not None for one in plan.slices),
+        files_replaced=len(planned.replaced.files),
+        rows_replaced=planned.counted.rows,
         seconds=round(sum(one.seconds for one in looked_up.summaries), 4),
         stages=looked_up.summaries,
-        notes=notes_of(spec, facts),
+        notes=notes_of(spec, facts) + planned.counted.notes,
         dry_run=True,
         changes=_changes(plan),
     )

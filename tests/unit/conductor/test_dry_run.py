@@ -161,6 +161,43 @@ def test_what_a_run_refuses_a_dry_run_refuses(tmp_path: Path) -> None:
     assert allowed.quarantined == 1
 
 
+OPERATIONS: dict[str, Callable[..., RunSummary]] = {
+    "insert": lambda table, **more: table.insert(batch_of([SECOND[0], *SECOND[8:]]), "ignore", **more),
+    "bulk_insert": lambda table, **more: table.bulk_insert(batch_of([Row("n", "empty", 1, "1")]), **more),
+    "overwrite": lambda table, **more: table.insert_overwrite(batch_of(SECOND[:2]), **more),
+    "overwrite_table": lambda table, **more: table.insert_overwrite_table(batch_of(SECOND[:2]), **more),
+    "delete_partitions": lambda table, **more: table.delete_partitions(["d0", "d2"], **more),
+    "truncate": lambda table, **more: table.truncate(**more),
+}
+
+
+@pytest.mark.parametrize("index", ["BLOOM", "BUCKET"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_has_one(tmp_path: Path, name: str, index: str) -> None:
+    table, work = make_table(tmp_path / "t", hoodie__index__type=index), OPERATIONS[name]
+    table.upsert(batch_of(FIRST), batch_id="first")
+    planned = unchanged(table, lambda: work(table, dry_run=True))
+    done = work(table, batch_id="done")
+    same(planned, done)
+    assert (planned.files_replaced, planned.rows_replaced) == (done.files_replaced, done.rows_replaced)
+    assert (planned.operation, bool(done.instant)) == (done.operation, True)
+    again = unchanged(table, lambda: work(table, batch_id="done", dry_run=True))
+    assert (again.instant, again.noop, again.dry_run) == (done.instant, True, True)
+
+
+def test_rows_in_the_way_are_in_the_way_of_a_dry_run(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(FIRST))
+    with pytest.raises(QuarantineExceededError, match="stored already"):
+        table.insert(batch_of(SECOND[:1]), dry_run=True)
+    with pytest.raises(UsageError, match="has rows"):
+        unchanged(table, lambda: table.bulk_insert(batch_of(SECOND[:1]), dry_run=True))
+    with pytest.raises(UsageError, match="no partition 'nowhere'"):
+        unchanged(table, lambda: table.delete_partitions(["nowhere"], dry_run=True))
+    shown = command("truncate", table.uri, "--dry-run", "--json")
+    assert (shown.json["dry_run"], shown.json["rows_replaced"], table.count()) == (True, 30, 30)
+
+
 def test_a_dry_run_is_of_this_process(tmp_path: Path) -> None:
     class Elsewhere:
         """A runner of another kind."""

@@ -103,3 +103,10 @@ def test_what_has_no_meaning_is_refused(column: str, text: str, told: str) -> No
 def test_what_cannot_be_computed_is_no_number(column: str, text: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
         computed(column, text)
+
+
+def test_whole_numbers_of_32_bits_keep_their_digits() -> None:
+    """Arrow computes them with a fraction in 32 bits, if the fraction fits these."""
+    rows = pa.table({"i": pa.array([16_777_217], pa.int32()), "d": [0.0]})
+    found = expression_for("i + 0.5", rows.schema.field("d"), rows.schema)
+    assert ds.dataset(rows).to_table(columns={"value": found.expression}).column(0).to_pylist() == [16_777_217.5]

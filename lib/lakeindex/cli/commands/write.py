@@ -37,6 +37,7 @@ _FORCE = click.option(
     is_flag=True,
     help="Commit a used batch id again; roll back pending instants of other writers whatever their age.",
 )
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done; nothing is written.")
 _WRITE_OPTIONS = (
     click.option(
         "--runner",
@@ -67,11 +68,11 @@ _WRITE_OPTIONS = (
         type=click.Choice([str(mode) for mode in SchemaMode]),
         help="What the batch may change of the table's columns; short for -o lakeindex.schema.mode=MODE.",
     ),
-    click.option("--dry-run", is_flag=True, help="Only say what would be done; nothing is written."),
+    _DRY_RUN,
     pairs_option,
     json_option,
 )
-_REPLACE_OPTIONS = (_BATCH_ID, _CHECKPOINTS, _FORCE, pairs_option, json_option)
+_REPLACE_OPTIONS = (_BATCH_ID, _CHECKPOINTS, _FORCE, _DRY_RUN, pairs_option, json_option)
 
 
 _WHERE_HELP = "The rows: a condition as behind SQL's WHERE, such as \"amount < 0 AND day = '2026-10-01'\"."
@@ -253,13 +254,14 @@ def truncate(table: str, **given: Any) -> None:
     _replace(table, None, **given)
 
 
-def _replace(
+def _replace(  # noqa: PLR0913 - the options of a write without a batch
     table: str,
     partitions: tuple[str, ...] | None,
     *,
     batch_id: str | None,
     checkpoints: str | None,
     force: bool,
+    dry_run: bool,
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -276,6 +278,7 @@ def _replace(
         checkpoints=checkpoints,
         force=force,
         report=ReportFormat.HTML,
+        dry_run=dry_run,
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
 

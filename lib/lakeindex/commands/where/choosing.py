@@ -101,7 +101,7 @@ class TableRows:
         plan = plan_scan(table, snapshot.timeline, request, self.runner)
         values = read_values(self.values, facts) if updates else ()
         inputs = self._written(spec, plan, values)
-        return Choice(inputs, _Recheck(spec_of(plan), chosen.text, table, snapshot))
+        return Choice(inputs, _Recheck(spec_of(plan), chosen.text, table))
 
     def _written(self, spec: RunSpec, plan: ScanPlan, values: tuple[Assignment, ...]) -> tuple[str, ...]:
         left = plan.left
@@ -124,23 +124,13 @@ class TableRows:
 
 @dataclass(frozen=True)
 class _Recheck:
-    """Nobody has committed a row since a snapshot that would have been chosen, too, nor taken a commit back."""
+    """Nobody has committed a row since a snapshot that would have been chosen, too."""
 
     read: ReadSpec
     where: str
     table: Table
-    snapshot: Snapshot
 
     def __call__(self, files: Sequence[BaseFile]) -> None:
-        known = self.snapshot.timeline.completed_write_times
-        timeline = self.table.load_timeline()
-        for time in sorted(known - timeline.completed_write_times):
-            if not timeline.is_committed(time):
-                raise WriteConflictError(
-                    f"instant {time} was rolled back meanwhile: rows of before may meet the condition {self.where}",
-                    culprit=time,
-                    hint="the rows are chosen again",
-                )
         read = ReadSpec(
             self.read.uri,
             pa.schema([self.read.inner.field(RECORD_KEY)]),

@@ -19,33 +19,31 @@ from lakeindex.commit.session import (
     WriteSession,
 )
 from lakeindex.commit.turns import EVERYTHING, TurnScope
-from lakeindex.errors import InvariantError, WriteConflictError
+from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
-from lakeindex.files.row_counts import RowCount, count_rows
+from lakeindex.files.row_counts import RowCount
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.model import BaseFile, Change, Operation
-from lakeindex.options.types import BulkSort, PartialUpdate
+from lakeindex.model import BaseFile
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.estimate import estimate_of
 from lakeindex.run.index.sessions import session_for
-from lakeindex.run.lookup_files import read_files
 from lakeindex.run.replaced import ids_by_partition, replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder, storage_at
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, write_files
 from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
-from lakeindex.stages.merge_write.key_order import cut_by_key
-from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, PlannedSlice, make_plan, planned_name
+from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, planned_name
 from lakeindex.stages.merge_write.moved_rows import Located, with_moved_rows
-from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
-from lakeindex.stages.merge_write.tags import FoundLine, Tags, found_lines, tag_batch
+from lakeindex.stages.merge_write.planning import plan_merge
+from lakeindex.stages.merge_write.stored_rows import StoredRows
+from lakeindex.stages.merge_write.tags import FoundLine, Tags
 from lakeindex.stages.merge_write.written_files import check_counts, keep_written, write_stat
 from lakeindex.tasks.memory_bound import current_bound, write_bytes
 from lakeindex.tasks.meter import StageCost
@@ -53,9 +51,6 @@ from lakeindex.tasks.runner import Runner, do_task, for_work, pack, run_tasks
 from lakeindex.write.rewrite import ALL_IN_MEMORY
 from lakeindex.write.types.avro_schema import schema_to_avro
 
-_META_BYTES = 24.0
-"""What the meta columns and the filter add to a row on disk, about."""
-_SMALL_SAMPLE_ROWS = 1_000
 _OPEN_COST = 1_000_000
 """A file costs about as much as rewriting this many bytes."""
 _DECODED_FACTOR = 4
@@ -74,39 +69,6 @@ def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
     if spec.config.of(BloomOptions).use_metadata and not facts.index_type.has_filters:
         notes.append(f"{USE_METADATA_OPTION} changes nothing: {facts.index_type} has no filters")
     return tuple(notes)
-
-
-def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
-    """Bytes of a row on disk: as told, from the staged batch, or, if it is tiny or has not all columns, from the files
-    that are there.
-    """
-    config = spec.config
-    if config.record_bytes_estimate is not None:
-        return float(config.record_bytes_estimate)
-    counters = looked_up.staged.counters
-    rows = int(counters["rows_out"])
-    stored_rows = int(looked_up.lookup.counters["file_rows"])
-    is_partial = config.partial_update is not PartialUpdate.OFF
-    if (is_partial and stored_rows) or rows < _SMALL_SAMPLE_ROWS <= stored_rows:
-        files = read_files(run_folder(spec), looked_up.lookup.parts("files")[0])
-        return sum(f.file.size_bytes for f in files) / stored_rows
-    return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
-
-
-def check_all_found(spec: RunSpec, tags: Tags) -> None:
-    """Rows that are in the table are found there.
-
-    Raises:
-        InvariantError: the index does not know one of them.
-    """
-    missing = tags.ignored_missing + (tags.inserts if spec.change is Change.UPDATE else 0)
-    if spec.chosen is not None and missing:
-        raise InvariantError(
-            f"{missing} rows that meet the condition {spec.chosen.text} were not found again by their keys",
-            culprit=spec.run_id,
-            hint="nothing was published; `lakeindex check`, and `lakeindex index verify` where the index is a stored "
-            "one, say which rows or entries are wrong",
-        )
 
 
 def _write_cost(file_bytes: int, staged_bytes: int) -> float:
@@ -212,34 +174,15 @@ class MergeAttempt:
         )
 
     def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
-        found = found_lines(self._folder, self._looked_up.verified)
-        verified = self._looked_up.verified
-        self._replaced.check()
-        if self._spec.only_inserts:
-            located = verified.parts("locations")
-            self._in_the_way = stored_rows(self._spec, self._chunks, found, located, self._runner, self._attempt)
-            self._in_the_way.check(self._spec, self._looked_up.staged)
-        tags = tag_batch(self._spec, self._facts, self._chunks, verified, found, self._runner, folder=self._attempt)
-        check_all_found(self._spec, tags)
-        tags.incomplete.check(self._spec, self._looked_up.staged)
-        files = read_files(self._folder, self._looked_up.lookup.parts("files")[0])
-        places = Located(files, found, verified.parts("locations"))
+        planned = plan_merge(self._spec, self._facts, self._looked_up, self._snapshot, self._runner, self._attempt)
+        self._in_the_way, self._counted = planned.in_the_way, planned.counted
+        tags, found, plan = planned.tags, planned.found, planned.plan
+        places = Located(planned.files, found, self._looked_up.verified.parts("locations"))
         self._chunks = with_moved_rows(
             self._spec, self._facts, self._chunks, places, self._runner, folder=self._attempt
         )
-        plan = make_plan(
-            files,
-            found,
-            tags,
-            self._replaced.left,
-            self._spec.config,
-            Placing(self._homes, self._cut),
-            record_bytes=record_bytes(self._spec, self._looked_up),
-        )
         if not plan.slices and not self._replaced.files:
             return (), tags, found
-        self._snapshot.refuse_clustered(self._replaced.files)
-        self._counted = count_rows(storage_at(self._spec.table_uri), self._replaced.files)
         near = self._writer(plan)
         tasks = self._write_tasks(plan, tags, near.slots)
         costs = [_write_cost(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
@@ -304,13 +247,6 @@ class MergeAttempt:
             self._session.check_planned(planned, time, guards, self._replacement)
         except WriteConflictError as conflict:
             raise OutOfDateError(conflict) from None
-
-    @property
-    def _cut(self) -> Cut | None:
-        """Divides the rows of a bulk insert that is to be sorted as a whole."""
-        if self._spec.operation is not Operation.BULK_INSERT or self._spec.config.bulk_sort is not BulkSort.GLOBAL_SORT:
-            return None
-        return lambda new_rows, most: cut_by_key(self._spec, self._chunks, new_rows, most, self._runner)
 
     @property
     def _replacement(self) -> Replacement | None:

@@ -1,0 +1,134 @@
+"""What an attempt is about to do, before anything of the table is written: for who writes it, and for a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from lakeindex.errors import InvariantError
+from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.row_counts import RowCount, count_rows
+from lakeindex.index.registry import index_for
+from lakeindex.model import Change, Operation
+from lakeindex.options.types import BulkSort, PartialUpdate
+from lakeindex.run.chunks import Chunk, chunks_of
+from lakeindex.run.lookup_files import LookupFile, read_files
+from lakeindex.run.replaced import Replaced, replaced_by
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.stage_run import LookedUp
+from lakeindex.stages.merge_write.key_order import cut_by_key
+from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, make_plan
+from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
+from lakeindex.stages.merge_write.tags import FoundLine, NewRows, Tags, found_lines, tag_batch
+from lakeindex.tasks.runner import Runner
+from lakeindex.write.assignment import InsertPiece
+
+_META_BYTES = 24.0
+"""What the meta columns and the filter add to a row on disk, about."""
+_SMALL_SAMPLE_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMerge:
+    """What becomes of every row of the batch, and of which files.
+
+    Attributes:
+        files: base files that the look-up knew.
+        found: what it found in them.
+        tags: what it did not.
+        plan: the files to write.
+        replaced: what the operation takes out of the table as a whole.
+        counted: rows of that.
+        in_the_way: rows that are to be inserted and are stored.
+    """
+
+    files: list[LookupFile]
+    found: list[FoundLine]
+    tags: Tags
+    plan: MergePlan
+    replaced: Replaced
+    counted: RowCount
+    in_the_way: StoredRows
+
+
+def plan_merge(
+    spec: RunSpec, facts: TableFacts, looked_up: LookedUp, snapshot: Snapshot, runner: Runner, attempt: str
+) -> PlannedMerge:
+    """Tag the batch and plan the files.
+
+    Args:
+        spec: the run.
+        facts: the table.
+        looked_up: stages 1 to 4, against the snapshot.
+        snapshot: the table's state.
+        runner: schedules the tasks.
+        attempt: folder of the attempt, in the run's folder.
+
+    Raises:
+        UsageError: rows are stored where a bulk insert looks no key up.
+        QuarantineExceededError: rows that are to be inserted are stored, or lack a column that must not be null.
+        PendingInstantError: a file group that has to change is being clustered by another writer.
+        InvariantError: a key was found at more than one place, or not where it is.
+    """
+    folder = run_folder(spec)
+    chunks, verified = chunks_of(folder, looked_up.staged), looked_up.verified
+    replaced = replaced_by(spec.operation, snapshot, looked_up.staged, is_global=facts.is_global)
+    found, in_the_way = found_lines(folder, verified), StoredRows()
+    replaced.check()
+    if spec.only_inserts:
+        in_the_way = stored_rows(spec, chunks, found, verified.parts("locations"), runner, attempt)
+        in_the_way.check(spec, looked_up.staged)
+    tags = tag_batch(spec, facts, chunks, verified, found, runner, folder=attempt)
+    check_all_found(spec, tags)
+    tags.incomplete.check(spec, looked_up.staged)
+    files = read_files(folder, looked_up.lookup.parts("files")[0])
+    cut: Cut | None = None
+    if spec.operation is Operation.BULK_INSERT and spec.config.bulk_sort is BulkSort.GLOBAL_SORT:
+        cut = partial(_cut, spec, chunks, runner)
+    placing = Placing(index_for(facts.index).homes, cut)
+    size = record_bytes(spec, looked_up)
+    plan = make_plan(files, found, tags, replaced.left, spec.config, placing, record_bytes=size)
+    snapshot.refuse_clustered(replaced.files)
+    counted = count_rows(storage_at(spec.table_uri), replaced.files)
+    return PlannedMerge(files, found, tags, plan, replaced, counted, in_the_way)
+
+
+def _cut(
+    spec: RunSpec, chunks: Sequence[Chunk], runner: Runner, new_rows: Sequence[NewRows], most: int
+) -> list[tuple[InsertPiece, ...]]:
+    """Divides the rows of a bulk insert that is to be sorted as a whole."""
+    return cut_by_key(spec, chunks, new_rows, most, runner)
+
+
+def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
+    """Bytes of a row on disk: as told, from the staged batch, or, if it is tiny or has not all columns, from the files
+    that are there.
+    """
+    config = spec.config
+    if config.record_bytes_estimate is not None:
+        return float(config.record_bytes_estimate)
+    counters = looked_up.staged.counters
+    rows = int(counters["rows_out"])
+    stored_rows = int(looked_up.lookup.counters["file_rows"])
+    is_partial = config.partial_update is not PartialUpdate.OFF
+    if (is_partial and stored_rows) or rows < _SMALL_SAMPLE_ROWS <= stored_rows:
+        files = read_files(run_folder(spec), looked_up.lookup.parts("files")[0])
+        return sum(f.file.size_bytes for f in files) / stored_rows
+    return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
+
+
+def check_all_found(spec: RunSpec, tags: Tags) -> None:
+    """Rows that are in the table are found there.
+
+    Raises:
+        InvariantError: the index does not know one of them.
+    """
+    missing = tags.ignored_missing + (tags.inserts if spec.change is Change.UPDATE else 0)
+    if spec.chosen is not None and missing:
+        raise InvariantError(
+            f"{missing} rows that meet the condition {spec.chosen.text} were not found again by their keys",
+            culprit=spec.run_id,
+            hint="nothing was published; `lakeindex check`, and `lakeindex index verify` where the index is a stored "
+            "one, say which rows or entries are wrong",
+        )
