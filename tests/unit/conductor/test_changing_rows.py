@@ -112,7 +112,7 @@ def test_the_ordering_field_is_set_where_it_decides_nothing(tmp_path: Path) -> N
 
 def test_a_batch_takes_the_place_of_rows(tmp_path: Path) -> None:
     table, oracle = made(tmp_path)
-    batch = [Row("k0", "x", 1, "older, and in its place"), Row("n", "new", 3, "n"), Row("n", "new", 2, "combined")]
+    batch = [Row("k3", "x", 1, "older, and in its place"), Row("n", "new", 3, "n"), Row("n", "new", 2, "combined")]
     done = table.replace_where(batch_of(batch), where="ts < 6")
     without(oracle, lambda row: row.ts < 6)
     oracle.apply(batch)
