@@ -1,4 +1,4 @@
-"""Hudi reads every type that a batch may have, as the type that stands for it in a table, and updates such rows."""
+"""Hudi reads every type that a batch may have, as the type that stands for it in a table."""
 
 from __future__ import annotations
 
