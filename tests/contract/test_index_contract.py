@@ -105,7 +105,7 @@ def test_any_batches_equal_a_dictionary(kind: IndexType, batches: list[list[Row]
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(partial_model.batches(), min_size=2, max_size=4), adds=st.integers(0, 3))
 def test_any_partial_updates_equal_a_dictionary(kind: IndexType, batches: list[PartialBatch], adds: int):
     """Files of before ``adds`` batches lack a column, so that nothing of them is copied as bytes."""
@@ -171,7 +171,7 @@ def test_a_commit_that_was_rolled_back_leaves_nothing_behind(tmp_path: Path, kin
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=max(EXAMPLES // 2, 1), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=_BATCHES)
 def test_conditions_decide_before_anything_else(kind: IndexType, batches: list[list[Row]]):
     with tempfile.TemporaryDirectory() as folder:
@@ -309,7 +309,7 @@ def change(table: LakeTable, oracle: Oracle, what: str, where: str, batch: list[
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.tuples(st.lists(_ROW, min_size=1, max_size=8), _CHANGE), min_size=1, max_size=4))
 def test_changes_by_conditions_equal_a_dictionary(
     kind: IndexType, batches: list[tuple[list[Row], tuple[str, str]]]
