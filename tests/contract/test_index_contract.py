@@ -178,7 +178,9 @@ def test_conditions_decide_before_anything_else(kind: IndexType, batches: list[l
         table, oracle = made(f"{folder}/t", kind)
         upsert(table, oracle, FIRST)
         oracle.conditions = RowRules(
-            update=lambda old, new: new.ts >= old.ts and (old.v == "" or new.v != old.v),
+            update=lambda old, new: (
+                new.ts >= old.ts and (old.v == "" or (None not in (old.v, new.v) and new.v != old.v))
+            ),
             delete=lambda old, new: new.v == "vv" and old.ts > 1,
             insert=lambda new: new.ts > 0,
         )

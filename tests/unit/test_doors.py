@@ -22,6 +22,7 @@ import pytest
 
 import lakeindex
 from lakeindex.api import table as api
+from lakeindex.api.run import run, run_upsert
 from lakeindex.api.table import LakeTable
 from lakeindex.cli.group import Failure
 from lakeindex.errors import (
@@ -130,7 +131,7 @@ def test_a_column_of_many_types_is_named(table: LakeTable, columns: dict[str, li
     assert "astype" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("data", [["a"], ["a", "b"], [1], [], {"id": ["a"]}, None])
+@pytest.mark.parametrize("data", [["a"], ["a", "b"], [1], [], {"id": ["a"]}])
 def test_keys_that_are_no_table_are_refused_with_the_way_to_give_them(table: LakeTable, data: Any) -> None:
     with pytest.raises(InputError) as caught:
         table.delete(data)
@@ -164,7 +165,14 @@ def test_every_public_method_is_a_door() -> None:
     assert len(methods) > 15
     properties = [one.fget for name, one in vars(LakeTable).items() if isinstance(one, property)]
     assert len(properties) == 2
-    for function in (api.open_table, lakeindex.create_table, api.run, *(one for _, one in methods), *properties):
+    for function in (
+        api.open_table,
+        lakeindex.create_table,
+        run,
+        run_upsert,
+        *(one for _, one in methods),
+        *properties,
+    ):
         assert hasattr(function, "__wrapped__"), function.__name__
 
 

@@ -12,6 +12,7 @@ from lakeindex.errors import UsageError
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import IndexType
 from lakeindex.pipeline import Stage
+from lakeindex.run.chunks import chunks_of
 from lakeindex.run.spec import RunSpec, run_folder, storage_at
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import PlannedChange, RunSummary
@@ -77,8 +78,9 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
 
 def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
     facts = with_columns_of(opened.facts, staged.manifest.facts, spec.config)
-    attempt = run_folder(spec).new_attempt(Stage.MERGE_WRITE)
-    planned = plan_merge(spec, facts, looked_up, opened.snapshot, runner, attempt)
+    folder = run_folder(spec)
+    chunks, attempt = chunks_of(folder, looked_up.staged), folder.new_attempt(Stage.MERGE_WRITE)
+    planned = plan_merge(spec, facts, chunks, looked_up, opened.snapshot, runner, attempt)
     found, tags, plan, bad = planned.found, planned.tags, planned.plan, planned.in_the_way.quarantined
     counters = staged.manifest.counters
     summary = RunSummary(

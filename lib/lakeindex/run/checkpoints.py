@@ -12,7 +12,7 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import mmh3
 import pyarrow as pa
@@ -23,6 +23,11 @@ from lakeindex.pipeline import Stage
 from lakeindex.storage.port import Storage
 
 MANIFEST_VERSION = 4
+READ_VERSIONS: Final[Mapping[int, tuple[Stage, ...]]] = {
+    MANIFEST_VERSION: tuple(Stage),
+    3: (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK),  # before a count was added to what stage 4 found
+}
+"""Which manifests of a version are taken over: older ones of stages whose checkpoints are as they were."""
 
 _TYPES = {
     "string": pa.string(),
@@ -151,7 +156,7 @@ class RunFolder:
         path = self.manifest_path(stage)
         try:
             raw = json.loads(self.store.read(path))
-            if raw["manifest_version"] != MANIFEST_VERSION:
+            if stage not in READ_VERSIONS.get(raw["manifest_version"], ()):
                 return None
             tables = {name: tuple(Part(**p) for p in parts) for name, parts in raw.pop("tables").items()}
             manifest = Manifest(tables=tables, **raw)
@@ -169,7 +174,9 @@ class RunFolder:
             found = json.loads(self.store.read(self.manifest_path(stage)))
         except (ObjectNotFoundError, ValueError):
             return False
-        return isinstance(found, dict) and found.get("manifest_version", MANIFEST_VERSION) != MANIFEST_VERSION
+        return isinstance(found, dict) and stage not in READ_VERSIONS.get(
+            found.get("manifest_version", MANIFEST_VERSION), ()
+        )
 
     def require_manifest(self, stage: Stage) -> Manifest:
         """As :meth:`read_manifest`; a missing one is an error that says which stage to run."""

@@ -163,6 +163,11 @@ class TableFacts:
         return self.ordering_fields if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else ()
 
 
+def event_time_mark(facts: TableFacts) -> str | None:
+    """What digests know the deciding ordering fields by; of one field its name, as runs of older releases had it."""
+    return ",".join(facts.event_time_fields) or None
+
+
 def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
     """What the run asks of rows before anything becomes of them.
 

@@ -12,7 +12,7 @@ from lakeindex.files.row_counts import RowCount, count_rows
 from lakeindex.index.registry import index_for
 from lakeindex.model import Change, Operation
 from lakeindex.options.types import BulkSort, PartialUpdate
-from lakeindex.run.chunks import Chunk, chunks_of
+from lakeindex.run.chunks import Chunk
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.replaced import Replaced, replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
@@ -52,14 +52,21 @@ class PlannedMerge:
     in_the_way: StoredRows
 
 
-def plan_merge(
-    spec: RunSpec, facts: TableFacts, looked_up: LookedUp, snapshot: Snapshot, runner: Runner, attempt: str
+def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
+    spec: RunSpec,
+    facts: TableFacts,
+    chunks: Sequence[Chunk],
+    looked_up: LookedUp,
+    snapshot: Snapshot,
+    runner: Runner,
+    attempt: str,
 ) -> PlannedMerge:
     """Tag the batch and plan the files.
 
     Args:
         spec: the run.
         facts: the table.
+        chunks: the batch.
         looked_up: stages 1 to 4, against the snapshot.
         snapshot: the table's state.
         runner: schedules the tasks.
@@ -72,7 +79,7 @@ def plan_merge(
         InvariantError: a key was found at more than one place, or not where it is.
     """
     folder = run_folder(spec)
-    chunks, verified = chunks_of(folder, looked_up.staged), looked_up.verified
+    verified = looked_up.verified
     replaced = replaced_by(spec.operation, snapshot, looked_up.staged, is_global=facts.is_global)
     found, in_the_way = found_lines(folder, verified), StoredRows()
     replaced.check()

@@ -174,7 +174,9 @@ class MergeAttempt:
         )
 
     def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
-        planned = plan_merge(self._spec, self._facts, self._looked_up, self._snapshot, self._runner, self._attempt)
+        planned = plan_merge(
+            self._spec, self._facts, self._chunks, self._looked_up, self._snapshot, self._runner, self._attempt
+        )
         self._in_the_way, self._counted = planned.in_the_way, planned.counted
         tags, found, plan = planned.tags, planned.found, planned.plan
         places = Located(planned.files, found, self._looked_up.verified.parts("locations"))

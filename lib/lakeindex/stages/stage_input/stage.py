@@ -26,7 +26,7 @@ from lakeindex.predicates.predicate import predicate_of
 from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
 from lakeindex.run.chosen_rows import is_chosen, stored_keys
 from lakeindex.run.replaced import PARTITIONS_FACT
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
 from lakeindex.stages.stage_input.batch_columns import (
     batch_columns,
     columns_text,
@@ -162,7 +162,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     conditions_of(spec, facts)  # a wrong one fails before anything is staged
     function = spec.merge_function
     basis = digest_of_text(
-        digest, spec.operation, facts.schema.to_string(), facts.keys, facts.event_time_fields, facts.index,
+        digest, spec.operation, facts.schema.to_string(), facts.keys, event_time_mark(facts), facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
         *((spec.chosen.digest,) if spec.chosen is not None else ()),
         *((config.partial_update, facts.given) if facts.given is not None else ()),

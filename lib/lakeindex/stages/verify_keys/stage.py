@@ -27,7 +27,7 @@ from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, OP_UPSERT, STAGED_OP
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder, storage_at
 from lakeindex.stages.verify_keys.carried import (
     VerifiedBefore,
     VerifyResult,
@@ -115,7 +115,7 @@ def verify_keys(
     config = spec.config
     folder = run_folder(spec)
     moves = index_for(facts.index).moves_rows(config)
-    basis = digest_of_text(candidates.digest, facts.event_time_fields, moves, *conditions_of(spec, facts).texts)
+    basis = digest_of_text(candidates.digest, event_time_mark(facts), moves, *conditions_of(spec, facts).texts)
     done = folder.read_manifest(Stage.VERIFY_KEYS)
     if done is not None and done.basis == basis and folder.is_whole(done):
         return done
