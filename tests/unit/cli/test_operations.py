@@ -88,3 +88,49 @@ def test_a_batch_may_add_columns_if_the_command_says_so(tmp_path: Path, command:
     assert lakeindex(command, table.uri, path, "--schema-mode", "add").exit_code == 0
     assert table.schema.names[-1] == "e"
     assert lakeindex(command, table.uri, path, "--schema-mode", "merge").exit_code == 2
+
+
+def rows_of(table: LakeTable) -> dict[str, str]:
+    return {row["id"]: row["v"] for row in table.read(meta=False).to_pylist()}
+
+
+def test_rows_that_meet_a_condition_are_changed(table: LakeTable) -> None:
+    answers = [
+        lakeindex("delete", table.uri, "--where", "id in ('k0', 'k1')", "--json"),
+        lakeindex("update", table.uri, "--set", "v='='", "--where", "id = 'k2'", "--json"),
+        run(table, "replace-where", [Row("k3", "y", 1, "new")], "--where", "id in ('k3', 'k5')"),
+    ]
+    for answer in answers:
+        assert answer.exit_code == 0, answer.stdout
+        validate("upsert", answer.json)
+    assert [answer.json["deletes"] for answer in answers] == [2, 0, 1]
+    assert rows_of(table) == {"k2": "=", "k3": "new", **{f"k{n}": "1" for n in (4, 6, 7, 8, 9)}}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("delete",), "either FILE or --where"),
+        (("delete", "keys.csv", "--where", "true"), "either FILE or --where"),
+        (("update", "--set", "v", "--where", "true"), "--set COLUMN=VALUE"),
+        (("update", "--set", "=1", "--where", "true"), "--set COLUMN=VALUE"),
+        (("update", "--set", "v='1'", "--set", "v='2'", "--where", "true"), "column v is set twice"),
+        (("upsert", "batch.parquet", "--nulls", "keep"), "--nulls belongs to a partial update"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(table: LakeTable, words: tuple[str, ...], why: str) -> None:
+    answer = lakeindex(words[0], table.uri, *words[1:])
+    assert answer.exit_code == 2
+    assert why in answer.stderr
+    assert rows_of(table) == {f"k{n}": "1" for n in range(10)}
+
+
+def test_some_columns_of_some_rows_by_options_of_the_command(table: LakeTable, tmp_path: Path) -> None:
+    part = batch_of([Row("k0", "x", 2, "2"), Row("k1", "y", 2, "2"), Row("n", "x", 2, "2")])
+    pq.write_table(part.drop_columns(["v"]), tmp_path / "part.parquet")
+    kept = lakeindex("upsert", table.uri, tmp_path / "part.parquet", "--partial", "--nulls", "keep", "--json")
+    assert kept.json["updates"] == 2
+    assert rows_of(table) == {**{f"k{n}": "1" for n in range(10)}, "n": None}
+    conditions = ("--update-if", "new.ts > old.ts + 1", "--insert-if", "new.id != 'm'", "--delete-if", "old.id = 'k0'")
+    answer = run(table, "upsert", [Row("k0", "x", 3, "3"), Row("k1", "y", 3, "3"), Row("m", "x", 3, "3")], *conditions)
+    assert (answer.json["deletes"], answer.json["updates"], answer.json["unmet"]) == (1, 0, 2)
