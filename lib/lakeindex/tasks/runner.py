@@ -93,9 +93,11 @@ def do_task(
 
 def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> tuple[R, ...]:
     """Map a task function over tasks: results in task order; what they cost is added to the driver's meter."""
+    if not tasks:  # to ask how many there can be at once starts a Spark session
+        return ()
     share = current_bound() // runner.slots
     bound = partial(do_task, function, share=share, options=current_options())
-    outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title) if tasks else []
+    outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title)
     driver = _meter.get()
     if driver is not None:
         driver.add_tasks([outcome.cost for outcome in outcomes])

@@ -28,7 +28,7 @@ from lakeindex.stages.merge_write.file_slices import unreadable, update_rule
 from lakeindex.stages.merge_write.tags import FoundLine
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import verify_bytes
-from lakeindex.tasks.runner import Runner, run_tasks
+from lakeindex.tasks.runner import Runner, for_work, run_tasks
 from lakeindex.write.columns import replaced
 from lakeindex.write.file_parts import open_slice
 
@@ -91,7 +91,8 @@ def with_moved_rows(
         for number, lines in sorted(of_chunk.items())
     ]
     result = list(chunks)
-    for chunk in run_tasks(runner, stage_moved, tasks, "merge write: rows that move"):
+    near = for_work(runner, sum(task.held_bytes for task in tasks), spec.config)
+    for chunk in run_tasks(near, stage_moved, tasks, "merge write: rows that move"):
         result[chunk.number] = chunk
     return result
 
