@@ -127,7 +127,7 @@ CHOSEN = {"create": 3, "upsert GLOBAL_BLOOM": 89, "upsert RECORD_INDEX": 89, "re
 
 
 def cut(operation: Operation, *, every: int = 1, first: int = 1, seeds: int) -> PowerReport:
-    return cut_power_everywhere(operation, seeds=seeds, every=every, first=first, machine=machine)
+    return cut_power_everywhere(operation, seeds=seeds, every=every, first=first, after=4, machine=machine)
 
 
 @pytest.mark.parametrize("name", CHOSEN)

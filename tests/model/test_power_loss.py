@@ -56,7 +56,7 @@ def test_power_may_be_cut_at_some_calls(operation: Operation) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
 def test_power_may_be_cut_at_every_call(operation: Operation) -> None:
     report = cut_power_everywhere(operation, seeds=SEEDS)
-    assert report.histories == (report.calls + 1) * (3 + SEEDS)
+    assert report.histories == report.calls * (3 + SEEDS) + 3 + max(SEEDS, 40)
     print(operation.name, report.calls, "calls,", report.histories, "histories")  # noqa: T201 - for docs/reliability.md
 
 

@@ -272,7 +272,7 @@ def _remove_backup(storage: Storage) -> None:
     data = _read(storage, PROPERTIES_BACKUP_PATH)
     if data is None or data != _read(storage, PROPERTIES_PATH):
         return
-    records.remove(storage, [PROPERTIES_BACKUP_PATH, crc_path(PROPERTIES_BACKUP_PATH)])
+    _remove_files(storage, [PROPERTIES_BACKUP_PATH])  # before the note, which tells that it has to go
 
 
 def _without(entries: Mapping[str, str], going: Collection[str], *, whole: bool) -> dict[str, str]:

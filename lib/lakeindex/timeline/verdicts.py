@@ -116,6 +116,16 @@ def load_verdict(storage: Storage, instant: str) -> Verdict | None:
     return _from_record(found, path) if found else None
 
 
+def upholds(storage: Storage, instant: str) -> bool:
+    """Whether our verdict on an instant whose commit stands is that it is committed: a torn one was being shrunk.
+
+    Raises: TableCorruptError.
+    """
+    path = verdict_path(instant)
+    found = records.load(storage, path)
+    return found is not None and (not found or _from_record(found, path).is_committed)
+
+
 def decision_name(target: str, token: str) -> str:
     """Name of the decision about one rollback of a completed commit.
 

@@ -18,13 +18,17 @@ from lakeindex.timeline.timeline import Timeline
 
 
 def request_service(context: WriteContext, timeline: Timeline, action: str, plan: bytes) -> str:
-    """Put a plan on the timeline under an instant that nothing else has; returns that instant."""
+    """Put a plan on the timeline under an instant that nothing else has; returns that instant.
+
+    It is durable then: an inflight file whose plan a power loss took away would be pending for good.
+    """
     floor = timeline.max_time
     while True:
         own = names.next_instant_time(floor, context.table_clock_ms)
         path = timeline.path(Instant(own, action, InstantState.REQUESTED))
         if records.settle(context.storage, path, plan) == plan:
             if all(one.action == action for one in context.table.load_timeline().find(own)):
+                context.storage.sync([path])
                 return own
             records.remove(context.storage, [path])
         floor = own

@@ -44,6 +44,7 @@ from lakeindex.timeline.verdicts import (
     is_decision,
     load_verdict,
     overrule,
+    upholds,
 )
 
 _TEMPORARY_SECONDS: Final = 3_600.0
@@ -138,8 +139,7 @@ def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[Base
 
 
 def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files: list[BaseFile]) -> list[Stray]:
-    verdict = load_verdict(storage, commit.time)
-    if verdict is None or not verdict.is_committed:
+    if not upholds(storage, commit.time):
         return []
     try:
         metadata = timeline.commit_metadata(storage, commit)
@@ -192,10 +192,15 @@ def _tidy_records(context: WriteContext) -> None:
 
 
 def _tidy_after_zombies(storage: Storage, timeline: Timeline) -> None:
-    """A zombie of ours may mark files of an instant that is decided, and beat for it; what others leave is theirs."""
+    """A zombie of ours may mark files of an instant that is decided, and beat for it, and a power loss may bring back
+    what it had removed of them; what others leave is theirs.
+    """
+    completed = {one.time for one in timeline.completed}
 
     def is_decided(time: str) -> bool:
-        return time not in timeline.pending_times and load_verdict(storage, time) is not None
+        if time in timeline.pending_times:
+            return False
+        return load_verdict(storage, time) is not None or (time in completed and upholds(storage, time))
 
     marked = (folder.rpartition("/")[2] for folder in storage.list_folder(TEMP_FOLDER).folders)
     for time in filter(is_decided, marked):
