@@ -104,13 +104,14 @@ interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other 
 	@$(BIN)/python scripts/interop_env.py
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m interop --timeout 1800 tests/interop
 
-# Stories that interop-long plays, of up to 12 turns each.
-STORIES ?= 200
+# Stories that interop-long plays, of up to 12 turns each, and the seed of the first ten; the next ten have the next seed.
+STORIES ?= 300
+SEED ?= $(shell date +%s)
 
 .PHONY: interop-long
 interop-long: setup ## lakeindex and both Hudi releases in random turns on one table, other ones in every run
 	@$(BIN)/python scripts/interop_env.py
-	@LAKEINDEX_TURNS=$(STORIES) $(PYTEST) -s --timeout 36000 tests/interop/test_stateful.py
+	@LAKEINDEX_TURNS=$(STORIES) LAKEINDEX_TURNS_SEED=$(SEED) $(PYTEST) -s --timeout 36000 tests/interop/test_stateful.py
 
 .PHONY: cluster
 cluster: archive ## the topology of docker-compose.yaml as local processes (status, stop: scripts/cluster.py)

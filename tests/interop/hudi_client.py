@@ -53,6 +53,12 @@ def keep_options(version: str, table_version: int = 6) -> dict[str, str]:
     return {**keep, **_SMALL, "hoodie.index.type": "BLOOM"}
 
 
+def _counts_request(
+    path: Path, filters: Sequence[str], options: Mapping[str, str], *, together: bool = False
+) -> dict[str, Any]:
+    return {"op": "counts", "path": str(path), "filters": list(filters), "options": dict(options), "together": together}
+
+
 class HudiError(Exception):
     """Hudi (or Spark) refused or failed; the message holds the chain of causes, innermost first."""
 
@@ -133,7 +139,7 @@ class HudiServer:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def call(self, op: str, timeout: float = 240.0, /, **request: object) -> dict[str, Any]:
+    def call(self, op: str, timeout: float = 240.0, **request: object) -> dict[str, Any]:
         """Send one request and wait for its answer.
 
         Raises:
@@ -161,17 +167,35 @@ class HudiServer:
 
     def read(self, path: Path | str, options: Mapping[str, str] | None = None, where: str = "") -> pa.Table:
         """Read a table with Hudi, meta columns included."""
-        out = self._file(".rows")
-        self.call("read", path=str(path), out=str(out), options=dict(options or {}), filter=where)
-        return pq.read_table(out)
+        request = self._read_request(path, options, where)
+        self.call(**request)
+        return pq.read_table(request["out"])
 
     def counts(
         self, path: Path, filters: Sequence[str], options: Mapping[str, str], *, together: bool = False
     ) -> list[int]:
         """How many rows each of several filters finds, each by itself or all by one pass over all rows."""
-        request = {"path": str(path), "filters": list(filters), "options": dict(options), "together": together}
-        found: list[int] = self.call("counts", **request)["counts"]
+        found: list[int] = self.call(**_counts_request(path, filters, options, together=together))["counts"]
         return found
+
+    def read_and_count(
+        self,
+        path: Path,
+        readings: Sequence[Mapping[str, str]],
+        filters: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> tuple[list[pa.Table], list[int]]:
+        """The table by several sets of options, and what filters find by :meth:`counts`, all at once."""
+        reads = [self._read_request(path, one) for one in readings]
+        counting = [_counts_request(path, filters, options or {})] if filters else []
+        results = self.call("several", requests=[*reads, *counting])["results"]
+        return [pq.read_table(one["out"]) for one in reads], results[-1]["counts"] if counting else []
+
+    def _read_request(
+        self, path: Path | str, options: Mapping[str, str] | None = None, where: str = ""
+    ) -> dict[str, Any]:
+        out = str(self._file(".rows"))
+        return {"op": "read", "path": str(path), "out": out, "options": dict(options or {}), "filter": where}
 
     def as_of(self, path: Path, instant: str) -> pa.Table:
         """Time travel: the table as it was right after an instant."""

@@ -291,6 +291,8 @@ class Turns(RuleBasedStateMachine):
     @rule(release=releases, chosen=numbers)
     def cluster(self, release: str, chosen: set[int]) -> None:
         """Hudi upserts, and rewrites small files into larger ones, in file groups of their own."""
+        if "money" in self.state.columns:
+            release = "1.2.0"  # 0.15 writes integers then, and the next upsert of any Hudi takes 2.75 for 275 (docs/format.md)
         before = completed_writes(self.path)
         self._write(release, chosen, _CLUSTER)
         for instant in completed_writes(self.path)[len(before) :]:
@@ -359,7 +361,12 @@ class Turns(RuleBasedStateMachine):
     def savepoint(self, release: str) -> None:
         """Hudi keeps what is there now."""
         newest = max(self.states)
-        self._server(release).sql(f"call create_savepoint(path => '{self.path}', commit_time => '{newest}')")
+        try:
+            self._server(release).sql(f"call create_savepoint(path => '{self.path}', commit_time => '{newest}')")
+        except HudiError as error:  # of what a clean may have taken already, if the commits after it were rolled back
+            if "beyond the lookup window" not in str(error):
+                raise
+            return
         self.savepoints.append(newest)
         self._judge(f"{release} made a savepoint of {newest}")
 
@@ -459,17 +466,21 @@ class Turns(RuleBasedStateMachine):
         server, able = self._server(release), self._able(release)
         self._compare(f"{what}: we read", self._table().read(meta=True))
         self._compare(f"{what}: hudi-rs reads", read_with_rust(self.path))
-        self._compare(f"{what}: Hudi {able} reads", server.read(self.path, _WITH_METADATA))
-        if metadata_partitions(self.path):
-            self._compare(f"{what}: Hudi {able} lists folders", server.read(self.path, _WITHOUT_METADATA))
-            self._compare_filters(f"{what}: Hudi {able} skips files", server)
+        kept = bool(metadata_partitions(self.path))
+        filters = self._filters() if kept else {}
+        readings = (_WITH_METADATA, _WITHOUT_METADATA)[: 1 + kept]
+        tables, counts = server.read_and_count(self.path, readings, list(filters), _WITH_METADATA)
+        self._compare(f"{what}: Hudi {able} reads", tables[0])
+        if kept:
+            self._compare(f"{what}: Hudi {able} lists folders", tables[1])
+            assert dict(zip(filters, counts, strict=True)) == filters, f"{what}: Hudi {able} skips files"
             verified = metadata_verify(str(self.path))
             assert verified.ok or pending, f"{what}: the metadata table: {verified}"
         report = self._table().check()
         assert report.ok or pending, f"{what}: {[str(one) for one in report.violations[:5]]}"
 
-    def _compare_filters(self, what: str, server: HudiServer) -> None:
-        """Filters find as many rows as the dictionary has, whatever files Hudi leaves out because of statistics."""
+    def _filters(self) -> dict[str, int]:
+        """Filters, and how many rows of the dictionary each finds, whatever files Hudi leaves out by statistics."""
         rows = list(self.state.content().values())
         filters: dict[str, int] = {}
         for turn, name in enumerate(SKIPPING, self.version):
@@ -482,8 +493,7 @@ class Turns(RuleBasedStateMachine):
                     (f"<= {_literal(least)}", values.count(least)),
                 )[turn % 3]
                 filters[f"{name} {where}"] = count
-        found = server.counts(self.path, list(filters), _WITH_METADATA)
-        assert dict(zip(filters, found, strict=True)) == filters, what
+        return filters
 
     def _compare(self, what: str, found: pa.Table) -> None:
         names = schema_of(self.state.columns).names
