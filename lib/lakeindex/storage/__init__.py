@@ -3,6 +3,7 @@
 from lakeindex.storage.opening import (
     is_local_disk,
     is_on_this_machine,
+    list_names,
     open_storage,
     remove_empty_folders,
     remove_temporary,
@@ -22,6 +23,7 @@ __all__ = [
     "in_parallel",
     "is_local_disk",
     "is_on_this_machine",
+    "list_names",
     "open_storage",
     "remove_empty_folders",
     "remove_temporary",

@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +77,14 @@ class LocalStorage:
             except OSError as error:
                 raise _failed("list", path, error) from error
         return Listing(tuple(sorted(folders)), tuple(sorted(objects)))
+
+    def list_names(self, prefix: str = "") -> tuple[str, ...]:
+        """Names of the objects one level below a folder; no file is looked at."""
+        try:
+            names = [one.name for one in self._entries(checked_folder(prefix)) if not one.is_dir()]
+        except OSError as error:
+            raise _failed("list", prefix, error) from error
+        return tuple(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def head(self, path: str) -> ObjectMeta:
         """Size and modification time."""
@@ -219,12 +227,12 @@ class LocalStorage:
     def _full(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}"
 
-    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def _entries(self, folder: str) -> tuple[os.DirEntry[str], ...]:
         try:
             with os.scandir(f"{self._root}/{folder}" if folder else self._root) as entries:
-                yield from entries
+                return tuple(entries)
         except (FileNotFoundError, NotADirectoryError):
-            return
+            return ()
         except OSError as error:
             raise _failed("list", folder, error) from error
 

@@ -9,7 +9,7 @@ from lakeindex.errors import OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.options import StoreOptions, current_options
-from lakeindex.storage.port import Storage, SyncsFolders
+from lakeindex.storage.port import ListsNames, Storage, SyncsFolders
 
 if TYPE_CHECKING:
     from lakeindex.storage.hdfs import HdfsStorage
@@ -84,6 +84,13 @@ def sync_folders(storage: Storage, folders: Iterable[str]) -> None:
     """Make what was created and deleted in some folders durable, where that takes anything (local disk)."""
     if isinstance(storage, SyncsFolders):
         storage.sync_folders(folders)
+
+
+def list_names(storage: Storage, prefix: str) -> tuple[str, ...]:
+    """Names, without the folder's, of the objects one level below a folder: cheaper than all that is known of them."""
+    if isinstance(storage, ListsNames):
+        return storage.list_names(prefix)
+    return tuple(one.path.rpartition("/")[2] for one in storage.list_folder(prefix).objects)
 
 
 def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:

