@@ -227,6 +227,8 @@ class Turns(RuleBasedStateMachine):
         """The partitions of a batch are replaced by it."""
         self.version += 1
         gone = {self._partition_of(n) for n in chosen}
+        if self.metadata == "everything" and writer != US and self._able(writer) == "1.2.0":
+            writer = US  # with a record index it fails in Hudi once `files` is compacted, whoever did that
         if writer == US:
             instant = self._table().insert_overwrite(self._batch(chosen), options=self.ours).instant
         else:
