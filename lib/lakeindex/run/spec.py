@@ -30,6 +30,8 @@ from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.types.evolution import differences
 
 _ABOVE: ContextVar[tuple[str, OverlayStorage] | None] = ContextVar("lakeindex_above", default=None)
+_parsed = functools.lru_cache(maxsize=64)(parse_options)
+"""Each task of a run asks for the options several times."""
 _STORE_VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_")
 
 
@@ -80,7 +82,7 @@ class RunSpec:
     @property
     def config(self) -> WriteConfig:
         """The options, typed."""
-        return parse_options(self.options)
+        return _parsed(self.options)
 
     @property
     def change(self) -> Change | None:
