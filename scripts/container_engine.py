@@ -255,7 +255,8 @@ def main() -> int:
     actions = parser.add_subparsers(dest="action", required=True)
     run = actions.add_parser("run", help="run a command with an engine")
     run.add_argument("command", nargs=argparse.REMAINDER)
-    words = [one for one in parser.parse_args().command if one != "--"]
+    words = parser.parse_args().command
+    words = words[1:] if words[:1] == ["--"] else words  # the command's own stay
     try:
         with engine() as env:
             return subprocess.run(words, env=env, check=False).returncode
