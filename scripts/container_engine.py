@@ -144,8 +144,8 @@ class Podman:
                 if _answers(self.env) or service.poll() is not None:
                     break
                 over.wait(0.5)
-            if service.poll() is not None:
-                raise EngineError(f"podman's service ended: see {self.folder / 'service.log'}")
+            if service.poll() is not None or not _answers(self.env):
+                raise EngineError(f"podman's service, or compose, does not answer: see {self.folder / 'service.log'}")
             checks.start()
             yield
         finally:
@@ -177,7 +177,7 @@ class Podman:
             file.write_bytes(package)
             self._run("dpkg", "--extract", str(file), name)
             plugin.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(next(one for one in Path(name).rglob("docker-compose") if one.is_file()), plugin)
+            shutil.copy(next(Path(name).glob("**/cli-plugins/docker-compose")), plugin)  # others are for shells
 
     def _base(self) -> None:
         if self._has("lakeindex-debootstrap:bookworm"):
