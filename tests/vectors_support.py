@@ -10,6 +10,8 @@ from typing import Any
 
 VECTORS = Path(__file__).parent / "vectors"
 TABLES = VECTORS / "tables"
+VIRTUAL = VECTORS / "virtual"
+"""Tables with virtual keys; none of :func:`table_names`."""
 
 
 @cache
@@ -18,9 +20,9 @@ def table_names() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".tar.gz") for path in TABLES.glob("*.tar.gz")))
 
 
-def unpack_table(name: str, folder: Path) -> Path:
+def unpack_table(name: str, folder: Path, packed: Path = TABLES) -> Path:
     """The table's own folder, unpacked below ``folder``; the caller may change it."""
-    with tarfile.open(TABLES / f"{name}.tar.gz") as tar:
+    with tarfile.open(packed / f"{name}.tar.gz") as tar:
         tar.extractall(folder, filter="data")
     return folder / name
 

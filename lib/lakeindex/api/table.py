@@ -143,7 +143,8 @@ class LakeTable(TableOperations, RowReaders):
             warnings.warn(_META_WILL_GO, FutureWarning, stacklevel=4)
         if meta is False:
             return self.scan(as_of=as_of, since=since, options=options).to_arrow()
-        return read_rows(self.uri, as_of=point_text(as_of, "as_of"), since=point_text(since, "since"), options=options)
+        points = {"as_of": point_text(as_of, "as_of"), "since": point_text(since, "since")}
+        return read_rows(self.uri, **points, meta=meta, options=options)
 
     @in_its_stores
     def get(  # noqa: PLR0913 - public: callers name what they want

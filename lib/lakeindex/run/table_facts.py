@@ -18,6 +18,7 @@ from lakeindex.table.index_changes import index_in_force
 from lakeindex.table.index_inference import index_of_stored
 from lakeindex.write.keys.keys import KeySpec, detect_complex_encoding
 from lakeindex.write.types.avro_schema import META_COLUMNS, schema_from_avro
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _SAMPLED_FILES = 3
 _SCHEMA_HISTORY = ".hoodie/.schema"
@@ -49,6 +50,21 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
         culprit=table.uri,
         hint="create it with lakeindex create TABLE --like FILE.parquet, or write to it once with Hudi",
     )
+
+
+def virtual_keys(table: Table, schema: pa.Schema) -> VirtualKeys | None:
+    """How the keys of stored rows are made; None where they are stored.
+
+    Args:
+        table: the table.
+        schema: its columns.
+
+    Raises:
+        TableUnsupportedError, OptionError: a key generator that is not followed.
+    """
+    if table.properties.populate_meta_fields:
+        return None
+    return VirtualKeys(KeySpec.from_properties(table.key_properties()), schema)
 
 
 def _altered(table: Table, culprit: str) -> TableUnsupportedError:

@@ -273,12 +273,6 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
         )
     if table.base_file_format != "PARQUET":
         yield f"has {table.base_file_format} base files", keys.BASE_FILE_FORMAT[0], "only PARQUET is read and written"
-    if not table.populate_meta_fields:
-        yield (
-            "has no meta columns (hoodie.populate.meta.fields=false)",
-            keys.POPULATE_META_FIELDS[0],
-            "such a table is append-only: use Hudi, or copy its rows into a new table",
-        )
     if table.drop_partition_columns:
         yield (
             "drops its partition columns (hoodie.datasource.write.drop.partition.columns=true)",
@@ -294,6 +288,12 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
 
 
 def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
+    if not table.populate_meta_fields:
+        yield (
+            "has virtual keys (hoodie.populate.meta.fields=false)",
+            keys.POPULATE_META_FIELDS[0],
+            "such a table is read; write to it with Hudi",
+        )
     if table.cdc_enabled:
         yield (
             "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",

@@ -12,7 +12,7 @@ from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
-from lakeindex.model import KeyGeneratorType, MergeMode
+from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.options.values import KEY_GENERATOR_CLASSES
 from lakeindex.storage.port import Storage
@@ -93,6 +93,11 @@ class TableProperties:
     def is_partitioned(self) -> bool:
         """Whether rows live in partition folders."""
         return bool(self.partition_fields) and self.key_generator is not KeyGeneratorType.NON_PARTITION
+
+    @property
+    def default_index(self) -> IndexType:
+        """The index of who says none: without meta columns there are no filters to ask."""
+        return IndexType.BLOOM if self.populate_meta_fields else IndexType.SIMPLE
 
     @property
     def timeline_layout(self) -> TimelineLayout:

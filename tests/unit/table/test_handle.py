@@ -38,11 +38,11 @@ NOT_READ = {
     "hoodie.table.version": "5",
     "hoodie.timeline.layout.version": "2",
     "hoodie.table.base.file.format": "ORC",
-    "hoodie.populate.meta.fields": "false",
     "hoodie.bootstrap.base.path": "s3://old",
     "hoodie.datasource.write.drop.partition.columns": "true",
 }
 NOT_WRITTEN = {
+    "hoodie.populate.meta.fields": "false",
     "hoodie.table.cdc.enabled": "true",
     "hoodie.table.partial.update.mode": "FILL_DEFAULTS",
     "hoodie.table.recordkey.fields": "",

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.commands.changes.states import named_point, newest_completed, state_at
+from lakeindex.commands.read.time_travel import check_meta_columns
 from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, row_schema
 from lakeindex.commands.scan.reading import BATCH_ROWS
 from lakeindex.commands.scan.request import ScanRequest
@@ -78,6 +79,7 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
     """
 
     def points(table: Table, timeline: Timeline) -> tuple[str | None, str | None]:
+        check_meta_columns(table, "changes")
         since = None if request.since is None else named_point(table, timeline, request.since, "since")
         if request.until is None:
             return since, newest_completed(timeline)

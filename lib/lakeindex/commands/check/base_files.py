@@ -27,13 +27,14 @@ from lakeindex.hashing.java_order import java_min_max, java_order_key
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.parquet.footer_text import footer_text
-from lakeindex.parquet.read_pages import read_column
+from lakeindex.parquet.read_pages import read_column, read_groups
 from lakeindex.run.spec import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakeindex.write.columns import leaves_with_nan
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _HINT: Final = "restore the file, or roll back the commit that wrote it"
 _REWRITE: Final = "the rows themselves are readable; upserting the key again rewrites its file"
@@ -50,6 +51,8 @@ class FileTask:
         timeline: which instants are visible.
         schema: the table's columns.
         keys: how keys are made; None if they are not to be made anew.
+        virtual: the same, of a table whose rows do not store them; None: they do, or it is not known.
+        stores_keys: rows have meta columns.
         may_lie_elsewhere: rows may lie in another partition than their columns say: under a global index an update
             can leave a row where it is (``hoodie.bloom.index.update.partition.path=false``).
         hashes: where to leave the hashes of the file's keys.
@@ -67,6 +70,8 @@ class FileTask:
     hashes: Path
     index: IndexSpec | None = None
     columns: frozenset[str] = frozenset()
+    virtual: VirtualKeys | None = None
+    stores_keys: bool = True
 
 
 def check_file(task: FileTask) -> Findings:
@@ -131,12 +136,21 @@ class _WholeFile:
         self._check_nan(group, stored)
         rows = align(stored, self._task.file, self._schema)
         self._rows += rows.num_rows
-        self._check_meta(rows)
-        keys = plain_strings(rows.column(RECORD_KEY)).drop_null()
+        if self._task.stores_keys:
+            self._check_meta(rows)
+        keys = self._keys(stored, rows)
         self._check_home(keys)
         self.hashes.append(hashes_of(keys))
         self._check_range_and_filter(keys)
         self._check_keys(rows)
+
+    def _keys(self, stored: pa.Table, rows: pa.Table) -> pa.Array:
+        """Record keys of a row group, without those that are missing."""
+        if self._task.stores_keys:
+            return plain_strings(rows.column(RECORD_KEY)).drop_null()
+        if self._task.virtual is None:
+            return pa.array([], pa.string())
+        return self._task.virtual.of(stored, self._task.file.path)
 
     def findings(self, before: list[Violation]) -> Findings:
         """Everything that was found."""
@@ -254,7 +268,7 @@ class _WholeFile:
         if least is None or greatest is None:
             if marks.MARK in self._entries:
                 self._say(Broken.KEY_RANGE, "none", "the footer has no key range", _REWRITE)
-            else:
+            elif self._task.stores_keys:
                 self._notes.append("some files have no key range in their footers: every look-up has to read them")
         elif java_order_key(low) < java_order_key(least) or java_order_key(high) > java_order_key(greatest):
             self._say(
@@ -273,8 +287,7 @@ class _WholeFile:
             self._notes.append(f"keys were not made anew: {error.message}")
             return
         self._recomputed += rows.num_rows
-        stored = plain_strings(rows.column(RECORD_KEY))
-        wrong = _difference(stored, made.record_key)
+        wrong = _difference(plain_strings(rows.column(RECORD_KEY)), made.record_key) if self._task.stores_keys else None
         if wrong is not None:
             hint = "the rows were written with another key generator; such keys are never found by an upsert"
             self._say(Broken.RECORD_KEY, "", f"the record key of {wrong}", hint)
@@ -318,10 +331,12 @@ def _text_entries(metadata: pq.FileMetaData) -> dict[str, str]:
     return {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in entries.items()}
 
 
-def read_keys(uri: str, file: BaseFile) -> pa.Array:
+def read_keys(uri: str, file: BaseFile, virtual: VirtualKeys | None) -> pa.Array:
     """The record keys of a file, in file order. Raises: TableCorruptError."""
     try:
         source = open_base_file(storage_at(uri), file)
+        if virtual is not None:
+            return virtual.of(read_groups(source, range(source.num_row_groups), virtual.columns), file.path)
         return plain_strings(read_column(source, RECORD_KEY))
     except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
         raise damaged(file, str(error)) from error

@@ -29,6 +29,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.threads import Threads
 from lakeindex.write.keys.keys import KeySpec, detect_complex_encoding
+from lakeindex.write.virtual_keys import VirtualKeys
 
 
 def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -> CheckReport:
@@ -124,6 +125,8 @@ def _check_rows(
         return ()
     schema = table_schema(table, snapshot)
     keys = _key_spec(table, files)
+    stores_keys = table.properties.populate_meta_fields
+    virtual = None if stores_keys or keys.spec is None else VirtualKeys(keys.spec, schema)
     index = table.index(snapshot.timeline)
     homes = tuple(_homes(index, snapshot)) if index is not None else ()
     with tempfile.TemporaryDirectory(prefix="lakeindex-check-") as folder:
@@ -141,11 +144,13 @@ def _check_rows(
                 hashes=hashes[file.path],
                 index=index,
                 columns=then.get(file.instant_time, frozenset()),
+                virtual=virtual,
+                stores_keys=stores_keys,
             )
             for file in files
         ]
         found = run_tasks(runner, check_file, tasks, "check: base files")
-        unique = [_unique_task(table, scope, group, hashes) for group in _groups(files, scope)]
+        unique = [_unique_task(table, scope, group, hashes, virtual) for group in _groups(files, scope)]
         doubled = run_tasks(runner, check_unique, unique, "check: one live row a key")
     return (keys.findings, Findings(homes), *found, *doubled)
 
@@ -173,10 +178,12 @@ def _groups(files: Sequence[BaseFile], scope: str) -> list[list[BaseFile]]:
     return list(by_partition.values())
 
 
-def _unique_task(table: Table, scope: str, files: Sequence[BaseFile], hashes: dict[str, Path]) -> UniqueTask:
+def _unique_task(
+    table: Table, scope: str, files: Sequence[BaseFile], hashes: dict[str, Path], virtual: VirtualKeys | None
+) -> UniqueTask:
     what = "the table" if scope == "table" else f"partition {files[0].partition_path!r}"
     there = tuple((file, hashes[file.path]) for file in files if hashes[file.path].exists())
-    return UniqueTask(table.uri, what, there)
+    return UniqueTask(table.uri, what, there, virtual)
 
 
 def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
@@ -185,8 +192,8 @@ def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
     entries = table.key_properties()
     try:
         spec = KeySpec.from_properties(entries)
-        if encoding is None and spec.encoding_is_open:
-            stored = detect_complex_encoding(read_keys(table.uri, files[0]), spec.record_key_fields[0])
+        if encoding is None and spec.encoding_is_open and table.properties.populate_meta_fields:
+            stored = detect_complex_encoding(read_keys(table.uri, files[0], None), spec.record_key_fields[0])
             spec = KeySpec.from_properties(entries, complex_new_encoding=bool(stored))
     except TableCorruptError as error:
         return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))

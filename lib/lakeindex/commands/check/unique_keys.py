@@ -14,6 +14,7 @@ from lakeindex.commands.check.base_files import read_keys
 from lakeindex.commands.check.hashed_keys import hashes_of, repeated_hashes
 from lakeindex.commands.check.report import Broken, Findings, Violation
 from lakeindex.model import BaseFile
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _EXAMPLES: Final = 5
 
@@ -26,11 +27,13 @@ class UniqueTask:
         uri: the table.
         scope: what they make up together, for messages.
         files: the files, and where the hashes of their keys are.
+        virtual: how the keys of stored rows are made; None: they are stored.
     """
 
     uri: str
     scope: str
     files: tuple[tuple[BaseFile, Path], ...]
+    virtual: VirtualKeys | None = None
 
 
 def check_unique(task: UniqueTask) -> Findings:
@@ -38,16 +41,16 @@ def check_unique(task: UniqueTask) -> Findings:
     violations: list[Violation] = []
     for repeated, holders in repeated_hashes([path for _, path in task.files]):
         files = [task.files[at][0] for at in holders]
-        rows = _rows_with(task.uri, files, repeated)
+        rows = _rows_with(task, files, repeated)
         violations += _doubled(task, rows)
     return Findings(tuple(violations))
 
 
-def _rows_with(uri: str, files: Sequence[BaseFile], hashes: np.ndarray) -> dict[str, list[BaseFile]]:
+def _rows_with(task: UniqueTask, files: Sequence[BaseFile], hashes: np.ndarray) -> dict[str, list[BaseFile]]:
     """Files of each key whose hash is one of these, a file once a row."""
     rows: dict[str, list[BaseFile]] = {}
     for file in files:
-        keys: pa.Array = read_keys(uri, file).drop_null()
+        keys: pa.Array = read_keys(task.uri, file, task.virtual).drop_null()
         for key in keys.filter(pa.array(np.isin(hashes_of(keys), hashes))).to_pylist():
             rows.setdefault(key, []).append(file)
     return rows

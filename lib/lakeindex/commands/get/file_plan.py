@@ -34,6 +34,7 @@ from lakeindex.run.spec import storage_at
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
+from lakeindex.write.virtual_keys import VirtualKeys
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class GetScope:
         partition: the only partition in scope; None for all.
         schema: columns to return.
         config: options.
+        virtual: how the keys of stored rows are made; None: they are stored.
     """
 
     table: Table
@@ -59,6 +61,7 @@ class GetScope:
     partition: str | None
     schema: pa.Schema
     config: WriteConfig
+    virtual: VirtualKeys | None = None
 
 
 @dataclass

@@ -25,15 +25,14 @@ from lakeindex.commands.get.key_sets import KeySet, key_set
 from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
 from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
-from lakeindex.commands.rescale.aligned_rows import row_schema
+from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import UsageError
 from lakeindex.hashing.arrow import RowNumbers
-from lakeindex.model import IndexType
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.table_facts import table_schema
+from lakeindex.run.table_facts import table_schema, virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks
@@ -216,10 +215,11 @@ def _scope(
     else:
         past = past_table(table, timeline, as_of)
         found, point = past.snapshot, past.as_of
-    schema = _chosen(row_schema(table_schema(table, found)), columns)
-    spec = table.index(found.timeline) or index_spec(config.index_type or IndexType.BLOOM, config)
+    stored = table_schema(table, found)
+    schema = _chosen(read_schema(table, stored), columns)
+    spec = table.index(found.timeline) or index_spec(config.index_type or table.properties.default_index, config)
     files = found.base_files_all() if partition is None else found.base_files(partition)
-    return GetScope(table, found, point, spec, files, partition, schema, config)
+    return GetScope(table, found, point, spec, files, partition, schema, config, virtual_keys(table, stored))
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
@@ -242,7 +242,7 @@ def _read(scope: GetScope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
     order = [f for f in META_FIELDS if f.name in (RECORD_KEY, PARTITION_PATH) and f.name not in scope.schema.names]
     inner = pa.schema([*scope.schema, *order])
     tasks = [
-        GetTask(scope.table.uri, keys, tuple(asks[i] for i in numbers), inner, scope.config)
+        GetTask(scope.table.uri, keys, tuple(asks[i] for i in numbers), inner, scope.config, scope.virtual)
         for numbers in pack(costs, runner.slots * 2)
     ]
     parts = run_tasks(runner, get_from_files, tasks, "get: read the files that can hold the keys")

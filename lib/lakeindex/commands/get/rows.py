@@ -30,7 +30,9 @@ from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.run.spec import storage_at
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
-from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
+from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.write.virtual_keys import VirtualKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class GetTask:
         asks: the files.
         schema: columns to return, of the meta columns and the table's.
         config: how to prune.
+        virtual: how the keys of stored rows are made; None: they are stored.
     """
 
     uri: str
@@ -65,6 +68,7 @@ class GetTask:
     asks: tuple[FileAsk, ...]
     schema: pa.Schema
     config: WriteConfig
+    virtual: VirtualKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,7 @@ def get_from_file(task: GetTask, store: Storage, file: BaseFile, rows: RowNumber
         keys_read=sum(layout.footer.row_group_rows[group] for group in groups),
     )
     tables, found = [], []
-    for group, stored in zip(groups, _key_column(source, file, groups, layout), strict=True):
+    for group, stored in zip(groups, _key_column(task, source, file, groups, layout), strict=True):
         ordinals = pc.index_in(stored, value_set=keys.cast(stored.type))
         hits = ordinals.is_valid()
         if ordinals.null_count < len(ordinals):
@@ -187,9 +191,15 @@ def _open(store: Storage, file: BaseFile, layout: FileLayout) -> pq.ParquetFile:
         raise damaged(file, str(error)) from error
 
 
-def _key_column(source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], layout: FileLayout) -> list[pa.Array]:
+def _key_column(
+    task: GetTask, source: pq.ParquetFile, file: BaseFile, groups: Sequence[int], layout: FileLayout
+) -> list[pa.Array]:
     """Record keys of some row groups, an array each; neighbours are read with one request."""
-    whole = plain_strings(_read(source, file, groups, [RECORD_KEY]).column(0))
+    if task.virtual is None:
+        whole = plain_strings(_read(source, file, groups, [RECORD_KEY]).column(0))
+    else:
+        stored = [name for name in task.virtual.columns if name in source.schema_arrow.names]
+        whole = task.virtual.of(_read(source, file, groups, stored), file.path)
     counts = [layout.footer.row_group_rows[group] for group in groups]
     starts = np.concatenate([[0], np.cumsum(counts)]).tolist()
     return [whole.slice(start, count) for start, count in zip(starts, counts, strict=False)]
@@ -200,12 +210,16 @@ def _rows_of(
 ) -> pa.Table:
     """The rows that were found in one row group; the key column is not read again."""
     stored = set(source.schema_arrow.names)
+    if task.virtual is not None:
+        stored -= set(META_COLUMNS)  # they are there, and say nothing
     names = [name for name in task.schema.names if name != RECORD_KEY and name in stored]
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     if names:
         read = _read(source, file, [group], names)
         columns = {name: read.column(name).filter(hits) for name in names}
     columns[RECORD_KEY] = keys.filter(hits).cast(pa.string())
+    if task.virtual is not None:
+        columns[PARTITION_PATH] = pa.repeat(file.partition_path, len(columns[RECORD_KEY]))
     return align(pa.table(columns), file, task.schema)
 
 

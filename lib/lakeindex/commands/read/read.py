@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.commands.read.time_travel import LaterWrites, PastTable, past_table
-from lakeindex.commands.rescale.aligned_rows import aligned_row_groups, open_base_file, row_schema
+from lakeindex.commands.read.time_travel import LaterWrites, PastTable, check_meta_columns, past_table
+from lakeindex.commands.rescale.aligned_rows import aligned_row_groups, open_base_file, read_schema
 from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import StorageError, UsageError
 from lakeindex.model import BaseFile
@@ -37,7 +37,7 @@ class RowSource:
 
     Attributes:
         past: the table then.
-        schema: meta columns, then the table's columns.
+        schema: meta columns, unless the table has virtual keys, then the table's columns.
         files: base files that may hold such rows, by partition and file id.
     """
 
@@ -62,7 +62,7 @@ def row_source(table: Table, timeline: Timeline, as_of: str | None = None, since
     past = past_table(table, timeline, as_of, since)
     # the columns of then; a table without commits then has those it got later
     then = table.snapshot(timeline=past.timeline) if past.timeline.completed_writes else past.snapshot
-    schema = row_schema(table_schema(table, then))
+    schema = read_schema(table, table_schema(table, then))
     files = past.snapshot.base_files_all()
     if past.since is not None:
         # a slice holds no row newer than itself
@@ -71,7 +71,12 @@ def row_source(table: Table, timeline: Timeline, as_of: str | None = None, since
 
 
 def read_rows(
-    uri: str, *, as_of: str | None = None, since: str | None = None, options: Options | None = None
+    uri: str,
+    *,
+    as_of: str | None = None,
+    since: str | None = None,
+    meta: bool | None = None,
+    options: Options | None = None,
 ) -> pa.Table:
     """The table's rows, meta columns first, in the table's columns and types.
 
@@ -79,6 +84,7 @@ def read_rows(
         uri: the table.
         as_of: an instant or ISO time, inclusive: the rows as they were then.
         since: an instant or ISO time, exclusive: only rows whose ``_hoodie_commit_time`` is greater.
+        meta: the meta columns are asked for; a table that does not fill them has none to give if it is not said.
         options: ``hoodie.metadata.enable`` counts.
 
     Raises:
@@ -89,6 +95,8 @@ def read_rows(
     use_metadata = parse_options(options or {}).use_metadata
 
     def read(table: Table, timeline: Timeline) -> pa.Table:
+        if meta:
+            check_meta_columns(table, "the meta columns")
         source = row_source(table, timeline, as_of, since)
         pieces = in_parallel(uri, lambda file: list(source.rows_of(file)), source.files, _FILES_AT_ONCE)
         return pa.concat_tables([source.schema.empty_table(), *(rows for piece in pieces for rows in piece)])

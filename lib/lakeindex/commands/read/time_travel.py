@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakeindex.commands.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
-from lakeindex.errors import TableCorruptError, UsageError
+from lakeindex.errors import TableCorruptError, TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
 from lakeindex.table.handle import Table
+from lakeindex.table.property_keys import POPULATE_META_FIELDS
 from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.timeline import Timeline
 
@@ -71,6 +72,25 @@ class LaterWrites:
         return self.known.get(time, not not_after(time, self.point))
 
 
+def check_meta_columns(table: Table, what: str) -> None:
+    """Refuse to read what only the meta columns of the rows say, on a table that does not fill them.
+
+    Args:
+        table: the table.
+        what: what is asked for, for the message.
+
+    Raises:
+        TableUnsupportedError: the table has virtual keys.
+    """
+    if not table.properties.populate_meta_fields:
+        raise TableUnsupportedError(
+            f"table {table.name} has no meta columns ({POPULATE_META_FIELDS[0]}=false): {what} cannot be read",
+            culprit=POPULATE_META_FIELDS[0],
+            hint="its rows do not say which commit wrote them, and Hudi refuses incremental queries of it, too; "
+            "read the table as of two instants, and leave the meta columns out",
+        )
+
+
 def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since: str | None = None) -> PastTable:
     """Resolve two points in time (an instant or an ISO time each) and look at the table as of the first.
 
@@ -84,6 +104,8 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
         UsageError: a point in time that the table's history does not reach.
         TableCorruptError: a commit cannot be read, or a committed file is gone.
     """
+    if since is not None:
+        check_meta_columns(table, "rows since an instant")
     until = None if as_of is None else point_of(table, timeline, as_of, "--as-of")
     after = None if since is None else point_of(table, timeline, since, "--since")
     if until is not None:

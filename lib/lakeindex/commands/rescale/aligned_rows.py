@@ -13,6 +13,7 @@ from lakeindex.model import BaseFile
 from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
+from lakeindex.table.handle import Table
 from lakeindex.write.types.avro_schema import META_FIELDS
 from lakeindex.write.types.widening import widened
 
@@ -20,6 +21,11 @@ from lakeindex.write.types.widening import widened
 def row_schema(schema: pa.Schema) -> pa.Schema:
     """The meta columns, then the table's columns."""
     return pa.schema([*META_FIELDS, *schema])
+
+
+def read_schema(table: Table, schema: pa.Schema) -> pa.Schema:
+    """What readers see of a table: of one with virtual keys its columns alone, as with Hudi."""
+    return row_schema(schema) if table.properties.populate_meta_fields else schema
 
 
 def open_base_file(store: Storage, file: BaseFile) -> pq.ParquetFile:

@@ -16,12 +16,13 @@ import pyarrow as pa
 from lakeindex.commands.get.file_plan import GetScope, plan_files
 from lakeindex.commands.get.rows import FileAsk, GetTask, narrowed
 from lakeindex.commands.read.read import RowSource, row_source
+from lakeindex.commands.read.time_travel import check_meta_columns
 from lakeindex.commands.scan.keys import asked_keys, key_spec_of, knows_keys
 from lakeindex.commands.scan.partitions import path_facts
 from lakeindex.commands.scan.request import ScanReport, ScanRequest
 from lakeindex.commands.scan.statistics import stored_facts
 from lakeindex.hashing.arrow import RowNumbers
-from lakeindex.model import BaseFile, IndexSpec, IndexType
+from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import Predicate, predicate_of
@@ -39,7 +40,8 @@ class Left:
 
     Attributes:
         files: files to open, by partition and file id.
-        rows: of each file the keys to look for, by their numbers; None if keys decide nothing.
+        rows: of each file the keys to look for, by their numbers; None if rows are not found by key.
+        is_asked: the index was asked for keys.
         files_in_all: live files of the table.
         by_partition: files left out by their partition.
         by_statistics: files left out by what is stored of them.
@@ -49,6 +51,7 @@ class Left:
 
     files: tuple[BaseFile, ...]
     rows: tuple[RowNumbers, ...] | None
+    is_asked: bool
     files_in_all: int
     by_partition: int
     by_statistics: int
@@ -92,7 +95,7 @@ class ScanPlan:
     def report(self) -> ScanReport:
         """What is known before anything is read."""
         past, left = self.source.past, self.left
-        by_key = left.rows is not None
+        by_key = left.is_asked
         return ScanReport(
             table=self.table.name,
             uri=self.table.uri,
@@ -128,10 +131,12 @@ def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Ru
     """
     config = parse_options(request.options)
     source = row_source(table, timeline, request.as_of, request.since)
+    if request.meta:
+        check_meta_columns(table, "the meta columns")
     schema = request.chosen(source.schema)
     predicate = None if request.where is None else predicate_of(request.where, source.schema)
     spec = key_spec_of(table)
-    index = table.index(source.past.timeline) or index_spec(config.index_type or IndexType.BLOOM, config)
+    index = table.index(source.past.timeline) or index_spec(config.index_type or table.properties.default_index, config)
     keys = None
     if predicate is not None:
         keys = asked_keys(predicate, spec if spec is not None and knows_keys(table, spec) else None, source.schema)
@@ -150,6 +155,11 @@ class _Planner:
     index: IndexSpec
     config: WriteConfig
 
+    @property
+    def are_virtual(self) -> bool:
+        """Rows do not store their keys: the condition on the columns of a key finds them, and row groups, as well."""
+        return not self.source.past.table.properties.populate_meta_fields
+
     def left(self, keys: pa.Array | None, runner: Runner) -> Left:
         every = self.source.past.snapshot.base_files_all()
         notes: list[str] = []
@@ -160,7 +170,8 @@ class _Planner:
         files = known if rows is None else [file for file in known if file.path in rows]
         return Left(
             tuple(files),
-            None if rows is None else tuple(rows[file.path] for file in files),
+            None if rows is None or self.are_virtual else tuple(rows[file.path] for file in files),
+            rows is not None,
             len(every),
             len(every) - len(in_partition),
             len(in_partition) - len(known),

@@ -39,7 +39,7 @@ class ScanRequest:
         """The columns to return.
 
         Args:
-            schema: meta columns, then the table's.
+            schema: meta columns, unless the table has virtual keys, then the table's.
 
         Raises:
             UsageError: a column that is not there, or none at all.
