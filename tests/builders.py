@@ -61,11 +61,13 @@ def as_hudis(table: LakeTable) -> Path:
 
 
 def rows_of(table: LakeTable) -> list[dict[str, object]]:
-    """All live rows, straight from the base files."""
+    """All live rows, straight from the base files; where they do not store their keys, with what they would store."""
     snapshot = Table.open(open_storage(table.uri)).snapshot()
     store = open_storage(table.uri)
     return [
         row
+        if row["_hoodie_record_key"] is not None
+        else {**row, "_hoodie_record_key": row["id"], "_hoodie_partition_path": file.partition_path}
         for file in snapshot.base_files_all()
         for row in pq.ParquetFile(pa.BufferReader(store.read(file.path))).read().to_pylist()
     ]

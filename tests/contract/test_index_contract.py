@@ -68,9 +68,9 @@ _BATCHES = st.lists(st.lists(_ROW, min_size=1, max_size=8), min_size=1, max_size
 FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))]
 
 
-def made(folder: Path | str, kind: IndexType, schema: pa.Schema = SCHEMA) -> tuple[LakeTable, Oracle]:
+def made(folder: Path | str, kind: IndexType, schema: pa.Schema = SCHEMA, **more: str) -> tuple[LakeTable, Oracle]:
     """An empty table, and the dictionary of what must be in it."""
-    options = {"hoodie.bucket.index.num.buckets": "3"} if kind is IndexType.BUCKET else {}
+    options = more | ({"hoodie.bucket.index.num.buckets": "3"} if kind is IndexType.BUCKET else {})
     table = make_table(folder, schema=schema, hoodie__index__type=kind, **options)
     moves = index_for(index_spec(kind, WriteConfig())).moves_rows(WriteConfig())
     return table, Oracle(is_global=kind.is_global, moves=moves)
@@ -123,6 +123,24 @@ def test_any_partial_updates_equal_a_dictionary(kind: IndexType, batches: list[P
             oracle.apply(batch)
             assert partial_model.content_of(table) == oracle.content()
         assert table.check().ok
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if not kind.has_filters])
+@settings(max_examples=max(EXAMPLES // 4, 1), deadline=None, suppress_health_check=list(HealthCheck))
+@given(batches=_BATCHES)
+def test_any_batches_equal_a_dictionary_where_rows_store_no_keys(kind: IndexType, batches: list[list[Row]]):
+    with tempfile.TemporaryDirectory() as folder:
+        table, oracle = made(f"{folder}/t", kind, hoodie__populate__meta__fields="false")
+        for batch in batches:
+            upsert(table, oracle, batch)
+        assert table.check().ok
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind.has_filters])
+def test_an_index_of_filters_finds_no_virtual_key(kind: IndexType, tmp_path: Path):
+    with pytest.raises(OptionError, match=f"{kind} asks bloom filters in the footers") as caught:
+        made(tmp_path / "t", kind, hoodie__populate__meta__fields="false")
+    assert "SIMPLE, GLOBAL_SIMPLE, BUCKET" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in IN_METADATA if kind in TYPES])

@@ -92,7 +92,7 @@ def test_an_option_that_is_none_of_ours_says_what_to_do(key: str):
         parse_options({key: "true"})
     assert caught.value.hint
     if key.startswith("hoodie.populate"):
-        assert "meta columns" in caught.value.hint
+        assert "when the table is created" in caught.value.hint
 
 
 def test_an_option_of_another_index_has_no_meaning():

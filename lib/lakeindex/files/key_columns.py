@@ -16,17 +16,24 @@ from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.virtual_keys import VirtualKeys
 
 
 class StoredColumns:
     """Columns of one base file by row group, read when they are asked for.
 
+    Args:
+        storage: the table's folder.
+        file: the file.
+        virtual: how record keys are made, where rows do not store them: their column is made then.
+
     Raises:
         TableCorruptError: it cannot be read.
     """
 
-    def __init__(self, storage: Storage, file: BaseFile) -> None:
+    def __init__(self, storage: Storage, file: BaseFile, virtual: VirtualKeys | None) -> None:
         self._path = file.path
+        self._virtual = virtual
         self.partition_path = file.partition_path
         self._layout = read_layout(storage, file)
         source = StorageFile(storage, file.path, file.size_bytes)
@@ -65,6 +72,8 @@ class StoredColumns:
 
     def column(self, name: str, row_groups: Iterable[int]) -> list[pa.Array]:
         """The column's values, an array a row group; null where the file has no such column."""
+        if name == RECORD_KEY and self._virtual is not None:
+            return self._made_keys(self._virtual, row_groups)
         groups = list(row_groups)
         rows = [self._layout.footer.row_group_rows[group] for group in groups]
         if name not in self._file.schema_arrow.names:
@@ -77,6 +86,17 @@ class StoredColumns:
             raise self._corrupt(error) from error
         starts = itertools.accumulate(rows, initial=0)
         return [one_array(values.slice(start, count)) for start, count in zip(starts, rows, strict=False)]
+
+    def _made_keys(self, virtual: VirtualKeys, row_groups: Iterable[int]) -> list[pa.Array]:
+        stored = [name for name in virtual.columns if name in self._file.schema_arrow.names]
+        found = []
+        for group in row_groups:
+            try:
+                rows = read_groups(self._file, [group], stored)
+            except (pa.ArrowException, OSError) as error:
+                raise self._corrupt(error) from error
+            found.append(virtual.of(rows, self._path))
+        return found
 
     def _corrupt(self, error: Exception) -> TableCorruptError:
         return TableCorruptError(
@@ -109,8 +129,8 @@ def row_groups_for(layout: FileLayout, keys: pa.Array) -> list[int]:
     return [group for group in filled if group not in closed]
 
 
-def read_record_keys(storage: Storage, file: BaseFile) -> pa.Array:
-    """All record keys of a file, in file order."""
-    stored = StoredColumns(storage, file)
+def read_record_keys(storage: Storage, file: BaseFile, virtual: VirtualKeys | None = None) -> pa.Array:
+    """All record keys of a file, in file order; arguments as of :class:`StoredColumns`."""
+    stored = StoredColumns(storage, file, virtual)
     groups = [group.cast(pa.string()) for group in stored.column(RECORD_KEY, stored.row_groups)]
     return pa.concat_arrays(groups) if groups else pa.array([], pa.string())

@@ -164,14 +164,14 @@ def _moved_by(storage: Storage, stat: WriteStat) -> MovedKeys:
     written = _written_keys(storage, file)
     if len(written) == stat.num_inserts:
         return MovedKeys(file, written)
-    stored = StoredColumns(storage, previous)
+    stored = StoredColumns(storage, previous, None)
     groups = stored.row_groups_for(written.take(pc.sort_indices(written)))
     return MovedKeys(file, _without(written, _joined(stored.column(RECORD_KEY, groups))))
 
 
 def _written_keys(storage: Storage, file: BaseFile) -> pa.Array:
     """Keys of the rows that a file has from its own instant: inserts and updates."""
-    stored, time = StoredColumns(storage, file), file.instant_time
+    stored, time = StoredColumns(storage, file, None), file.instant_time
     groups = stored.row_groups_since(COMMIT_TIME, time)
     keys, times = (_joined(stored.column(name, groups)) for name in (RECORD_KEY, COMMIT_TIME))
     return keys.filter(pc.equal(times, time))

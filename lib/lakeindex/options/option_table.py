@@ -256,6 +256,9 @@ _CREATE_ONLY: Final[tuple[Option, ...]] = (
            "Name partition folders `field=value`."),
     Option("hoodie.datasource.write.partitionpath.urlencode", "url_encode", flag, FLAG,
            "Escape partition values. Without it, a `/` in a value creates a nested folder."),
+    Option("hoodie.populate.meta.fields", "populate_meta_fields", flag, FLAG,
+           "`false`: rows do not store their record key, partition path and commit (virtual keys). Keys are made from "
+           "their columns, by an index without bloom filters (default SIMPLE), and nothing can be read incrementally."),
     Option("hoodie.database.name", "database", some_text, "a name", "Database of the table."),
     Option(TIMEBASED_PREFIX + "timestamp.type", TIMEBASED, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
            "TIMESTAMP key generator: how the partition field stores the time."),

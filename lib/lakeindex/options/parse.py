@@ -120,7 +120,6 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
         "hoodie.index.type=RECORD_LEVEL_INDEX `lakeindex metadata build TABLE --partition record_index` builds it"
     ),
     "hoodie.merge.allow.duplicate.on.inserts": "an upsert never stores a key twice",
-    "hoodie.populate.meta.fields": "rows without meta columns cannot be found by key",
 }
 """Options of Hudi that ask for something lakeindex does not do, and what to do instead."""
 

@@ -213,4 +213,5 @@ class CreateConfig(Config):
     hive_style: bool = False
     url_encode: bool = False
     database: str = ""
+    populate_meta_fields: bool = True
     timebased: Mapping[str, str] = field(default_factory=dict)

@@ -28,6 +28,7 @@ from lakeindex.tasks.runner import current_meter
 from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.types.evolution import differences
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _ABOVE: ContextVar[tuple[str, OverlayStorage] | None] = ContextVar("lakeindex_above", default=None)
 _parsed = functools.lru_cache(maxsize=64)(parse_options)
@@ -110,6 +111,7 @@ class TableFacts:
         given: names of the columns that the batch is staged with; None: all. The others stay as they are in the rows
             that it updates.
         nulls_keep: of the given columns, too, where the batch has a null.
+        has_virtual_keys: rows do not store their keys (``hoodie.populate.meta.fields=false``).
     """
 
     name: str
@@ -121,6 +123,12 @@ class TableFacts:
     before: pa.Schema | None = None
     given: tuple[str, ...] | None = None
     nulls_keep: bool = False
+    has_virtual_keys: bool = False
+
+    @property
+    def virtual(self) -> VirtualKeys | None:
+        """How the keys of stored rows are made; None where they are stored."""
+        return VirtualKeys(self.keys, self.schema) if self.has_virtual_keys else None
 
     @property
     def staged(self) -> pa.Schema:

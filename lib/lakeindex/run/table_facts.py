@@ -16,6 +16,7 @@ from lakeindex.table.binding import ENCODING_OPTION, open_encoding
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force
 from lakeindex.table.index_inference import index_of_stored
+from lakeindex.table.virtual_key_rules import check_virtual_index
 from lakeindex.write.keys.keys import KeySpec, detect_complex_encoding
 from lakeindex.write.types.avro_schema import META_COLUMNS, schema_from_avro
 from lakeindex.write.virtual_keys import VirtualKeys
@@ -90,7 +91,10 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
     stored = _stored_encoding(table, snapshot)
     if table.binding is None and _has_open_key(table):
         _check_encoding(table, stored=stored, asked=config.complex_key_new_encoding)
-    bound = table.bind(config, complex_key_new_encoding=stored, index=index_of_stored(table, snapshot, config))
+    index = index_of_stored(table, snapshot, config)
+    if index is not None:
+        check_virtual_index(table.properties, index.index_type)
+    bound = table.bind(config, complex_key_new_encoding=stored, index=index)
     agreed = bound.binding is not None and bool(bound.binding.complex_key_new_encoding)
     if stored is not None and stored is not agreed:
         raise TableCorruptError(
@@ -124,7 +128,7 @@ def _has_open_key(table: Table) -> bool:
 
 def _stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
     properties = table.properties
-    if not _has_open_key(table):
+    if not _has_open_key(table) or not properties.populate_meta_fields:
         return None
     files = list(snapshot.base_files_all())
     sample = [files[0], files[len(files) // 2], files[-1]][:_SAMPLED_FILES] if files else []
@@ -139,11 +143,14 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
     binding = table.bound_for(config)
     properties = table.properties
     event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    index = index_in_force(table.storage, snapshot.timeline, binding.index)
+    check_virtual_index(properties, index.index_type)
     return TableFacts(
         name=table.name,
         schema=table_schema(table, snapshot),
         keys=KeySpec.from_properties(table.key_properties()),
         ordering_fields=properties.ordering_fields if event_time else (),
         merge_mode=binding.merge_mode,
-        index=index_in_force(table.storage, snapshot.timeline, binding.index),
+        index=index,
+        has_virtual_keys=not properties.populate_meta_fields,
     )

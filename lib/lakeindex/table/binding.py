@@ -207,7 +207,7 @@ def resolve_binding(
         if bound.complex_key_new_encoding is not None:
             _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
         return bound
-    new = index or new_index(config.index_type or IndexType.BLOOM, config, properties.key_fields)
+    new = index or new_index(config.index_type or properties.default_index, config, properties.key_fields)
     return TableBinding(
         index_type=new.index_type,
         index_options=new.options,

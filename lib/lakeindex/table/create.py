@@ -93,7 +93,7 @@ def table_entries(spec: CreateSpec, binding: TableBinding) -> dict[str, str]:
         keys.KEY_GENERATOR_TYPE[0]: generator.value,
         keys.HIVE_STYLE[0]: _flag(config.hive_style),
         keys.URL_ENCODE[0]: _flag(config.url_encode),
-        keys.POPULATE_META_FIELDS[0]: "true",
+        keys.POPULATE_META_FIELDS[0]: _flag(config.populate_meta_fields),
         keys.CDC_ENABLED[0]: "false",
         keys.DROP_PARTITION_COLUMNS[0]: "false",
         keys.METAFILE_USES_BASE_FORMAT[0]: "false",
@@ -162,7 +162,8 @@ def _binding(spec: CreateSpec) -> TableBinding:
             f"the record key {spec.key_fields[0]!r} of a table with the complex key generator", spec.key_fields[0]
         )
     types = tuple(kind for _, kind in partition_fields_of(spec) if kind)
-    index = new_index(config.index_type or IndexType.BLOOM, config, spec.key_fields)
+    default = IndexType.BLOOM if config.populate_meta_fields else IndexType.SIMPLE
+    index = new_index(config.index_type or default, config, spec.key_fields)
     return TableBinding(
         index_type=index.index_type,
         index_options=index.options,

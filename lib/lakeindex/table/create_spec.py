@@ -11,7 +11,10 @@ from lakeindex.errors import OptionError
 from lakeindex.model import KeyGeneratorType
 from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.options.types import CreateConfig
+from lakeindex.options.values import INDEX_OPTION
+from lakeindex.table.property_keys import POPULATE_META_FIELDS
 from lakeindex.table.version import SEVERAL_ORDERING_FIELDS
+from lakeindex.table.virtual_key_rules import generator_problem, index_problem
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _META_COLUMN_PREFIX: Final = "_hoodie_"
@@ -116,7 +119,24 @@ def check_spec(spec: CreateSpec) -> None:
     reserved = [name for name in spec.columns if name.startswith(_META_COLUMN_PREFIX) and name != "_hoodie_is_deleted"]
     if reserved:
         raise OptionError(f"the column {reserved[0]} is one of Hudi's own", culprit=reserved[0], hint="leave it out")
+    if not spec.config.populate_meta_fields:
+        _check_virtual(spec)
     _check_generator(spec, generator_of(spec), tuple(kind for _, kind in partition_fields_of(spec)))
+
+
+def _check_virtual(spec: CreateSpec) -> None:
+    index_type = spec.config.index_type
+    problems = (
+        (_GENERATOR_OPTION, generator_problem(generator_of(spec), len(spec.key_fields))),
+        (INDEX_OPTION, None if index_type is None else index_problem(index_type)),
+    )
+    for option, problem in problems:
+        if problem is not None:
+            raise OptionError(
+                f"a table with {POPULATE_META_FIELDS[0]}=false cannot be made: {problem[0]}",
+                culprit=option,
+                hint=problem[1],
+            )
 
 
 def _check_column(option: str, name: str, columns: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from lakeindex.table.index_changes import changed_index, index_in_force
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.version import SEVERAL_ORDERING_FIELDS, VERSIONS, layout_of_version, listed_versions
+from lakeindex.table.virtual_key_rules import check_virtual_metadata, generator_problem
 from lakeindex.timeline.timeline import Timeline
 
 PARTITION_PATH_FIELD: Final = "hoodie.datasource.write.partitionpath.field"
@@ -173,6 +174,7 @@ class Table:
         """
         check_writable(self.properties)
         check_kept(self.properties, policy)
+        check_virtual_metadata(self.properties, self.properties.metadata_partitions)
 
     def bound_for(self, config: WriteConfig) -> TableBinding:
         """The binding that a write with these options uses; nothing is stored. Raises: OptionError."""
@@ -288,12 +290,6 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
 
 
 def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
-    if not table.populate_meta_fields:
-        yield (
-            "has virtual keys (hoodie.populate.meta.fields=false)",
-            keys.POPULATE_META_FIELDS[0],
-            "such a table is read; write to it with Hudi",
-        )
     if table.cdc_enabled:
         yield (
             "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",
@@ -311,6 +307,10 @@ def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
 
 def _key_refusals(table: TableProperties) -> Iterator[Refusal]:
     generator = table.key_generator
+    virtual = None if table.populate_meta_fields else generator_problem(generator, len(table.key_fields))
+    if virtual is not None:
+        name = keys.POPULATE_META_FIELDS[0]
+        yield f"has virtual keys ({name}=false), and {virtual[0]}", name, f"{virtual[1]}; write to it with Hudi"
     if not table.key_fields:
         yield (
             "has no record key fields",

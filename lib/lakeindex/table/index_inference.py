@@ -54,6 +54,8 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.options.values import INDEX_OPTION
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
+from lakeindex.write.keys.key_spec import KeySpec
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _HASHING_METADATA: Final = ".hoodie/.bucket_index/consistent_hashing_metadata"
 _RECORD_INDEX: Final = "record_index"
@@ -247,14 +249,19 @@ def buckets_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> 
 def _sample(table: Table, files: Sequence[BaseFile]) -> Iterator[_Sampled]:
     """Keys of some file groups from all over the table: of more if these hold few keys."""
     step = max(1, -(-len(files) // _SAMPLED_FILES))
+    virtual = None if table.properties.populate_meta_fields else VirtualKeys(_key_spec(table))
     spread = [*files[::step], *(file for number, file in enumerate(files) if number % step)]
     seen = 0
     for number, file in enumerate(spread[:_MOST_FILES]):
         if number >= _SAMPLED_FILES and seen >= _TELLING:
             return
-        keys = read_record_keys(table.storage, file)
+        keys = read_record_keys(table.storage, file, virtual)
         seen += len(keys)
         yield _Sampled(file, bucket_of(file.file_id) or 0, keys)
+
+
+def _key_spec(table: Table) -> KeySpec:
+    return KeySpec.from_properties(table.key_properties())
 
 
 def _counted(

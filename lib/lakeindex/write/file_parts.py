@@ -14,6 +14,7 @@ from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
+from lakeindex.parquet import stamps
 from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
 from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
@@ -50,15 +51,27 @@ class WholeFile:
         return pa.BufferReader(self._view)
 
 
-def open_slice(file: StoredFile, schema: pa.Schema, config: WriteConfig) -> OldSlice | ForeignSlice:
+def open_slice(
+    file: StoredFile, schema: pa.Schema, config: WriteConfig, *, has_virtual_keys: bool = False
+) -> OldSlice | ForeignSlice:
     """A base file that is to be rewritten: in parts if it is ours and of the schema that the new file will have.
+
+    Args:
+        file: the file.
+        schema: the table's columns.
+        config: how files are encoded.
+        has_virtual_keys: the new file's meta columns are null; those of an old one of ours are, too, if it says
+            nothing of its keys.
 
     Raises:
         ArrowException, OSError: its footer cannot be read, or is not what was written.
     """
     footer = footer_bytes(file)
     metadata = open_pages(file.reader()).metadata
-    is_ours = marks.MARK.encode() in (metadata.metadata or {}) and str(metadata.created_by).startswith(_OUR_WRITER)
+    entries = metadata.metadata or {}
+    tells_keys = marks.MARK.encode() in entries
+    is_marked = not tells_keys and stamps.HEADERS.encode() in entries if has_virtual_keys else tells_keys
+    is_ours = is_marked and str(metadata.created_by).startswith(_OUR_WRITER)
     parts = parts_of(file, metadata, footer=footer) if is_ours else None
     if parts is None or parts.schema != _schema_bytes(schema, config):
         return ForeignSlice(file, metadata, schema)

@@ -24,7 +24,9 @@ from lakeindex.write.base_file import (
     constant_column,
     sequence_numbers,
 )
+from lakeindex.write.types.avro_schema import META_FIELDS
 from lakeindex.write.updated_rows import REPLACE, UpdateRule
+from lakeindex.write.virtual_keys import VirtualKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,12 @@ class Changes:
 
 
 def merge_slice(
-    old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice, rule: UpdateRule = REPLACE
+    old: pa.Table | None,
+    changes: Changes,
+    schema: pa.Schema,
+    new: NewSlice,
+    rule: UpdateRule = REPLACE,
+    virtual: VirtualKeys | None = None,
 ) -> pa.Table:
     """Rows of the new file slice.
 
@@ -86,6 +93,8 @@ def merge_slice(
         schema: the table's columns.
         new: where the slice goes.
         rule: what updated rows are made of.
+        virtual: how the keys of stored rows are made; None: they are stored. If not, meta columns are null, as Hudi
+            leaves them.
 
     Returns:
         Meta columns, then the table's columns; sorted by record key (UTF-8 bytes).
@@ -94,12 +103,16 @@ def merge_slice(
     stored = 0 if old is None else old.num_rows
     source = _sources(stored, changes)
     picked = _picked(source, stored + staged.num_rows)
-    keys = _column(None if old is None else old.column(RECORD_KEY), staged.column(STAGED_KEY), picked, pa.string())
+    keys = _column(_old_keys(old, new, virtual), staged.column(STAGED_KEY), picked, pa.string())
     if not _is_sorted(keys):
         order = pc.sort_indices(keys)
         source = source[order.to_numpy()]
         picked = pa.array(source)
         keys = keys.take(order)
+    body = [_column(None if old is None else old.column(f.name), staged.column(f.name), picked, f.type) for f in schema]
+    names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
+    if virtual is not None:
+        return pa.table([*(pa.nulls(len(source), f.type) for f in META_FIELDS), *body], names=names)
     fresh = source >= stored
     rows = len(source)
     numbers = sequence_numbers(new.instant, new.task, new.first_row + np.flatnonzero(fresh))
@@ -115,9 +128,13 @@ def merge_slice(
         constant_column(new.partition_path, rows),
         constant_column(new.file_name, rows),
     ]
-    body = [_column(None if old is None else old.column(f.name), staged.column(f.name), picked, f.type) for f in schema]
-    names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
     return pa.table([*meta, *body], names=names)
+
+
+def _old_keys(old: pa.Table | None, new: NewSlice, virtual: VirtualKeys | None) -> pa.ChunkedArray | None:
+    if old is None:
+        return None
+    return old.column(RECORD_KEY) if virtual is None else pa.chunked_array([virtual.of(old, new.file_name)])
 
 
 def _staged(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice, rule: UpdateRule) -> pa.Table:

@@ -44,6 +44,7 @@ from lakeindex.write.columns import are_same, leaves, replaced, without_unused
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
 from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
 from lakeindex.write.updated_rows import REPLACE, UpdateRule
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
@@ -67,6 +68,7 @@ class Rewrite:
         new: what the new slice is called.
         rule: what updated rows are made of.
         part: of the rows, how many may be in memory at once, if only what changes is decoded; 1 or more means all.
+        virtual: how the keys of stored rows are made; None: they are stored.
     """
 
     table_name: str
@@ -76,6 +78,12 @@ class Rewrite:
     new: NewSlice
     part: float = ALL_IN_MEMORY
     rule: UpdateRule = REPLACE
+    virtual: VirtualKeys | None = None
+
+    @property
+    def stamps_rows(self) -> bool:
+        """Whether rows say what wrote them, and where they are."""
+        return self.virtual is None
 
     @property
     def may_change(self) -> list[str]:
@@ -212,6 +220,9 @@ class _Work:
         else made from all keys.
         """
         rewrite = self._rewrite
+        if not rewrite.stamps_rows:
+            about_columns = schema_footer(rewrite.schema, rewrite.table_name)
+            return encoded_parts([], file_schema_of(rewrite.schema), rewrite.config, about_columns)
         added = plain_strings(self._changes.inserts.column(STAGED_KEY))
         entries = None
         if self._old is not None:
@@ -264,7 +275,7 @@ class _Work:
         patched = [n for n, p in enumerate(plan) if p.updated and not p.is_recoded]
         together = groups_within(patched, lambda n: plan[n].rows, min(_ROWS_AT_ONCE, self._most))
         fresh: dict[int, dict[str, tuple[ParquetParts, int]]] = {}
-        kept = {p.rows for p in plan if not (p.updated or p.is_recoded)}
+        kept = {p.rows for p in plan if not (p.updated or p.is_recoded)} if self._rewrite.stamps_rows else set()
         names = self._file_names(kept)
         inserted = 0
         for number, planned in enumerate(plan):
@@ -274,7 +285,8 @@ class _Work:
                 continue
             if planned.updated and number not in fresh:
                 fresh = self._patched([(n, plan[n].sources[0], first_rows[n]) for n in next(together)])
-            columns = fresh.pop(number) if planned.updated else {FILE_NAME: (names[planned.rows], 0)}
+            named = {FILE_NAME: (names[planned.rows], 0)} if planned.rows in names else {}
+            columns = fresh.pop(number) if planned.updated else named
             yield self._mixed(planned.sources[0], columns, shell)
 
     @property
@@ -345,12 +357,14 @@ class _Work:
             COMMIT_TIME: pa.repeat(new.instant, len(places)),
             COMMIT_SEQNO: sequence_numbers(new.instant, new.task, numbers),
         }
-        wanted = [COMMIT_TIME, COMMIT_SEQNO, *self._rewrite.may_change]
+        if not self._rewrite.stamps_rows:
+            stamps = {}
+        wanted = [*stamps, *self._rewrite.may_change]
         texts = {COMMIT_TIME, *(f.name for f in schema if f.type == pa.string())}
         stored = old.decode(sources, wanted, [n for n in wanted if n in texts and old.has_dictionary(sources[0], n)])
         if self._rewrite.rule.function is not None:
             updates = self._rewrite.rule.updated(stored.take(pa.array(places)), updates, schema, new.file_name)
-        columns = {FILE_NAME: constant_column(new.file_name, int(ends[-1]))}
+        columns = {FILE_NAME: constant_column(new.file_name, int(ends[-1]))} if self._rewrite.stamps_rows else {}
         for name in wanted:
             column = one_array(stored.column(name))
             before = column.take(pa.array(places))
@@ -359,6 +373,8 @@ class _Work:
                 values = values.cast(column.type)
             if not are_same(before, values):
                 columns[name] = replaced(column, places, values)
+        if not columns:  # every value is what is stored
+            return {number: {} for number, _, _ in groups}
         table = pa.table(columns)
         slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
         fresh = pa.schema([file_schema_of(schema).field(n) for n in columns])
@@ -385,7 +401,8 @@ class _Work:
         """Row groups that are encoded anew, all columns."""
         changes = self._changes_of(planned, first_insert)
         new = replace(self._rewrite.new, first_row=first_row)
-        rows = merge_slice(self._decoded(planned.sources), changes, self._rewrite.schema, new, self._rewrite.rule)
+        rewrite, old = self._rewrite, self._decoded(planned.sources)
+        rows = merge_slice(old, changes, rewrite.schema, new, rewrite.rule, rewrite.virtual)
         if rows.num_rows != planned.rows:
             raise InvariantError(
                 f"row groups {planned.sources} came out with {rows.num_rows} rows instead of {planned.rows}",

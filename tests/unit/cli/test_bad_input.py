@@ -206,7 +206,6 @@ def _set_property(table: Path, name: str, value: str) -> None:
     ("name", "value"),
     [
         ("hoodie.table.type", "MERGE_ON_READ"),
-        ("hoodie.populate.meta.fields", "false"),
         ("hoodie.table.version", "5"),
         ("hoodie.table.base.file.format", "ORC"),
         ("hoodie.table.cdc.enabled", "true"),

@@ -42,7 +42,6 @@ NOT_READ = {
     "hoodie.datasource.write.drop.partition.columns": "true",
 }
 NOT_WRITTEN = {
-    "hoodie.populate.meta.fields": "false",
     "hoodie.table.cdc.enabled": "true",
     "hoodie.table.partial.update.mode": "FILL_DEFAULTS",
     "hoodie.table.recordkey.fields": "",

@@ -36,6 +36,7 @@ from lakeindex.run.spec import storage_at
 from lakeindex.run.summary import RunSummary
 from lakeindex.run.table_facts import table_schema
 from lakeindex.storage.paths import absolute
+from lakeindex.table.virtual_key_rules import check_stores_keys
 from lakeindex.write.keys.keys import KeySpec
 
 _USELESS_RANGES = 0.8
@@ -243,6 +244,7 @@ def advise(
     """
     config = parse_options(options or {})
     table = open_at(uri, use_metadata=config.use_metadata)
+    check_stores_keys(table.properties, "advice on the index")
     snapshot = table.snapshot()
     spec = KeySpec.from_properties(table.key_properties())
     sample = sample_batch(batch, table_schema(table, snapshot), spec, config.input_format)

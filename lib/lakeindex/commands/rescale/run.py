@@ -34,6 +34,7 @@ from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
+from lakeindex.table.virtual_key_rules import check_stores_keys
 from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.timeline.records import key_of
 from lakeindex.write.types.avro_schema import schema_to_avro
@@ -109,6 +110,7 @@ class Rescale:
         runner: Runner,
         config: WriteConfig,
     ) -> None:
+        check_stores_keys(opened.table.properties, "a rewrite into other buckets")
         self._table = opened.table
         self._facts = opened.facts
         self._layout = layout

@@ -51,6 +51,7 @@ def _settings(table: Table, spec: CreateSpec, named: Collection[str]) -> Iterato
     yield from _differ("key generator", generator_of(spec), properties.key_generator)
     yield from _differ("hive-style partitions", config.hive_style, properties.hive_style)
     yield from _differ("escaped partition paths", config.url_encode, properties.url_encode)
+    yield from _differ("stored meta columns", config.populate_meta_fields, properties.populate_meta_fields)
     yield from _differ("time-based key options", dict(config.timebased), dict(properties.timebased))
     if config.index_type is not None:
         yield from _index(table, new_index(config.index_type, config, spec.key_fields), named)

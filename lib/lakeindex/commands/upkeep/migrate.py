@@ -31,9 +31,11 @@ from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
+from lakeindex.run.table_facts import table_schema, virtual_keys
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import new_index
 from lakeindex.table.handle import Table
+from lakeindex.table.virtual_key_rules import check_virtual_index
 from lakeindex.tasks.runner import Runner
 
 
@@ -135,6 +137,7 @@ def migrate_index(
     plain = _plain(pairs)
     table, before = while_still(absolute(uri), plain, lambda opened: (opened.table, opened.index))
     target = new_index(index_type, parse_options(pairs), table.properties.key_fields)
+    check_virtual_index(table.properties, index_type)
     done, notes = _Done(), list[str]()
     if target != before and index_type is IndexType.BUCKET and before.index_type is not IndexType.BUCKET:
         rewritten = migrate_to_buckets(uri, layout_of(target), runner, config=plain, dry_run=dry_run, force=force)
@@ -190,16 +193,17 @@ def _check_unique(table: Table, snapshot: Snapshot) -> int:
         TableCorruptError: one is.
     """
     files = snapshot.base_files_all()
+    virtual = virtual_keys(table, table_schema(table, snapshot))
     rows = 0
     with tempfile.TemporaryDirectory(prefix="lakeindex-migrate-") as folder:
         hashed: list[tuple[BaseFile, Path]] = []
         for number, file in enumerate(files):
-            keys = read_record_keys(table.storage, file)
+            keys = read_record_keys(table.storage, file, virtual)
             rows += len(keys)
             path = Path(folder) / f"{number}.npy"
             save_hashes(path, [hashes_of(keys)])
             hashed.append((file, path))
-        found = check_unique(UniqueTask(table.uri, "the table", tuple(hashed)))
+        found = check_unique(UniqueTask(table.uri, "the table", tuple(hashed), virtual))
     for violation in found.violations:
         raise TableCorruptError(
             f"a global index needs keys that are unique in the whole table: {violation.message}",

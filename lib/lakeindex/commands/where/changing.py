@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lakeindex.commands.rescale.aligned_rows import row_schema
+from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.scan.keys import key_spec_of
 from lakeindex.commands.scan.partitions import path_facts
 from lakeindex.commands.scan.plan import why_paths_are_no_evidence
@@ -50,7 +50,7 @@ def change_rows(
     schema = opened.facts.schema
     if chosen.change is Change.REPLACE:
         _check_replaceable(predicate_of(chosen.where, schema))
-    predicate = predicate_of(chosen.where, row_schema(schema))
+    predicate = predicate_of(chosen.where, read_schema(opened.table, schema))
     if chosen.change is Change.UPDATE:
         read_values(values or {}, opened.facts)  # what is wrong is told before the run begins
     by_path = _by_path(opened, predicate) if chosen.change is Change.DELETE else None

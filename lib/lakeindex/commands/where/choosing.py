@@ -28,6 +28,7 @@ from lakeindex.run.table_facts import facts_of
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
+from lakeindex.write.virtual_keys import VirtualKeys
 
 _PACKS_A_SLOT = 4
 _OPEN_COST = 1_000_000
@@ -42,6 +43,7 @@ class ChooseTask:
         read: how the files are read.
         files: the files, each with the record keys to look for by their numbers; None: compare all of its rows.
         values: what an update sets.
+        virtual: how the keys of stored rows are made; None: they are stored.
         stem: path of the files to write, up to their number.
     """
 
@@ -49,6 +51,7 @@ class ChooseTask:
     read: ReadSpec
     files: tuple[tuple[BaseFile, RowNumbers | None], ...]
     values: tuple[Assignment, ...]
+    virtual: VirtualKeys | None
     stem: str
 
 
@@ -73,8 +76,11 @@ def _batches(task: ChooseTask) -> Iterator[pa.RecordBatch]:
     table = storage_at(task.read.uri)
     for file, rows in task.files:
         for chosen in FileReader(task.read, table, file, rows).tables():
-            keys = chosen.column(RECORD_KEY)
-            columns = assigned(chosen.drop_columns([RECORD_KEY]), task.values)
+            if task.virtual is None:
+                keys, rows_of_table = chosen.column(RECORD_KEY), chosen.drop_columns([RECORD_KEY])
+            else:
+                keys, rows_of_table = task.virtual.of(chosen, file.path), chosen
+            columns = assigned(rows_of_table, task.values)
             partition = pa.repeat(pa.scalar(file.partition_path, pa.string()), chosen.num_rows)
             names = [RECORD_KEY, PARTITION_PATH, *columns.column_names]
             yield from pa.table([keys, partition, *columns.columns], names=names).to_batches()
@@ -96,14 +102,17 @@ class TableRows:
         """As :class:`lakeindex.conductor.chosen.Source`."""
         chosen, facts = required(spec), facts_of(table, snapshot, spec.config)
         updates = chosen.change is Change.UPDATE
-        columns = (RECORD_KEY, *(facts.schema.names if updates else ()))
+        keyed_by = (RECORD_KEY,) if facts.virtual is None else facts.virtual.columns
+        columns = (*keyed_by, *(facts.schema.names if updates else ()))
         request = ScanRequest(columns=columns, where=chosen.where, options=dict(spec.options))
         plan = plan_scan(table, snapshot.timeline, request, self.runner)
         values = read_values(self.values, facts) if updates else ()
-        inputs = self._written(spec, plan, values)
+        inputs = self._written(spec, plan, values, facts.virtual)
         return Choice(inputs, _Recheck(spec_of(plan), chosen.text, table))
 
-    def _written(self, spec: RunSpec, plan: ScanPlan, values: tuple[Assignment, ...]) -> tuple[str, ...]:
+    def _written(
+        self, spec: RunSpec, plan: ScanPlan, values: tuple[Assignment, ...], virtual: VirtualKeys | None
+    ) -> tuple[str, ...]:
         left = plan.left
         rows = left.rows if left.rows is not None else [None] * len(left.files)
         files = list(zip(left.files, rows, strict=True))
@@ -114,7 +123,9 @@ class TableRows:
         folder = f"{spec.run_id}/{CHOSEN_FOLDER}/{uuid.uuid4().hex[:12]}"
         read = spec_of(plan)
         tasks = [
-            ChooseTask(spec, read, tuple(files[number] for number in numbers), values, f"{folder}/{place:05d}-")
+            ChooseTask(
+                spec, read, tuple(files[number] for number in numbers), values, virtual, f"{folder}/{place:05d}-"
+            )
             for place, numbers in enumerate(packs)
         ]
         done = run_tasks(near, choose_rows, tasks, "choose the rows that meet the condition")
@@ -133,7 +144,7 @@ class _Recheck:
     def __call__(self, files: Sequence[BaseFile]) -> None:
         read = ReadSpec(
             self.read.uri,
-            pa.schema([self.read.inner.field(RECORD_KEY)]),
+            pa.schema([self.read.schema.field(0)]),
             self.read.inner,
             self.read.predicate,
             None,

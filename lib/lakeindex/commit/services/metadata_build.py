@@ -48,6 +48,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.metadata_kept import described
 from lakeindex.table.properties import TableProperties
+from lakeindex.table.virtual_key_rules import check_virtual_metadata
 from lakeindex.timeline.layout import LAYOUT_1
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.types.avro_schema import schema_from_avro
@@ -180,6 +181,7 @@ def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bo
             culprit=PARTITION_STATS,
             hint=f"{COLUMN_STATS} has what its readers skip files by",
         )
+    check_virtual_metadata(properties, partitions)
     asked = set(partitions)
     asked |= {FILES, *(_NEEDS[name] for name in asked if name in _NEEDS)}
     wanted = tuple(name for name in _ORDER if name in asked - set(there))

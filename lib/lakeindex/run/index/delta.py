@@ -25,6 +25,7 @@ class KeysTask:
     """Read the keys of some base files into one checkpoint file."""
 
     spec: RunSpec
+    facts: TableFacts
     files: tuple[BaseFile, ...]
     path: str
 
@@ -69,7 +70,7 @@ def read_keys(task: KeysTask) -> FileKeys:
     """Keys of some files, as rows of a delta."""
     tables, files = [], []
     for file in task.files:
-        keys = read_record_keys(storage_at(task.spec.table_uri), file)
+        keys = read_record_keys(storage_at(task.spec.table_uri), file, task.facts.virtual)
         tables.append(found_rows(keys, file))
         files.append(CoveredFile(file.partition_path, file.file_id, file.name, len(keys)))
     table = pa.concat_tables(tables) if tables else DELTA_SCHEMA.empty_table()

@@ -112,7 +112,7 @@ class IndexSession:
         sizes = [float(f.size_bytes) for f in files]
         packs = pack(sizes, max(self._runner.slots * 3, len(files) // 16, int(sum(sizes)) // _BYTES_A_TASK))
         tasks = [
-            KeysTask(self._spec, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
+            KeysTask(self._spec, self._facts, tuple(files[i] for i in numbers), f"{self._work}/keys/{n:05d}.parquet")
             for n, numbers in enumerate(packs)
         ]
         return run_tasks(self._runner, read_keys, tasks, "index: read keys of files it does not cover")

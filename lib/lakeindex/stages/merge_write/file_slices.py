@@ -173,6 +173,7 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
         task.part,
         update_rule(task.spec, facts),
+        facts.virtual,
     )
 
 
@@ -201,7 +202,7 @@ def _open_slice(store: Storage, file: BaseFile, rewrite: Rewrite) -> OldSlice | 
     whole = rewrite.part >= 1
     try:
         content = WholeFile(store.read(file.path)) if whole else StoredBytes(store, file.path, file.size_bytes)
-        return open_slice(content, rewrite.schema, rewrite.config)
+        return open_slice(content, rewrite.schema, rewrite.config, has_virtual_keys=rewrite.virtual is not None)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(file, error) from error
 

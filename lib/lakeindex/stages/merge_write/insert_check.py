@@ -41,7 +41,7 @@ def find_committed_inserts(
     for file in files:
         for new in new_rows:
             if facts.is_global or new.partition == file.partition_path:
-                _check_file(spec, file, keys_of(spec, chunks[new.chunk], new))
+                _check_file(spec, facts, file, keys_of(spec, chunks[new.chunk], new))
 
 
 def find_committed_homes(
@@ -90,12 +90,12 @@ def keys_of(spec: RunSpec, chunk: Chunk, new: NewRows) -> pa.Array:
     return keys.slice(0, 0)
 
 
-def _check_file(spec: RunSpec, file: BaseFile, keys: pa.Array) -> None:
+def _check_file(spec: RunSpec, facts: TableFacts, file: BaseFile, keys: pa.Array) -> None:
     store = storage_at(spec.table_uri)
     rows = rows_that_may_be_in(store, file, keys)
     if not len(rows):
         return
-    columns = StoredColumns(store, file)
+    columns = StoredColumns(store, file, facts.virtual)
     match = match_keys(keys.take(pa.array(rows)), columns.column(RECORD_KEY, columns.row_groups))
     if len(match.candidate):
         key = keys[int(rows[int(match.candidate[0])])].as_py()

@@ -133,7 +133,8 @@ def _stored_rows(task: MovedTask, file: BaseFile, located: pa.Table) -> pa.Table
     """The stored rows at these locations of a file, in their order, with the table's columns."""
     store, schema = storage_at(task.spec.table_uri), task.facts.schema
     try:
-        slice_ = open_slice(StoredBytes(store, file.path, file.size_bytes), schema, task.spec.config)
+        content = StoredBytes(store, file.path, file.size_bytes)
+        slice_ = open_slice(content, schema, task.spec.config, has_virtual_keys=task.facts.has_virtual_keys)
         return slice_.rows_at(
             located.column("row_group").to_numpy(), located.column("row_in_group").to_numpy(), schema.names
         )

@@ -271,7 +271,7 @@ class _StoredKeys:
     """The key column of one base file; a row group is read when keys may lie in it, and once."""
 
     def __init__(self, task: VerifyTask, file: LookupFile) -> None:
-        self.columns = StoredColumns(storage_at(task.spec.table_uri), file.file)
+        self.columns = StoredColumns(storage_at(task.spec.table_uri), file.file, task.facts.virtual)
         self._groups: dict[int, pa.Array] = {}
         homes = index_for(task.facts.index).homes
         if homes is not None:
