@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from demo.readback import Comparison
 from lakeindex.airflow.funnel import FATES
+from lakeindex.cli.rendering import funnel
+from lakeindex.run.summary import RunSummary
 
 _SHOWN_COMPARISONS = 8
 
@@ -22,24 +26,7 @@ def show_counts(console: Console, title: str, summary: dict[str, Any]) -> None:
 
 def show_funnel(console: Console, summary: dict[str, Any]) -> None:
     """How many rows and (key, file) pairs each stage took in and let through."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("    stage")
-    for name in ("rows in", "rows out", "pairs in", "pairs out", "dropped", "kB read", "requests", "seconds"):
-        table.add_column(name, justify="right")
-    for stage in summary["stages"]:
-        pairs, kept = stage["pairs_in"], stage["pairs_out"]
-        table.add_row(
-            f"    {stage['name']}",
-            f"{stage['rows_in']:,}",
-            f"{stage['rows_out']:,}",
-            f"{pairs:,}" if pairs else "",
-            f"{kept:,}" if pairs else "",
-            f"{100 * (1 - kept / pairs):.1f} %" if pairs else "",
-            f"{stage['bytes_read'] / 1e3:,.0f}",
-            f"{stage['requests']:,}",
-            f"{stage['seconds']:.2f}",
-        )
-    console.print(table)
+    console.print(Padding(funnel(RunSummary.from_json(json.dumps(summary))), (0, 0, 0, 4)))
 
 
 def show_comparisons(console: Console, comparisons: Sequence[Comparison]) -> None:

@@ -17,6 +17,7 @@ from lakeindex.cli import main
 ONLY_COMMANDS = {
     "options": "prints the tables of docs/options.md for a terminal",
     "doctor": "examines the machine and its environment for whoever sets them up; it is no call of a program",
+    "demo": "shows the library to who has neither a checkout nor data",
     "dags": "writes the files of the DAGs for whoever sets up Airflow",
 }
 ONLY_METHODS = {

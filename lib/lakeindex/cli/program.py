@@ -30,6 +30,7 @@ from lakeindex.cli.commands.write import (
     update,
     upsert,
 )
+from lakeindex.cli.demo.command import demo
 from lakeindex.cli.group import LakeGroup
 
 
@@ -49,6 +50,6 @@ for _command in (
     *(create, upsert, insert, bulk_insert, overwrite, update, delete, replace_where, delete_partitions, truncate),
     *(inspect, history, check, read, changes, get, advise, report, compare),
     *(schema, properties, count, files, partitions),
-    *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags),
+    *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags, demo),
 ):
     main.add_command(_command)

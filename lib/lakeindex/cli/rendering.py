@@ -72,7 +72,7 @@ def show_run(console: Console, run: RunSummary) -> None:
     if run.files_replaced:
         console.print(f"{_count(run.files_replaced)} files with {_count(run.rows_replaced)} rows replaced")
     if run.stages:
-        console.print(_funnel(run))
+        console.print(funnel(run))
     show_notes(console, run.notes)
 
 
@@ -82,7 +82,8 @@ def show_notes(console: Console, notes: Iterable[str]) -> None:
         console.print(f"note: {note}", markup=False)
 
 
-def _funnel(run: RunSummary) -> Grid:
+def funnel(run: RunSummary) -> Grid:
+    """What each stage of a run took in and let through, and what it cost."""
     grid = _grid("stage", "rows in", "rows out", "pairs in", "pairs out", "pairs kept", "seconds", "read", "requests")
     for stage in run.stages:
         grid.add_row(
