@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakeindex.api.creating import create_table
+    from lakeindex.api.finding import find_tables
     from lakeindex.api.table import LakeTable, open_table
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library prints nothing by itself
 
-__all__ = ["LakeTable", "create_table", "open_table"]
+__all__ = ["LakeTable", "create_table", "find_tables", "open_table"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +21,10 @@ def __getattr__(name: str) -> Any:
         from lakeindex.api.creating import create_table
 
         return create_table
+    if name == "find_tables":
+        from lakeindex.api.finding import find_tables
+
+        return find_tables
     if name in __all__:
         from lakeindex.api import table as api
 

@@ -25,7 +25,7 @@ ONLY_METHODS = {
     "read": "is what `scan` gives as one Arrow table; it is older",
     "insert_overwrite_table": "`lakeindex overwrite --whole-table`",
 }
-NAMES = {"create": "create_table", "read": "scan", "overwrite": "insert_overwrite"}
+NAMES = {"create": "create_table", "tables": "find_tables", "read": "scan", "overwrite": "insert_overwrite"}
 """Commands whose function has another name."""
 
 ONLY_OPTIONS: dict[str, dict[str, str]] = {

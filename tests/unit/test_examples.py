@@ -1,4 +1,4 @@
-"""The examples of the README and of docstrings, run as they stand; tests/docs runs those of the pages."""
+"""The examples of docstrings, run as they stand; tests/docs runs those of the README and the pages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pytest_examples import CodeExample, find_examples
 
 import lakeindex
 from tests.cli_support import lakeindex as command
-from tests.docs.examples import run_python
-
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = [one for one in find_examples(ROOT / "README.md") if (one.prefix or "").strip() in {"py", "python"}]
 
 
 @pytest.fixture
@@ -31,15 +26,6 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pa.Table:
     )
     assert made.exit_code == 0, made.stderr
     return rows
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_example_of_the_readme(example: CodeExample, lake: pa.Table):
-    run_python(example, {"frame": lake})
-
-
-def test_there_are_examples():
-    assert EXAMPLES
 
 
 def line_of(name: str) -> int:
@@ -58,6 +44,7 @@ def line_of(name: str) -> int:
         "lakeindex.api.row_readers",
         "lakeindex.api.looking",
         "lakeindex.api.creating",
+        "lakeindex.api.finding",
         "lakeindex.notebook",
     ],
 )

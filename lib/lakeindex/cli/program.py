@@ -13,7 +13,7 @@ from lakeindex.cli.commands.doctor import doctor
 from lakeindex.cli.commands.facts import count, files, partitions, properties, schema
 from lakeindex.cli.commands.get import get
 from lakeindex.cli.commands.index import index
-from lakeindex.cli.commands.look import changes, check, history, inspect, read
+from lakeindex.cli.commands.look import changes, check, history, inspect, read, tables
 from lakeindex.cli.commands.maintain import archive, clean, maintain
 from lakeindex.cli.commands.metadata import metadata as metadata_commands
 from lakeindex.cli.commands.report import compare, report
@@ -48,7 +48,7 @@ def main() -> None:
 
 for _command in (
     *(create, upsert, insert, bulk_insert, overwrite, update, delete, replace_where, delete_partitions, truncate),
-    *(inspect, history, check, read, changes, get, advise, report, compare),
+    *(tables, inspect, history, check, read, changes, get, advise, report, compare),
     *(schema, properties, count, files, partitions),
     *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags, demo),
 ):

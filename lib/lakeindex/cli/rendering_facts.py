@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
 
 from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
+    from lakeindex.commands.look.find_tables import FoundTable, TablesFound
     from lakeindex.commands.look.live_files import (
         TableColumns,
         TableCount,
@@ -49,3 +52,38 @@ def show_partitions(console: Console, found: TablePartitions) -> None:
     """A line a partition."""
     for one in found.partitions:
         _line(console, f"{one.path or '(the table)'}  {one.files:,} files  {one.rows:,} rows  {human_bytes(one.bytes)}")
+
+
+_COLOURS: Final = {"ok": "green", "attention": "yellow", "broken": "red"}
+
+
+def show_tables(console: Console, found: TablesFound) -> None:
+    """A line a table, and below what is to be said of it."""
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    names = ("table", "version", "type", "index", "files", "size", "last commit", "health")
+    for name in names:
+        numbers = name in ("version", "files", "size")
+        grid.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    for table in found.tables:
+        grid.add_row(*_cells(table, found.uri))
+    if found.tables:
+        console.print(grid)
+    else:
+        _line(console, f"no tables below {found.uri} ({found.folders:,} folders listed)")
+    for table in found.tables:
+        for finding in table.findings:
+            _line(console, f"{_place(table, found.uri)}: {finding}")
+    if not found.complete:
+        _line(console, f"{found.skipped:,} folders were not listed, or more: name one of them, or a greater --depth")
+
+
+def _place(table: FoundTable, root: str) -> str:
+    return table.uri.removeprefix(root).strip("/") or table.uri.rpartition("/")[2]
+
+
+def _cells(table: FoundTable, root: str) -> list[str]:
+    kind = (table.table_type or "").lower().replace("_", "-")
+    sizes = ("" if table.files is None else f"{table.files:,}", "" if table.bytes is None else human_bytes(table.bytes))
+    colour = _COLOURS[table.health]
+    texts = (str(table.version or ""), kind, table.index_type or "", *sizes, table.last_commit_time or "")
+    return [escape(_place(table, root)), *map(escape, texts), f"[{colour}]{table.health}[/{colour}]"]

@@ -1,4 +1,4 @@
-"""``lakeindex inspect``, ``history``, ``check``, ``read`` and ``changes``: commands that change nothing."""
+"""``lakeindex tables``, ``inspect``, ``history``, ``check``, ``read`` and ``changes``: commands that change nothing."""
 
 from __future__ import annotations
 
@@ -18,6 +18,31 @@ from lakeindex.cli.shared import (
     table_argument,
 )
 from lakeindex.errors import InvariantError
+
+
+@click.command()
+@click.argument("uri", metavar="URI")
+@click.option(
+    "--depth", type=int, default=3, show_default=True, metavar="N", help="How many levels below URI tables may be."
+)
+@click.option(
+    "--size",
+    is_flag=True,
+    help="Count live files and bytes, too; lists every partition where no metadata table names the files.",
+)
+@json_option
+def tables(uri: str, depth: int, size: bool, as_json: bool) -> None:
+    """List the tables below a folder, a path or URL, with version, type, index, last commit and health.
+
+    Health is what properties and timeline say: pending instants, a stale metadata table, what lakeindex does not write
+    to. `check` looks at the files. A table that cannot be opened is a line with its error. At most 1,000 folders
+    are listed, and none below a table.
+    """
+    from lakeindex.cli.rendering_facts import show_tables
+    from lakeindex.commands.look.find_tables import find_tables
+
+    found = find_tables(uri, depth=depth, size=size)
+    say(found, lambda console: show_tables(console, found), as_json=as_json)
 
 
 @click.command()
