@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table as Grid
 
 from lakeindex.report.text import human_bytes
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _SHOWN_COLUMNS: Final = 40
 _MOST_VIOLATIONS: Final = 50
 _SHOWN_ROWS: Final = 200
+_ANY_WIDTH: Final = 100_000
 
 
 def _count(value: int | None) -> str:
@@ -79,7 +82,7 @@ def show_run(console: Console, run: RunSummary) -> None:
 def show_notes(console: Console, notes: Iterable[str]) -> None:
     """A line a note."""
     for note in notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(f"note: {note}", markup=False, soft_wrap=not console.is_terminal)
 
 
 def funnel(run: RunSummary) -> Grid:
@@ -199,8 +202,9 @@ def _target(entry: HistoryEntry) -> str:
 
 def show_check(console: Console, report: CheckReport) -> None:
     """What a check found."""
+    say = functools.partial(console.print, soft_wrap=not console.is_terminal)  # piped, a finding is a line
     checked = report.checked
-    console.print(
+    say(
         f"checked {_count(checked.instants)} instants, {_count(checked.partitions)} partitions, "
         f"{_count(checked.files)} files, {_count(checked.rows)} rows ({human_bytes(checked.bytes)}), "
         f"{_count(checked.filters)} filters, {_count(checked.ranges)} key ranges, "
@@ -208,19 +212,18 @@ def show_check(console: Console, report: CheckReport) -> None:
         f"{report.seconds:.2f} s"
     )
     if checked.pages:
-        console.print(
+        say(
             f"compared {_count(checked.pages)} pages with their checksums, "
             f"{_count(checked.pages_without_crc)} have none"
         )
     show_notes(console, report.notes)
     for violation in report.violations[:_MOST_VIOLATIONS]:
-        console.print(f"[red]{violation.kind}[/red] {escape(violation.message)}\n  cure: {escape(violation.hint)}")
+        say(f"[red]{violation.kind}[/red] {escape(violation.message)}")
+        say(f"  cure: {escape(violation.hint)}")
     more = len(report.violations) - _MOST_VIOLATIONS
     if more > 0:
-        console.print(f"and {_count(more)} more (--json lists them all)")
-    console.print(
-        "[green]every invariant holds[/green]" if report.ok else f"{len(report.violations)} invariants broken"
-    )
+        say(f"and {_count(more)} more (--json lists them all)")
+    say("[green]every invariant holds[/green]" if report.ok else f"{len(report.violations)} invariants broken")
 
 
 def show_read(console: Console, summary: ReadSummary) -> None:
@@ -249,10 +252,7 @@ def show_get(console: Console, found: GetResult) -> None:
     if found.out is not None:
         console.print(f"{_count(found.rows.num_rows)} rows to {escape(found.out)}")
     elif found.rows.num_rows:
-        grid = _grid(*found.rows.column_names, text=found.rows.num_columns)
-        for row in found.rows.slice(0, _SHOWN_ROWS).to_pylist():
-            grid.add_row(*("" if value is None else escape(str(value)) for value in row.values()))
-        console.print(grid)
+        _show_rows(console, found.rows.column_names, found.rows.slice(0, _SHOWN_ROWS).to_pylist())
         more = found.rows.num_rows - _SHOWN_ROWS
         if more > 0:
             console.print(f"and {_count(more)} more (--json or --out FILE.parquet gives them all)")
@@ -269,6 +269,25 @@ def show_get(console: Console, found: GetResult) -> None:
         f"requests, {took.seconds:.2f} s"
     )
     show_notes(to_stderr, took.notes)
+
+
+def _show_rows(console: Console, names: list[str], rows: list[dict[str, object]]) -> None:
+    """A line a row if that fits the width there is; else a line a value, as long values fold and none is cut."""
+    texts = [["" if value is None else escape(str(value)) for value in row.values()] for row in rows]
+    grid = _grid(*map(escape, names), text=len(names))
+    for row in texts:
+        grid.add_row(*row)
+    if Measurement.get(console, console.options.update(width=_ANY_WIDTH), grid).maximum <= console.width:
+        console.print(grid)
+        return
+    for at, row in enumerate(texts, 1):
+        console.print(f"row {at:,} of {len(texts):,}", style="dim")
+        record = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
+        record.add_column(style="bold", overflow="fold", max_width=console.width // 2)
+        record.add_column(overflow="fold")
+        for name, value in zip(names, row, strict=True):
+            record.add_row(escape(name), value)
+        console.print(record)
 
 
 def show_advice(console: Console, found: Advice) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lakeindex.tasks.progress_bars import Progress
 
 _SHORT: Final = "lakeindex.short"
+PIPED_WIDTH: Final = 200
+"""Columns of output that goes to a file or a program."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -110,11 +112,11 @@ def split_names(text: str | None) -> tuple[str, ...]:
 
 
 def out_console() -> Console:
-    """Results: stdout. Piped output is as wide as it needs to be."""
+    """Results: stdout. As wide as the terminal; piped, of a fixed width: it depends on nobody's window."""
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(highlight=False, width=200)
+    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
 
 
 def progress() -> Progress:

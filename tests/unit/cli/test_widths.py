@@ -1,0 +1,71 @@
+"""What is printed fits the width there is, and nothing is cut without a sign."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pyarrow as pa
+import pytest
+from rich.console import Console
+
+from lakeindex.cli.rendering import show_check, show_get
+from lakeindex.cli.shared import PIPED_WIDTH, out_console
+from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
+from lakeindex.commands.get.get import GetReport, GetResult
+
+PATH = "day=2026-11-01/" + "0123456789" * 30 + ".parquet"
+ROWS = pa.table(
+    {
+        **{f"a_column_with_a_long_name_{number}": [f"v{number}", None] for number in range(12)},
+        "long": ["x" * 500 + "!", "[bold]y[/bold]"],
+    }
+)
+
+
+def printed(show: object, value: object, width: int, *, terminal: bool) -> str:
+    text = io.StringIO()
+    console = Console(file=text, width=width, force_terminal=terminal, color_system=None, highlight=False)
+    show(console, value)
+    return text.getvalue()
+
+
+def got(rows: pa.Table) -> GetResult:
+    names = dict.fromkeys(GetReport.__dataclass_fields__, 0) | {"index_type": "BLOOM", "notes": ()}
+    return GetResult(rows, (), GetReport(**names))
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_rows_fit_and_are_whole(width: int, terminal: bool):
+    text = printed(show_get, got(ROWS), width, terminal=terminal)
+    assert max(map(len, text.splitlines())) <= width
+    squeezed = re.sub(r"\s", "", text)
+    assert "x" * 500 + "!" in squeezed
+    assert all(f"{name}v{name[26:]}" in squeezed for name in ROWS.column_names[:-1])
+    assert ("row 2 of 2" in text, "[bold]y[/bold]" in text) == (True, True)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+
+
+def test_rows_that_fit_are_lines():
+    text = printed(show_get, got(ROWS.select([0, 1])), 80, terminal=True)
+    assert [line.split() for line in text.splitlines()] == [ROWS.column_names[:2], ["v0", "v1"], []]
+
+
+def test_a_finding_is_whole_at_any_width_and_a_line_when_piped():
+    counts = dict.fromkeys(Checked.__dataclass_fields__, 1) | {"unique_scope": "partition"}
+    found = Violation(next(iter(Broken)), PATH, f"[x] {PATH} holds something else", "restore it " * 30)
+    fields = {"violations": (found,), "checked": Checked(**counts), "notes": ("n" * 300,), "seconds": 1.0}
+    report = CheckReport(**{name: fields.get(name, "t") for name in CheckReport.__dataclass_fields__})
+    narrow = printed(show_check, report, 40, terminal=True)
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert PATH in re.sub(r"\s", "", narrow)
+    piped = printed(show_check, report, PIPED_WIDTH, terminal=False).splitlines()
+    assert [line for line in piped if PATH in line and "[x]" in line and line.endswith("something else")]
+    assert f"  cure: {'restore it ' * 30}".rstrip() in [line.rstrip() for line in piped]
+    assert "note: " + "n" * 300 in piped
+
+
+def test_piped_width_is_fixed_whatever_the_window(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    assert out_console().width == PIPED_WIDTH
