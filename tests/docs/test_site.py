@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import griffe
 import pytest
 from mkdocs.config import load_config
 from mkdocs.exceptions import PluginError
@@ -90,6 +91,34 @@ def test_docstrings_become_markdown() -> None:
     text = "As :func:`run` and :class:`~a.b.C`: ``x``::\n\n    y\n"
     assert docs_docstrings.as_markdown(text) == "As `run` and `a.b.C`: `x`:\n\n    y\n"
     assert docs_docstrings.as_markdown("A tree.\n\n::\n\n    y\n") == "A tree.\n\n\n    y\n"
+
+
+def test_an_example_of_a_docstring_is_a_block_of_code() -> None:
+    text = "Do ``it``.\n\n>>> one(\n...     2\n... )\n3\n>>> two()\n\nMore.\n\nArgs:\n    x: that::\n"
+    assert docs_docstrings.as_markdown(text) == (
+        "Do `it`.\n\n```pycon\n>>> one(\n...     2\n... )\n3\n>>> two()\n```\n\nMore.\n\nArgs:\n    x: that:\n"
+    )
+
+
+def test_arguments_of_the_python_page_are_listed_one_by_one() -> None:
+    """Those of a typed dictionary that extends another, too, each with its description."""
+    extensions = griffe.load_extensions(docs_docstrings.DocstringMarkup, "unpack_typeddict")
+    library = griffe.load(
+        "lakeindex", search_paths=[str(ROOT / "lib")], extensions=extensions, docstring_parser="google"
+    )
+    for path in (
+        "api.table.LakeTable.upsert",
+        "api.operations.TableOperations.delete",
+        "api.table.LakeTable.index_build",
+    ):
+        function = library[path]
+        assert "arguments" not in function.parameters
+        (section,) = (one for one in function.docstring.parsed if one.kind.value == "parameters")
+        described = {one.name: one.description for one in section.value}
+        assert {"options", "checkpoints", "runner"} <= described.keys()
+        assert described.keys() == {one.name for one in function.parameters} - {"self"}
+        assert all(described.values())
+    assert "update_if" in library["api.table.LakeTable.upsert"].parameters
 
 
 def test_names_of_options_may_break_at_their_dots() -> None:

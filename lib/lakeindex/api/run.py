@@ -238,12 +238,19 @@ class ReplaceArguments(TypedDict, total=False):
     """Arguments of :func:`run_delete_partitions` that :meth:`LakeTable.delete_partitions` and ``truncate`` take."""
 
     options: Options | None
+    """``hoodie.*`` and ``lakeindex.*`` options."""
     batch_id: str | None
+    """Name of the batch: the same id is committed once."""
     run_id: str | None
+    """Name of the run folder; by default made from the batch id, or new."""
     checkpoints: str | None
+    """Root of the run folders; by default ``<table>.lakeindex`` beside the table."""
     force: bool
+    """Commit a used batch id again; roll back pending instants of other writers whatever their age."""
     report: ReportFormat
+    """Format of the run's report if ``lakeindex.report`` is not given."""
     dry_run: bool
+    """Say what would be done, and write nothing."""
 
 
 @door

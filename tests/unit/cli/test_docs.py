@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import click
 
 from lakeindex.cli import main
 from lakeindex.commands.check.report import Broken
@@ -26,3 +29,36 @@ def test_every_schema_and_every_kind_of_violation_is_described():
         assert schema_of(path.stem)["properties"]["schema_version"]["const"] == 1
     assert all(f"`{kind}`" in TEXT for kind in Broken)
     assert set(schema_of("check")["properties"]["violations"]["items"]["properties"]["kind"]["enum"]) == set(Broken)
+
+
+def options_in(text: str) -> set[str]:
+    """Options that a synopsis names."""
+    return set(re.findall(r"(?<![\w-])(-o|--[a-z][a-z-]*)", text.replace("--[no-]", "--")))
+
+
+def test_the_synopsis_of_each_command_names_its_options_and_no_other():
+    block = TEXT.split("```")[1].strip().splitlines()
+    shared = options_in(TEXT.partition("WRITE OPTIONS: ")[2].partition("Every command")[0].replace("`-o ", "-o "))
+    said: dict[str, set[str]] = {}
+    for line in block:
+        words = said.setdefault(line.split()[1], set())
+        words |= options_in(line) | (shared if "WRITE OPTIONS" in line else set())
+    has = {}
+    for name, command in main.commands.items():
+        parts = command.commands.values() if isinstance(command, click.Group) else (command,)
+        options = (param for part in parts for param in part.params if isinstance(param, click.Option))
+        has[name] = {"-o" if "-o" in one.opts else one.opts[0] for one in options} - {"--json"}
+    assert said == has
+
+
+def test_every_option_says_what_it_does():
+    commands = [*main.commands.values()]
+    commands += [below for one in commands if isinstance(one, click.Group) for below in one.commands.values()]
+    silent = [
+        (command.name, param.name)
+        for command in commands
+        for param in command.params
+        if isinstance(param, click.Option) and not param.help
+    ]
+    assert silent == []
+    assert [command.name for command in commands if not command.help] == []

@@ -1,0 +1,73 @@
+"""The documentation as a reader opens it from a folder: searched without a server, readable on a phone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from scripts.browser import ensure
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+PICTURES = os.environ.get("LAKEINDEX_PICTURES")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(words, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    return folder
+
+
+@pytest.fixture(params=[1200, 400])
+def page(request: pytest.FixtureRequest) -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=ensure(), args=["--no-sandbox"])
+        yield browser.new_page(viewport={"width": request.param, "height": 900})
+        browser.close()
+
+
+def picture(page: Page, name: str) -> None:
+    if PICTURES:
+        width = (page.viewport_size or {"width": 0})["width"]
+        page.screenshot(path=str(Path(PICTURES) / f"docs-{name}-{width}.png"))
+
+
+def test_the_search_finds_pages_from_disk(site: Path, page: Page):
+    page.goto((site / "index.html").as_uri())
+    if (page.viewport_size or {})["width"] < 960:
+        page.locator("label.md-header__button[for=__search]").click()
+    page.locator("input.md-search__input").press_sequentially("quarantine", delay=30)
+    expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=20_000)
+    picture(page, "search")
+    page.locator(".md-search-result__link").first.click()
+    expect(page.locator("h1")).to_be_visible()
+
+
+def test_examples_are_code_and_arguments_are_listed(site: Path, page: Page):
+    page.goto((site / "api.html").as_uri())
+    upsert = page.locator(".doc-object:has(> [id='lakeindex.api.table.LakeTable.upsert'])")
+    assert ">>> run.inserts, run.updates\n(2, 0)\n" in "".join(upsert.locator("pre").all_inner_texts())
+    for argument in ("data", "update_if", "batch_id", "schema_mode"):
+        assert upsert.locator("td code").get_by_text(argument, exact=True).count() == 1
+    assert page.locator("blockquote").count() == 0
+    upsert.scroll_into_view_if_needed()
+    picture(page, "api")
+
+
+def test_home_begins_with_the_installation(site: Path, page: Page):
+    page.goto((site / "index.html").as_uri())
+    assert page.locator("pre").first.inner_text().strip().endswith("pip install lakeindex")
+    picture(page, "home")
+    for image in page.locator("article img").all():
+        image.scroll_into_view_if_needed()
+        assert image.evaluate("one => one.complete && one.naturalWidth > 0")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
