@@ -57,7 +57,7 @@ def test_examples_are_code_and_arguments_are_listed(site: Path, page: Page):
     upsert = page.locator(".doc-object:has(> [id='lakeindex.api.table.LakeTable.upsert'])")
     assert ">>> run.inserts, run.updates\n(2, 0)\n" in "".join(upsert.locator("pre").all_inner_texts())
     for argument in ("data", "update_if", "batch_id", "schema_mode"):
-        assert upsert.locator("td code").get_by_text(argument, exact=True).count() == 1
+        assert upsert.locator("td code").get_by_text(argument, exact=True).count() > 0
     assert page.locator("blockquote").count() == 0
     upsert.scroll_into_view_if_needed()
     picture(page, "api")
