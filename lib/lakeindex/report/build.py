@@ -348,10 +348,28 @@ def _of_writing(report: RunReport) -> Iterator[str]:
         )
 
 
+_SKEW: Final = {
+    Stage.STAGE_INPUT: "One input file or key has most of the rows: deliver files of like size, or look for a key that "
+    "is sent again and again.",
+    Stage.INDEX_LOOKUP: "One partition has most of the files, or one shard most of the keys: cluster its small files, "
+    "or partition the table more finely.",
+    Stage.BLOOM_CHECK: "One chunk of the batch falls into most of the filters: keys that grow with time keep ranges "
+    "narrow, and a lower lakeindex.chunk.rows divides the work.",
+    Stage.VERIFY_KEYS: "One file is much larger than the others, or was slow to read: a lower "
+    "hoodie.parquet.max.file.size divides it at the next rewrite; if the file is small, look at the storage.",
+    Stage.MERGE_WRITE: "One file has most of the changed rows, or is much larger than the others (see the files that "
+    "took longest): a lower hoodie.parquet.max.file.size divides new files; finer partitions spread the changes.",
+}
+"""Why one task of a stage takes longest, and what to do."""
+
+
 def _of_skew(stage: StageSummary) -> Iterator[str]:
     slowest, median = stage.slowest_task_seconds, stage.median_task_seconds
     if stage.tasks > 1 and slowest > _NOTICEABLE_SECONDS and slowest > _SKEWED * max(median, 0.01):
-        yield f"{stage.name}: one of {stage.tasks:,} tasks took {slowest:.1f} s, half of them less than {median:.1f} s."
+        yield (
+            f"{stage.name}: one of {stage.tasks:,} tasks took {slowest:.1f} s, half of them less than {median:.1f} s. "
+            f"{_SKEW[Stage(stage.name)]}"
+        )
 
 
 def _of_past(report: RunReport) -> Iterator[str]:

@@ -1,165 +1,157 @@
-"""Charts of a report as SVG, drawn by pygal: no scripts, colours from the page's style, every text escaped."""
+"""What the charts of a report show, as shares of the width there is: the page draws them with its own style, so that
+their texts are as large on a phone as beside them, and no number lies on a line.
+"""
 
 from __future__ import annotations
 
-import math
-import re
-import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
 
-import pygal
-from pygal.style import Style
+from lakeindex.report.run_report import FunnelStep, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.text import human_bytes, human_count
 
-from lakeindex.report.run_report import PastRun, RangeMap, RunReport, SizeBin
-from lakeindex.report.text import human_count
-
-# pygal looks for plug-ins of its own by an import hook of the old kind, which warns at every
-# import of the whole process
-sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__module__ != "pygal"]
-
-_STYLE: Final = Style(
-    background="transparent",
-    plot_background="transparent",
-    foreground="var(--text)",
-    foreground_strong="var(--text)",
-    foreground_subtle="var(--line)",
-    opacity=".85",
-    opacity_hover="1",
-    colors=("var(--blue)", "var(--orange)", "var(--green)", "var(--pink)", "var(--grey)"),
-    font_family="inherit",
-    label_font_size=14,
-    major_label_font_size=14,
-    value_font_size=14,
-    value_label_font_size=14,
-    legend_font_size=14,
-    tooltip_font_size=14,
-    value_colors=("var(--text)",) * 5,
-)
-_WIDTH: Final = 560
-_SCRIPT: Final = re.compile(r"<script.*?</script>", re.DOTALL)
-_ROW_HEIGHT: Final = 30
-_SCALE: Final = 1_000
-_ROOM: Final = 0.12
-"""Bars shorter than this share of the longest have no room for their number."""
+WORK: Final = "the longest task"
+AROUND: Final = "plan, start of tasks, turns of other tasks"
+OUTSIDE: Final = "before, between and after the stages"
+_COLOURS: Final = ("blue", "orange", "green", "pink", "grey", "red", "brown")
+_FATES: Final = frozenset({"updates", "inserts", "deletes", "moved", "ignored", "ignored by a condition"})
+_FATES_OF_ROWS: Final = ("inserts", "updates", "deletes", "moved", "ignored", "combined", "quarantined")
 
 
-def _options(height: int, **more: Any) -> dict[str, Any]:
-    return {
-        "style": _STYLE,
-        "js": [],
-        "width": _WIDTH,
-        "height": height,
-        "show_legend": False,
-        "disable_xml_declaration": True,
-        "margin": 6,
-        "truncate_label": -1,
-        "no_data_text": "nothing to show",
-        **more,
-    }
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a bar: percent of the chart's width, its colour, and what it is."""
+
+    width: float
+    colour: str
+    text: str
 
 
-def _svg(chart: Any) -> str:
-    """The chart without the script that pygal puts even where there is nothing to run."""
-    return _SCRIPT.sub("", chart.render(is_unicode=True))
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A line of a chart: its name, its pieces, and what stands beside them."""
+
+    name: str
+    parts: tuple[Part, ...]
+    text: str
 
 
-def funnel_chart(report: RunReport) -> str:
-    """The funnel: a bar a step, on a scale of powers of ten, for steps differ by thousands."""
-    # the first step belongs on top, and pygal draws from the bottom
-    steps = list(reversed(report.funnel))
-    colours = {"rows": "var(--blue)", "pairs": "var(--orange)"}
-    bars = [
-        {
-            "value": math.log10(1 + step.count),
-            "color": colours[step.unit],
-            "formatter": lambda _, count=step.count: human_count(count),
-        }
-        for step in steps
-    ]
-    longest = max([float(str(bar["value"])) for bar in bars], default=0.0)
-    chart = pygal.HorizontalBar(**_options(60 + _ROW_HEIGHT * len(steps), print_values=True, range=(0, longest or 1.0)))
-    chart.show_x_labels = True
-    chart.x_labels = [step.name for step in steps]
-    powers = [10**power for power in range(math.floor(longest) + 1)]
-    chart.y_labels = [{"label": human_count(one), "value": math.log10(1 + one)} for one in powers]
-    chart.add("", bars)
-    return _svg(chart)
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Bars, and the colours that need a word."""
+
+    bars: tuple[Bar, ...]
+    legend: tuple[Part, ...] = ()
 
 
-def stages_chart(report: RunReport) -> str:
-    """Seconds of each stage; of the tasks beside them the slowest and the one in the middle."""
-    stages = list(reversed(report.run.stages))
-    longest = max([stage.seconds for stage in stages], default=0.0)
-    chart = pygal.HorizontalBar(
-        **_options(
-            90 + 2 * _ROW_HEIGHT * len(stages),
-            show_legend=True,
-            legend_at_bottom=True,
-            legend_at_bottom_columns=3,
-            truncate_legend=-1,
-            print_values=True,
-        ),
-        formatter=lambda value: f"{value:.2f} s" if value and value > longest * _ROOM else "",
+@dataclass(frozen=True, slots=True)
+class RangeGroup:
+    """The files of a partition: for each where its range begins and how wide it is, in percent, and its name."""
+
+    partition: str
+    lines: tuple[tuple[float, float, str], ...]
+
+
+def _percent(value: float, top: float) -> float:
+    return round(100 * value / top, 2) if top else 0.0
+
+
+def funnel_charts(report: RunReport) -> list[tuple[str, Chart]]:
+    """Rows until they are looked up, and pairs of a key and a file from all that are possible to those that are
+    found: bars of one middle, which are to scale within each.
+    """
+    steps = [step for step in report.funnel if step.name not in _FATES]
+    titles = (("rows", "Rows"), ("pairs", "Pairs of a key and a file that may hold it"))
+    found = [(title, _funnel([step for step in steps if step.unit == unit])) for unit, title in titles]
+    return [(title, chart) for title, chart in found if chart.bars]
+
+
+def _funnel(steps: Sequence[FunnelStep]) -> Chart:
+    top = max((step.count for step in steps), default=0)
+    bars = []
+    for at, step in enumerate(steps):
+        colour = "blue" if step.unit == "rows" else "orange"
+        before = steps[at - 1].count if at else 0
+        kept = f" ({step.count / before:.1%})" if before and step.count < before else ""
+        bars.append(Bar(step.name, (Part(_percent(step.count, top), colour, ""),), human_count(step.count) + kept))
+    return Chart(tuple(bars))
+
+
+def fates_chart(report: RunReport) -> Chart:
+    """What became of the rows that came in: one bar."""
+    counts = {name: getattr(report.run, name) for name in _FATES_OF_ROWS}
+    shown = [(name, count) for name, count in counts.items() if count]
+    parts = tuple(
+        Part(_percent(count, report.run.rows_in), _COLOURS[at % len(_COLOURS)], f"{human_count(count)} {name}")
+        for at, (name, count) in enumerate(shown)
     )
-    chart.x_labels = [stage.name for stage in stages]
-    chart.add("the stage", [stage.seconds for stage in stages])
-    chart.add("its slowest task", [stage.slowest_task_seconds or None for stage in stages])
-    chart.add("its median task", [stage.median_task_seconds or None for stage in stages])
-    return _svg(chart)
+    return Chart((Bar("", parts, ""),) if parts else (), parts)
 
 
-def sizes_chart(sizes: Sequence[SizeBin]) -> str:
-    """How many files there are of which size."""
-    chart = pygal.Bar(**_options(280, show_legend=True, legend_at_bottom=True, print_values=True, print_zeroes=False))
-    chart.x_labels = [_label(sizes, at) for at in range(len(sizes))]
-    chart.add("looked into", [one.in_scope for one in sizes])
-    chart.add("written", [one.written for one in sizes])
-    return _svg(chart)
+def stages_chart(report: RunReport) -> Chart:
+    """Seconds of each stage, those of its longest task apart; and what no stage took."""
+    run = report.run
+    outside = max(run.seconds - sum(stage.seconds for stage in run.stages), 0.0)
+    top = max([stage.seconds for stage in run.stages] + [outside], default=0.0)
+    bars = []
+    for stage in run.stages:
+        work = min(stage.slowest_task_seconds, stage.seconds)
+        parts = (
+            Part(_percent(work, top), "blue", WORK),
+            Part(_percent(stage.seconds - work, top), "orange", AROUND),
+        )
+        name = stage.name + (" (taken over)" if stage.reused else "")
+        tasks = f", {stage.tasks:,} tasks" if stage.tasks > 1 else ""
+        bars.append(Bar(name, parts, f"{stage.seconds:.2f} s{tasks}"))
+    bars.append(Bar("start and end", (Part(_percent(outside, top), "grey", OUTSIDE),), f"{outside:.2f} s"))
+    legend = (Part(0, "blue", WORK), Part(0, "orange", AROUND), Part(0, "grey", OUTSIDE))
+    return Chart(tuple(bars), legend)
+
+
+def sizes_chart(sizes: Sequence[SizeBin]) -> Chart:
+    """How many files there are of which size: those that were looked into, and those that were written."""
+    top = max((max(one.in_scope, one.written) for one in sizes), default=0)
+    bars = []
+    for at, one in enumerate(sizes):
+        name = _label(sizes, at)
+        for count, colour, what in ((one.in_scope, "blue", "looked into"), (one.written, "orange", "written")):
+            if count:
+                bars.append(Bar(name, (Part(_percent(count, top), colour, what),), f"{count:,} {what}"))
+                name = ""
+    return Chart(tuple(bars), (Part(0, "blue", "looked into"), Part(0, "orange", "written")) if bars else ())
 
 
 def _label(sizes: Sequence[SizeBin], at: int) -> str:
     below = sizes[at].below_bytes
-    return f">= {(sizes[at - 1].below_bytes or 0) >> 20} MiB" if below is None else f"< {below >> 20} MiB"
+    if below is None:
+        return f"{human_bytes(sizes[at - 1].below_bytes or 0)} or more" if at else "any size"
+    return f"below {human_bytes(below)}"
 
 
-def ranges_chart(ranges: RangeMap) -> str:
-    """Key ranges of files, one below the other: where they stand side by side, a key is looked for in few files."""
-    lines = list(reversed(ranges.lines))
-    chart = pygal.HorizontalStackedBar(
-        **_options(40 + max(6, min(14, 900 // max(len(lines), 1))) * len(lines), show_y_guides=False, spacing=1),
-        range=(0, _SCALE),
-        formatter=lambda _: "",
+def range_groups(ranges: RangeMap) -> list[RangeGroup]:
+    """Key ranges of files, one below the other, by partition."""
+    groups = []
+    for partition, lines in groupby(ranges.lines, key=lambda line: line.partition):
+        places = tuple((_percent(one.low, 1), _percent(one.high - one.low, 1), one.file_id) for one in lines)
+        groups.append(RangeGroup(partition, places))
+    return groups
+
+
+def past_chart(report: RunReport, past: Sequence[PastRun]) -> Chart:
+    """Seconds of earlier runs by stage, the oldest first, and of this one."""
+    runs = [(one.finished_at, one.stage_seconds, one.seconds) for one in reversed(past)]
+    runs.append(("this run", {stage.name: stage.seconds for stage in report.run.stages}, report.run.seconds))
+    names = list(dict.fromkeys(stage for _, seconds, _ in runs for stage in seconds))
+    colour = {name: _COLOURS[at % len(_COLOURS)] for at, name in enumerate(names)}
+    top = max((max(total, sum(seconds.values())) for _, seconds, total in runs), default=0.0)
+    bars = tuple(
+        Bar(
+            when.removesuffix("+00:00").replace("T", " "),
+            tuple(Part(_percent(value, top), colour[name], f"{name} {value:.2f} s") for name, value in seconds.items()),
+            f"{total:.2f} s",
+        )
+        for when, seconds, total in runs
     )
-    chart.show_y_labels = False
-    chart.show_x_labels = False
-    chart.add("", [{"value": line.low * _SCALE, "style": "fill: none; stroke: none"} for line in lines])
-    chart.add(
-        "",
-        [
-            {"value": max((line.high - line.low) * _SCALE, 2), "label": f"{line.partition} {line.file_id}"}
-            for line in lines
-        ],
-    )
-    return _svg(chart)
-
-
-def past_chart(report: RunReport, past: Sequence[PastRun]) -> str:
-    """Seconds of earlier runs by stage, and of this one."""
-    runs = [(one.finished_at, one.stage_seconds) for one in reversed(past)]
-    runs.append(("this run", {stage.name: stage.seconds for stage in report.run.stages}))
-    chart = pygal.StackedBar(
-        **_options(
-            320,
-            show_legend=True,
-            legend_at_bottom=True,
-            legend_at_bottom_columns=5,
-            truncate_legend=-1,
-            x_label_rotation=30,
-        ),
-        formatter=lambda value: f"{value or 0:.2f} s",
-    )
-    chart.x_labels = [name.removesuffix("+00:00").replace("T", " ") for name, _ in runs]
-    for name in dict.fromkeys(stage for _, seconds in runs for stage in seconds):
-        chart.add(name, [seconds.get(name, 0.0) for _, seconds in runs])
-    return _svg(chart)
+    return Chart(bars, tuple(Part(0, colour[name], name) for name in names))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
@@ -15,23 +16,31 @@ from lakeindex.report.run_report import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
 from lakeindex.run.summary import RunSummary
 
+_BATCH_OF_AIRFLOW: Final = re.compile(r"([^/]+)/(.+)/(-?\d+)")
+
 
 def render_page(report: RunReport) -> str:
     """The page. Everything that comes from a table or a batch is escaped; the page forbids scripts and the network."""
-    drawn = {
-        "funnel": charts.funnel_chart(report),
-        "stages": charts.stages_chart(report),
-        "sizes": charts.sizes_chart(report.sizes),
-        "ranges": charts.ranges_chart(report.ranges) if report.ranges is not None else "",
-        "past": charts.past_chart(report, report.past) if report.past else "",
-    }
     return template("page.html.jinja").render(
         report=report,
         run=report.run,
+        title=title_of(report),
         numbers=_numbers(report.run),
-        charts={name: Markup(printable(svg)) for name, svg in drawn.items()},  # noqa: S704 - drawn by pygal, which escapes texts
+        charts=charts,
         version=version("lakeindex"),
     )
+
+
+def title_of(report: RunReport) -> str:
+    """What was done to which table by which run; Airflow names a batch by DAG, run and number of the mapped task."""
+    run = report.run
+    table = report.table.rstrip("/").rpartition("/")[2] or report.table
+    by_airflow = _BATCH_OF_AIRFLOW.fullmatch(run.batch_id)
+    if by_airflow is None:
+        return f"{run.operation.lower()} into {table}: {run.batch_id}"
+    dag, name, part = by_airflow.groups()
+    number = "" if part == "-1" else f", part {part}"
+    return f"{run.operation.lower()} into {table}: run {name}{number} of {dag}"
 
 
 def _numbers(run: RunSummary) -> list[tuple[str, str]]:

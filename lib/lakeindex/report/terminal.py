@@ -43,7 +43,9 @@ def show_report(console: Console, report: RunReport) -> None:
         seconds = [one.seconds for one in report.past]
         console.print(
             f"the last {len(seconds)} runs took {min(seconds):.2f} to {max(seconds):.2f} s, "
-            f"in the middle {median(seconds):.2f} s"
+            f"median {median(seconds):.2f} s"
+            if len(seconds) > 1
+            else f"the run before took {seconds[0]:.2f} s"
         )
 
 

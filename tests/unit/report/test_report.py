@@ -94,7 +94,7 @@ def test_an_empty_batch_and_one_done_before(tmp_path: Path):
     again, report = upserted(table, rows(0, 5, 1), batch_id="b")
     assert (again.noop, report.run.instant) == (True, run.instant)
     for one in (empty, report):
-        assert "<svg" in render_page(one)
+        assert 'class="chart funnel"' in render_page(one)
 
 
 @pytest.mark.parametrize(("given", "left"), [("html", {"json", "html"}), ("json", {"json"}), ("none", set())])
@@ -232,7 +232,7 @@ LOOKED_UP = stage("index_lookup", pairs_in=1000, pairs_out=970)
         (made(stages=(stage("bloom_check"),), false_positives=FalsePositives(9, 1.0, 21)), "21 false positives, 1.0 expected"),
         (made({"rows_copied": 20_000, "files_rewritten": 7}), "Each changed row rewrote 200 others: the batch is spread over 7 files"),
         (made(sizes=(SizeBin(2**20, 9, 0), SizeBin(None, 5, 0))), "9 of 14 files are below 8 MiB"),
-        (made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=5.0, median_task_seconds=1.0),)), "merge_write: one of 8 tasks took 5.0 s"),
+        (made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=5.0, median_task_seconds=1.0),)), "merge_write: one of 8 tasks took 5.0 s, half of them less than 1.0 s. One file has most of the changed rows"),
         (made(stages=(stage("merge_write", seconds=2.0),), past=PAST), "3.0 s, 3.0 times the median of the last 3 runs; merge_write grew most, by 1.5 s."),
     ],
 )  # fmt: skip

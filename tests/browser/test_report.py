@@ -1,0 +1,55 @@
+"""The page of a run as a person sees it: at three widths, light and dark, nothing overlaps and nothing is cut."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from lakeindex.cli.demo.story import play
+from scripts.browser import ensure
+
+pytestmark = pytest.mark.browser
+
+PICTURES = os.environ.get("LAKEINDEX_PICTURES")
+OVERLAPS = """() => [...document.querySelectorAll(".line, .group")].filter(line => {
+  const boxes = [...line.children].map(one => one.getBoundingClientRect()).filter(box => box.width && box.height)
+  return boxes.some((a, n) => boxes.slice(n + 1).some(b =>
+    a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1))
+}).map(line => line.innerText)"""
+CUT = """() => [...document.querySelectorAll(".wide, .line span, td")]
+  .filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== "inline")
+  .filter(one => !one.classList.contains("track")).map(one => one.innerText)"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(play(tmp_path_factory.mktemp("demo") / "d", lambda _, __: None).report)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[object]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=ensure(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 800, 400])
+def test_a_report_is_read_at_a_glance(report: Path, chromium: object, width: int, scheme: Literal["light", "dark"]):
+    page: Page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[attr-defined] # a browser
+    page.goto(report.as_uri())
+    if PICTURES:
+        page.screenshot(path=str(Path(PICTURES) / f"report-{width}-{scheme}.png"), full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(CUT) == []
+    smallest = """() => Math.min(...[...document.querySelectorAll(".chart span")].filter(one => one.innerText.trim())
+      .map(one => parseFloat(getComputedStyle(one).fontSize)))"""
+    assert page.evaluate(smallest) >= 13
+    page.close()
