@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.builders import make_table
+import lakeindex
+from tests.builders import as_hudis, make_table
 from tests.docs.examples import blocks_of, matches, run_command, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,16 @@ def table_of_orders() -> None:
     )
 
 
+def table_of_a_service() -> None:
+    """The same as Hudi would leave it: version 6, a metadata table, nothing of ours."""
+    files_of_orders()
+    table = lakeindex.create_table(
+        "lake/orders", ORDERS, key="order_id", partition="day", ordering="updated_at", table_version=6, metadata=True
+    )
+    table.upsert("orders.parquet", batch_id="orders/first")
+    as_hudis(table)
+
+
 def nothing() -> None:
     """The page makes all it needs."""
 
@@ -71,6 +82,7 @@ PAGES: dict[str, Callable[[], None]] = {
     "columns.md": table_of_orders,
     "operations.md": table_of_orders,
     "reading.md": table_of_orders,
+    "recipes.md": table_of_a_service,
     "how-to.md": table_of_orders,
     "tutorial.md": nothing,
     "from-delta-rs.md": nothing,
