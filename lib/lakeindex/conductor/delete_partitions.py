@@ -89,7 +89,7 @@ def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSumma
     deletion = _Deletion(spec, table, session, chooser or Named(spec.partitions), started)
     try:
         session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make this one in vain
-        done = until_still(table, spec.config.conflict_retries, deletion.on, session.abandon)
+        done = until_still(table, spec.config, deletion.on, session.abandon)
         return keep_summary(spec, done)
     finally:
         session.close()
@@ -110,7 +110,7 @@ def plan_deletion(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
         summary = _summary(spec, files, count_rows(table.storage, files), started)
         return replace(summary, noop=not files, dry_run=True)
 
-    return until_still(table, spec.config.conflict_retries, planned)
+    return until_still(table, spec.config, planned)
 
 
 def _asked(spec: RunSpec) -> str:

@@ -7,6 +7,7 @@ Whoever reads one of them finds it missing, or its commit; that is no damage as 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -19,6 +20,8 @@ from lakeindex.errors import (
     WriteConflictError,
 )
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.options.types import WriteConfig
+from lakeindex.run.stage_run import OutOfDateError
 from lakeindex.stages.index_lookup.stage import snapshot_mark
 from lakeindex.table.handle import Table
 
@@ -59,29 +62,45 @@ def _nothing() -> None:
 
 
 def until_still(
-    table: Table, retries: int, work: Callable[[Snapshot], _T], abandon: Callable[[], None] = _nothing
+    table: Table,
+    config: WriteConfig,
+    work: Callable[[Snapshot], _T],
+    abandon: Callable[[], None] = _nothing,
+    who: str = "",
 ) -> _T:
     """Do work on a snapshot of the table, anew if the table moved meanwhile.
 
+    It may be done again as often as ``lakeindex.conflict.retries`` says. Work that finds out by itself that its
+    snapshot is out of date, before it plans anything (:class:`OutOfDateError`), costs no try; it may do so as long as a
+    writer waits for the lock.
+
     Args:
         table: the table.
-        retries: how often it may be done again.
+        config: options of the run.
         work: what to do with the snapshot.
         abandon: takes back what was planned on a snapshot that is none any more.
+        who: whose work it is, for the log.
 
     Raises:
         WriteConflictError: other writers changed the table in every try.
     """
-    for left in range(retries, -1, -1):
+    who = who or f"table {table.name} was changed by another writer meanwhile"
+    deadline = time.monotonic() + config.lock_wait_seconds
+    lost = 0
+    while True:
         snapshot = None
         try:
             snapshot = table.snapshot()
             return work(snapshot)
+        except OutOfDateError as error:
+            if time.monotonic() > deadline:
+                raise error.conflict from None
+            _LOG.info("%s: another writer was first, the work begins anew: %s", who, error)
         except MOVED_ERRORS as error:
             if not has_moved(table, snapshot, error):
                 raise
             abandon()
-            if not left:
+            lost += 1
+            if lost > config.conflict_retries:
                 raise moved_error(table, error) from error
-            _LOG.info("table %s was changed by another writer meanwhile, %d tries left: %s", table.name, left, error)
-    raise AssertionError("unreachable: every try returns or raises")
+            _LOG.info("%s: attempt %d was lost to another writer: %s", who, lost, error)

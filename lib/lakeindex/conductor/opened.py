@@ -52,4 +52,4 @@ def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> 
         bound = bind_for_write(table, snapshot, config)
         return work(Opened(bound, snapshot, facts_of(bound, snapshot, config)))
 
-    return until_still(table, config.conflict_retries, on)
+    return until_still(table, config, on)

@@ -8,7 +8,6 @@ publishing finds out under the lock, the plan is abandoned and made anew.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Final, Protocol
 
 from lakeindex.aftermath import noted
 from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
-from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
+from lakeindex.conductor.moved import until_still
 from lakeindex.conductor.opened import Opened, open_for_write, while_still
 from lakeindex.errors import FencedError, InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
@@ -30,7 +29,7 @@ from lakeindex.run.summary import RunSummary, StageSummary, costs_of
 from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.bloom_check.stage import bloom_check
 from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
-from lakeindex.stages.merge_write.stage import MergeAttempt, OutOfDateError, Terms
+from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, identity_of, schema_digest, stage_input
 from lakeindex.stages.verify_keys.carried import VerifiedBefore
@@ -278,36 +277,43 @@ def attempts(
     spec: RunSpec, table: Table, facts: TableFacts, session: WriteSession, batch: Batch, runner: Runner
 ) -> RunSummary:
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
-    deadline = time.monotonic() + spec.config.lock_wait_seconds
-    lost = 0
-    while True:
-        snapshot = merge = None
-        try:
-            snapshot = table.snapshot()
-            staged, now = batch.staged_on(snapshot, _facts_now(table, snapshot, facts))
-            if not staged.manifest.counters["rows_out"]:
-                return nothing_to_do(spec, staged)
-            known = batch.looked_up if now == facts else None  # nothing is taken over, in no later try either
-            facts = now
-            if known is None or known.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-                known = look_up(spec, facts, snapshot, staged, runner, before=known)
-            batch.looked_up = known
-            merge = MergeAttempt(spec, facts, session, runner, known, snapshot, terms=Terms(lost, batch.recheck))
-            return merge.run()
-        except OutOfDateError as error:  # nothing was planned or written: it costs a look-up, and no attempt
-            if time.monotonic() > deadline:
-                raise error.conflict from None
-            _LOG.info("run %s: another writer was first, keys are looked up again: %s", spec.run_id, error)
-        except MOVED_ERRORS as error:
-            if not has_moved(table, snapshot, error):
-                raise
-            session.abandon()
-            if merge is not None:
-                merge.given_up()
-            lost += 1
-            if lost > spec.config.conflict_retries:
-                raise moved_error(table, error) from error
-            _LOG.info("run %s: attempt %d was lost to another writer: %s", spec.run_id, lost, error)
+    tries = _Attempts(spec, table, facts, session, batch, runner)
+    return until_still(table, spec.config, tries.on, tries.given_up, f"run {spec.run_id}")
+
+
+class _Attempts:
+    """Attempts at the merge of one batch."""
+
+    def __init__(
+        self, spec: RunSpec, table: Table, facts: TableFacts, session: WriteSession, batch: Batch, runner: Runner
+    ) -> None:
+        self._spec, self._table, self._facts = spec, table, facts
+        self._session, self._batch, self._runner = session, batch, runner
+        self._merge: MergeAttempt | None = None
+        self._lost = 0
+
+    def on(self, snapshot: Snapshot) -> RunSummary:
+        """The attempt on a snapshot."""
+        spec, batch, self._merge = self._spec, self._batch, None
+        staged, now = batch.staged_on(snapshot, _facts_now(self._table, snapshot, self._facts))
+        if not staged.manifest.counters["rows_out"]:
+            return nothing_to_do(spec, staged)
+        known = batch.looked_up if now == self._facts else None  # nothing is taken over, in no later try either
+        self._facts = now
+        if known is None or known.lookup.facts["snapshot"] != snapshot_mark(snapshot):
+            known = look_up(spec, now, snapshot, staged, self._runner, before=known)
+        batch.looked_up = known
+        terms = Terms(self._lost, batch.recheck)
+        self._merge = MergeAttempt(spec, now, self._session, self._runner, known, snapshot, terms=terms)
+        return self._merge.run()
+
+    def given_up(self) -> None:
+        """The last attempt was lost."""
+        self._session.abandon()
+        if self._merge is not None:
+            self._merge.given_up()
+            self._merge = None
+        self._lost += 1
 
 
 def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: Runner) -> StageRun:

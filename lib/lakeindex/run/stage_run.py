@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import LakeIndexError, WriteConflictError
 from lakeindex.pipeline import Stage
 from lakeindex.run.checkpoints import Manifest, RunFolder
 from lakeindex.run.summary import StageSummary, stage_summary
+
+
+class OutOfDateError(Exception):
+    """The table moved before anything was planned on it.
+
+    Attributes:
+        conflict: in what.
+    """
+
+    def __init__(self, conflict: WriteConflictError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ def on_index(
         with opened_index(table, snapshot, index, runner, checkpoints, pairs) as opened:
             return work(opened)
 
-    return until_still(table, config.conflict_retries, on)
+    return until_still(table, config, on)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from lakeindex.commit.session import (
     WriteSession,
 )
 from lakeindex.commit.turns import EVERYTHING
-from lakeindex.conductor.moved import MOVED_ERRORS, has_moved, moved_error
+from lakeindex.conductor.moved import MOVED_ERRORS, until_still
 from lakeindex.conductor.opened import Opened
 from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
@@ -143,24 +143,26 @@ class Rescale:
             WriteConflictError: they do so too often, or have changed the index.
         """
         session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make all of this in vain
-        for left in range(self._config.conflict_retries, -1, -1):
-            snapshot = None
+
+        def attempt(snapshot: Snapshot) -> RescaleSummary:
             try:
-                snapshot = self._table.snapshot()
-                self._check_index(snapshot)
-                self._facts = replace(self._facts, schema=table_schema(self._table, snapshot))
-                built = self._write(session, identity, snapshot)
-                report = self.summary(snapshot, session.instant, built, started)
-                instant = self._publish(session, snapshot, built, report)
-                seconds = round(time.perf_counter() - started, 4)
-                return replace(report, instant=instant, seconds=seconds, notes=session.notes)
-            except (*MOVED_ERRORS, InvariantError) as error:
+                return self._attempt(session, identity, snapshot, started)
+            except (*MOVED_ERRORS, InvariantError):
                 session.abandon()  # whether or not there is another try: nothing is left pending
-                if isinstance(error, InvariantError) or not has_moved(self._table, snapshot, error):
-                    raise  # the next try would fail the same way
-                if not left:
-                    raise moved_error(self._table, error) from error
-        raise InvariantError("the rescaling ended without an outcome", culprit=identity.run_id)
+                raise
+
+        return until_still(self._table, self._config, attempt, who=f"run {identity.run_id}")
+
+    def _attempt(
+        self, session: WriteSession, identity: RunIdentity, snapshot: Snapshot, started: float
+    ) -> RescaleSummary:
+        self._check_index(snapshot)
+        self._facts = replace(self._facts, schema=table_schema(self._table, snapshot))
+        built = self._write(session, identity, snapshot)
+        report = self.summary(snapshot, session.instant, built, started)
+        instant = self._publish(session, snapshot, built, report)
+        seconds = round(time.perf_counter() - started, 4)
+        return replace(report, instant=instant, seconds=seconds, notes=session.notes)
 
     def summary(
         self,

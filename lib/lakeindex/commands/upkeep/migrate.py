@@ -149,7 +149,7 @@ def migrate_index(
         def work(snapshot: Snapshot) -> _Done:
             return _switch(switch, snapshot, runner, checkpoints, dry_run=dry_run, notes=notes)
 
-        done = until_still(table, plain.conflict_retries, work)
+        done = until_still(table, plain, work)
     return IndexMigrated(
         table=table.name,
         uri=table.uri,

@@ -94,7 +94,7 @@ def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
     if spec.operation is Operation.BULK_INSERT and spec.config.bulk_sort is BulkSort.GLOBAL_SORT:
         cut = partial(_cut, spec, chunks, runner)
     placing = Placing(index_for(facts.index).homes, cut)
-    size = record_bytes(spec, looked_up)
+    size = record_bytes(spec, looked_up, files)
     plan = make_plan(files, found, tags, replaced.left, spec.config, placing, record_bytes=size)
     snapshot.refuse_clustered(replaced.files)
     counted = count_rows(storage_at(spec.table_uri), replaced.files)
@@ -108,7 +108,7 @@ def _cut(
     return cut_by_key(spec, chunks, new_rows, most, runner)
 
 
-def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
+def record_bytes(spec: RunSpec, looked_up: LookedUp, files: Sequence[LookupFile]) -> float:
     """Bytes of a row on disk: as told, from the staged batch, or, if it is tiny or has not all columns, from the files
     that are there.
     """
@@ -120,7 +120,6 @@ def record_bytes(spec: RunSpec, looked_up: LookedUp) -> float:
     stored_rows = int(looked_up.lookup.counters["file_rows"])
     is_partial = config.partial_update is not PartialUpdate.OFF
     if (is_partial and stored_rows) or rows < _SMALL_SAMPLE_ROWS <= stored_rows:
-        files = read_files(run_folder(spec), looked_up.lookup.parts("files")[0])
         return sum(f.file.size_bytes for f in files) / stored_rows
     return int(counters["staged_column_bytes"]) / max(rows, 1) + _META_BYTES
 

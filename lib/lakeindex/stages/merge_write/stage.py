@@ -35,7 +35,7 @@ from lakeindex.run.estimate import estimate_of
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.replaced import ids_by_partition, replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder, storage_at
-from lakeindex.run.stage_run import LookedUp
+from lakeindex.run.stage_run import LookedUp, OutOfDateError
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, write_files
 from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
@@ -73,18 +73,6 @@ def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
 
 def _write_cost(file_bytes: int, staged_bytes: int) -> float:
     return _OPEN_COST + file_bytes + staged_bytes / _DECODED_FACTOR
-
-
-class OutOfDateError(Exception):
-    """The table moved before anything was planned on it.
-
-    Attributes:
-        conflict: in what.
-    """
-
-    def __init__(self, conflict: WriteConflictError) -> None:
-        super().__init__(conflict.message)
-        self.conflict = conflict
 
 
 @dataclass(frozen=True, slots=True)
