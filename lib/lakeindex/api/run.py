@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from lakeindex.api.batch_data import BatchData, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
-from lakeindex.options.parse import Options, option_texts, parse_options
+from lakeindex.options.parse import Options, is_same_value, option_texts, parse_options
 from lakeindex.options.types import DuplicatePolicy, PartialUpdate, ReportFormat, SchemaMode
 from lakeindex.options.values import (
     CONDITION_OPTIONS,
@@ -112,22 +112,13 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     """
     from lakeindex.conductor.upsert import run_batch
 
-    options = _with_schema_mode(schema_mode, options)
-    spec = _spec(uri, operation, options, batch_id, run_id, checkpoints, dry_run=dry_run)
+    asked: RunArguments = {"options": options, "batch_id": batch_id, "run_id": run_id, "checkpoints": checkpoints}
+    asked |= {"max_quarantined": max_quarantined, "force": force, "dry_run": dry_run, "schema_mode": schema_mode}
+    spec = replace(spec_of(uri, operation, asked), merge=merge)
     chosen = chosen_runner(runner, spec.config.parallelism, master, progress)
-    spec = replace(spec, max_quarantined=max_quarantined, force=force, merge=merge)
     if dry_run:
         return _planned(spec, data, chosen)
     return watched(spec, lambda begun: with_inputs(begun, data, chosen), lambda begun: run_batch(begun, chosen), report)
-
-
-def _with_schema_mode(mode: SchemaModeName | None, options: Options | None) -> Options | None:
-    if mode is None:
-        return options
-    valid = [str(one) for one in SchemaMode]
-    if mode not in valid:
-        raise OptionError(f"schema_mode cannot be {mode!r}", culprit="schema_mode", hint=f"valid: {' | '.join(valid)}")
-    return {**option_texts(options or {}), SCHEMA_MODE_OPTION: str(mode)}
 
 
 OnConflict: TypeAlias = Literal["error", "ignore"]
@@ -139,12 +130,12 @@ def with_conflict(on_conflict: OnConflict, options: Options | None) -> Options:
     """Options with the one that says what becomes of a row whose key is stored.
 
     Raises:
-        OptionError: it can be neither.
+        OptionError: it can be neither, or the options say the other.
     """
     policies = {"error": DuplicatePolicy.FAIL, "ignore": DuplicatePolicy.DROP}
     if on_conflict not in policies:
         raise OptionError(f"on_conflict cannot be {on_conflict!r}", culprit="on_conflict", hint="valid: error | ignore")
-    return {**option_texts(options or {}), DUPLICATES_OPTION: str(policies[on_conflict])}
+    return _with_arguments(options, {DUPLICATES_OPTION: Said("on_conflict", on_conflict, str(policies[on_conflict]))})
 
 
 Nulls: TypeAlias = Literal["overwrite", "keep"]
@@ -204,16 +195,17 @@ def run_upsert(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert
     from lakeindex.write.merge_function import MergeFunction
 
     conditions = {"update_if": update_if, "insert_if": insert_if, "delete_if": delete_if}
-    found = {CONDITION_OPTIONS[name]: text for name, text in conditions.items() if text is not None}
+    found = {CONDITION_OPTIONS[name]: Said(name, text, text) for name, text in conditions.items() if text is not None}
     if nulls is not None and not partial:
         raise OptionError("nulls belongs to a partial update", culprit="nulls", hint="say partial=True, too")
     if partial:
         wanted = nulls or PartialUpdate.OVERWRITE
         if wanted not in (PartialUpdate.OVERWRITE, PartialUpdate.KEEP):
             raise OptionError(f"nulls cannot be {nulls!r}", culprit="nulls", hint="valid: overwrite | keep")
-        found[PARTIAL_OPTION] = str(wanted)
+        name = "partial" if nulls is None else "nulls"
+        found[PARTIAL_OPTION] = Said(name, nulls or partial, str(wanted))
     if isinstance(merge, str):
-        found[MERGE_OPTION] = merge
+        found[MERGE_OPTION] = Said("merge", merge, merge)
     elif merge is not None and not callable(merge):
         raise UsageError(f"merge cannot be {merge!r}", culprit="merge", hint="give a function, or module:function")
     function = MergeFunction.of(merge) if callable(merge) else None
@@ -221,17 +213,29 @@ def run_upsert(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert
     return run(uri, data, Operation.UPSERT, merge=function, **arguments)
 
 
-def _with_arguments(options: Options | None, found: dict[str, str]) -> Options:
-    """Options with those that arguments say. Raises: OptionError: an option says something else."""
+class Said(NamedTuple):
+    """What an argument says of an option."""
+
+    name: str
+    """The argument."""
+    value: Any
+    """What was given."""
+    text: str
+    """The option's value by that."""
+
+
+def _with_arguments(options: Options | None, said: Mapping[str, Said]) -> Options:
+    """Options with those that arguments say, by option. Raises: OptionError: an option says something else."""
     texts = option_texts(options or {})
-    twice = next((key for key, text in found.items() if texts.get(key, text) != text), None)
-    if twice is not None:
-        raise OptionError(
-            f"option {twice} is {texts[twice]!r}, and the argument is {found[twice]!r}",
-            culprit=twice,
-            hint="give one of the two",
-        )
-    return {**texts, **found}
+    for key, one in said.items():
+        given = texts.get(key)
+        if given is not None and not is_same_value(key, given, one.text):
+            raise OptionError(
+                f"option {key} is {given!r}, and the argument {one.name} is {one.value!r}",
+                culprit=key,
+                hint="give one of the two",
+            )
+    return {**texts, **{key: one.text for key, one in said.items()}}
 
 
 class ReplaceArguments(TypedDict, total=False):
@@ -291,20 +295,30 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
             culprit="partitions",
             hint="name one or several in a list, for example ['region=eu']; truncate takes all of them",
         )
-    spec = _spec(uri, Operation.DELETE_PARTITION, options, batch_id, run_id, checkpoints, dry_run=dry_run)
+    asked: RunArguments = {"options": options, "batch_id": batch_id, "run_id": run_id, "checkpoints": checkpoints}
+    asked |= {"force": force, "dry_run": dry_run}
     named = None if partitions is None else tuple(sorted(set(partitions)))
-    spec = replace(spec, force=force, partitions=named)
+    spec = replace(spec_of(uri, Operation.DELETE_PARTITION, asked), partitions=named)
     if dry_run:
         return dry(spec, chosen_runner("local", 0, None, None), plan_deletion)
     return watched(spec, lambda begun: begun, delete_partitions, report)
 
 
 def spec_of(uri: str, operation: Operation, arguments: RunArguments) -> RunSpec:
-    """The run that a call asks for, without its input."""
+    """The run that a call asks for, without its input.
+
+    Raises:
+        OptionError: an option that is not valid, or an argument that contradicts one.
+    """
     named = (arguments.get("batch_id"), arguments.get("run_id"), arguments.get("checkpoints"))
-    dry_run = arguments.get("dry_run", False)
-    options = _with_schema_mode(arguments.get("schema_mode"), arguments.get("options"))
-    spec = _spec(uri, operation, options, *named, dry_run=dry_run)
+    options, mode = arguments.get("options"), arguments.get("schema_mode")
+    if mode is not None:
+        valid = [str(one) for one in SchemaMode]
+        if mode not in valid:
+            hint = f"valid: {' | '.join(valid)}"
+            raise OptionError(f"schema_mode cannot be {mode!r}", culprit="schema_mode", hint=hint)
+        options = _with_arguments(options, {SCHEMA_MODE_OPTION: Said("schema_mode", mode, mode)})
+    spec = _spec(uri, operation, options, *named, dry_run=arguments.get("dry_run", False))
     return replace(spec, max_quarantined=arguments.get("max_quarantined", 0), force=arguments.get("force", False))
 
 

@@ -174,6 +174,17 @@ Options: TypeAlias = Mapping[str, str | bool | int | float]
 """Option names and values, as Python's callers give them."""
 
 
+def is_same_value(key: str, one: str, other: str) -> bool:
+    """Whether two texts of an option mean the same; a text that is not valid means only itself."""
+    option = BY_KEY.get(key)
+    if option is None or one == other:
+        return one == other
+    try:
+        return bool(option.parse(one) == option.parse(other))
+    except ValueError:
+        return False
+
+
 def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
     """Options as texts: from Python they may be bools and numbers, too.
 

@@ -419,3 +419,42 @@ def test_any_operations_equal_a_dictionary(tmp_path_factory: pytest.TempPathFact
                     oracle.rows = {key: one for key, one in oracle.rows.items() if one[0] not in there}
         assert content_of(table) == oracle.content()
     assert table.check().ok
+
+
+@pytest.mark.parametrize(
+    ("operation", "options", "argument", "said"),
+    [
+        (
+            "insert",
+            {"hoodie.datasource.insert.dup.policy": "fail"},
+            {"on_conflict": "ignore"},
+            "on_conflict is 'ignore'",
+        ),
+        ("insert", {"lakeindex.schema.mode": "add"}, {"schema_mode": "widen"}, "schema_mode is 'widen'"),
+        ("upsert", {"lakeindex.partial.update": "keep"}, {"partial": True}, "partial is True"),
+        (
+            "upsert",
+            {"lakeindex.partial.update": "keep"},
+            {"partial": True, "nulls": "overwrite"},
+            "nulls is 'overwrite'",
+        ),
+        ("upsert", {"lakeindex.delete.if": "old.ts > 1"}, {"delete_if": "old.ts > 2"}, "delete_if is 'old.ts > 2'"),
+    ],
+)
+def test_an_argument_that_contradicts_an_option_is_refused(
+    tmp_path: Path, operation: str, options: dict[str, str], argument: dict[str, object], said: str
+) -> None:
+    table, _ = made(tmp_path)
+    before = content_of(table)
+    ((key, text),) = options.items()
+    with pytest.raises(OptionError, match="give one of the two") as refused:
+        getattr(table, operation)(batch_of([Row("k0", "x", 2, "2")]), options=options, **argument)
+    assert f"option {key} is {text!r}, and the argument {said}" in refused.value.message
+    assert content_of(table) == before
+
+
+def test_an_argument_that_says_what_an_option_says_is_taken(tmp_path: Path) -> None:
+    table, _ = made(tmp_path)
+    options = {"hoodie.datasource.insert.dup.policy": "DROP", "lakeindex.schema.mode": "Strict"}
+    done = table.insert(batch_of([Row("k0", "x", 2, "2")]), on_conflict="ignore", schema_mode="strict", options=options)
+    assert done.ignored == 1
