@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,8 +30,7 @@ from lakeindex.bloom.plain_loops import add_keys, probe_keys
 from lakeindex.bloom.sizing import FilterSize, hashes_for, size_for
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import StringArray, StringBuffers, string_buffers
-from lakeindex.hashing.loops import Loop
-from lakeindex.hashing.plain_murmur import Bytes, Offsets
+from lakeindex.hashing.loops import Loop, compiled_in
 from lakeindex.options.types import FilterType, WriteConfig
 
 HEADER: Final = struct.Struct(">iibi")
@@ -222,20 +221,8 @@ def _rows_of_keys(count: int, size: FilterSize) -> tuple[npt.NDArray[np.int64], 
     return rows, max(1, min(last, -(-count // size.entries)))
 
 
-def _compiled_add() -> Callable[[Bytes, Offsets, np.uint32, int, Offsets, Bytes], None]:
-    from lakeindex.bloom.kernels import add_keys as compiled
-
-    return compiled
-
-
-def _compiled_probe() -> Callable[[Bytes, Offsets, np.uint32, int, Bytes, npt.NDArray[np.bool_]], None]:
-    from lakeindex.bloom.kernels import probe_keys as compiled
-
-    return compiled
-
-
-ADD: Final = Loop(add_keys, _compiled_add, 4_000_000)
-PROBE: Final = Loop(probe_keys, _compiled_probe, 4_000_000)
+ADD: Final = Loop(add_keys, compiled_in("lakeindex.bloom.kernels", "add_keys"), 4_000_000)
+PROBE: Final = Loop(probe_keys, compiled_in("lakeindex.bloom.kernels", "probe_keys"), 4_000_000)
 """Both by hashes of keys."""
 
 

@@ -18,7 +18,7 @@ The values ``__null__`` (null) and ``__empty__`` (the empty string) have hash 0,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from lakeindex.hashing import plain_java
 from lakeindex.hashing.arrow import StringArray, string_buffers
-from lakeindex.hashing.loops import Loop
+from lakeindex.hashing.loops import Loop, compiled_in
 
 
 def string_hashes(keys: StringArray) -> npt.NDArray[np.int32]:
@@ -61,18 +61,9 @@ def bucket_hashes(keys: StringArray, fields: Sequence[str], *, old_rule: bool = 
     return out.view(np.int32)
 
 
-def _compiled(name: str) -> Callable[[], Callable[..., None]]:
-    def load() -> Callable[..., None]:
-        from lakeindex.hashing import java_kernels
-
-        found: Callable[..., None] = getattr(java_kernels, name)
-        return found
-
-    return load
-
-
 _PATIENCE: Final = 100_000
-STRINGS: Final = Loop(plain_java.hash_strings, _compiled("hash_strings"), _PATIENCE)
-NEW_LISTS: Final = Loop(plain_java.hash_new, _compiled("hash_new"), _PATIENCE)
-OLD_LISTS: Final = Loop(plain_java.hash_old, _compiled("hash_old"), _PATIENCE)
+_KERNELS: Final = "lakeindex.hashing.java_kernels"
+STRINGS: Final = Loop(plain_java.hash_strings, compiled_in(_KERNELS, "hash_strings"), _PATIENCE)
+NEW_LISTS: Final = Loop(plain_java.hash_new, compiled_in(_KERNELS, "hash_new"), _PATIENCE)
+OLD_LISTS: Final = Loop(plain_java.hash_old, compiled_in(_KERNELS, "hash_old"), _PATIENCE)
 """All by keys."""

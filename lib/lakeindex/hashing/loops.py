@@ -7,9 +7,20 @@ choice shows in the time alone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVarTuple
+from importlib import import_module
+from typing import Any, Generic, TypeVarTuple
 
 _A = TypeVarTuple("_A")
+
+
+def compiled_in(module: str, name: str) -> Callable[[], Callable[..., None]]:
+    """Loads a compiled form out of the module that holds it, and with it numba, when it is first called."""
+
+    def load() -> Callable[..., None]:
+        found: Any = getattr(import_module(module), name)
+        return found
+
+    return load
 
 
 class Loop(Generic[*_A]):

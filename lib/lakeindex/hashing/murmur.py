@@ -15,15 +15,14 @@ are mixed once (``mix_words``) and each of the k rounds (``hash_round``) is two 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeindex.hashing.arrow import StringArray, string_buffers
-from lakeindex.hashing.loops import Loop
-from lakeindex.hashing.plain_murmur import Bytes, Offsets, Words, hash_all
+from lakeindex.hashing.loops import Loop, compiled_in
+from lakeindex.hashing.plain_murmur import hash_all
 
 
 def murmur(keys: StringArray, seed: int = 0) -> npt.NDArray[np.int32]:
@@ -38,11 +37,5 @@ def murmur(keys: StringArray, seed: int = 0) -> npt.NDArray[np.int32]:
     return out.view(np.int32)
 
 
-def _compiled() -> Callable[[Bytes, Offsets, np.uint32, Words], None]:
-    from lakeindex.hashing.murmur_kernels import hash_all as compiled
-
-    return compiled
-
-
-HASHES: Final = Loop(hash_all, _compiled, 2_000_000)
+HASHES: Final = Loop(hash_all, compiled_in("lakeindex.hashing.murmur_kernels", "hash_all"), 2_000_000)
 """The loop, by keys."""
