@@ -73,13 +73,22 @@ def computed(node: Arithmetic, left: pc.Expression, right: pc.Expression) -> pc.
     """
     if pa.types.is_floating(node.type):
         one, other = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
-        if node.operator != "/":
-            return _EXACT[node.operator](one, other)
-        nothing = pc.scalar(pa.scalar(None, pa.float64()))
-        return pc.if_else(other == pc.scalar(0.0), nothing, pc.divide(one, other))
+        return quotient(one, other, pa.float64()) if node.operator == "/" else _EXACT[node.operator](one, other)
     wide = pa.decimal256 if pa.types.is_decimal256(node.type) else pa.decimal128
     sides = (side.cast(wide(*_digits(kind.type))) for side, kind in ((left, node.left), (right, node.right)))
     return _EXACT[node.operator](*sides)
+
+
+def quotient(one: pc.Expression, other: pc.Expression, divisor: pa.DataType) -> pc.Expression:
+    """One number divided by another; null if that is zero, as DuckDB and Spark's SQL (not ANSI) have it.
+
+    Args:
+        one: the dividend.
+        other: the divisor.
+        divisor: its type.
+    """
+    nothing = pc.scalar(pa.scalar(None, divisor))
+    return pc.divide_checked(one, pc.if_else(other == pc.scalar(pa.scalar(0, divisor)), nothing, other))
 
 
 def _decimal(precision: int, scale: int) -> pa.DataType:

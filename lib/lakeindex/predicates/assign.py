@@ -1,7 +1,8 @@
 """New values of columns as texts: SQL's right side of ``SET column = ...``, typed by the table's columns.
 
-Arithmetic is checked: an overflow or a division by zero is an error when rows are computed, no other number. ``/`` of
-whole numbers is a fraction, as in Spark's SQL. A literal takes the type of what it is computed with, or of the column.
+Sums and products are checked: an overflow is an error when rows are computed, no other number. ``/`` of whole numbers
+is a fraction, and null if the divisor is zero, as in conditions. A literal takes the type of what it is computed with,
+or of the column.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow.dataset as ds
 from sqlglot import exp
 
 from lakeindex.errors import UsageError, first_line
+from lakeindex.predicates.arithmetic import quotient
 from lakeindex.predicates.arrow import expression_of
 from lakeindex.predicates.nodes import Comparison, Path
 from lakeindex.predicates.parse import Reader, tree_of
@@ -30,7 +32,6 @@ _ARITHMETIC: Final[dict[type[exp.Expr], Callable[..., pc.Expression]]] = {
     exp.Add: pc.add_checked,
     exp.Sub: pc.subtract_checked,
     exp.Mul: pc.multiply_checked,
-    exp.Div: pc.divide_checked,
 }
 _FUNCTIONS: Final[dict[type[exp.Expr], Callable[..., pc.Expression]]] = {
     exp.Lower: pc.utf8_lower,
@@ -105,7 +106,7 @@ class _Values(Reader):
         if self._is_literal(tree):
             return self._literal_of(tree, wanted)
         kind = type(tree)
-        if kind in _ARITHMETIC:
+        if kind in _ARITHMETIC or kind is exp.Div:
             return self._computed(tree, wanted, depth + 1)
         if kind in _FUNCTIONS:
             return self._function(tree, wanted, depth + 1)
@@ -149,7 +150,10 @@ class _Values(Reader):
         if (any(whole) and any(floats)) or (isinstance(tree, exp.Div) and all(whole)):
             # Arrow itself would compute a 32-bit whole number and a fraction in 32 bits.
             operands = [Assigned(one.expression.cast(pa.float64()), pa.float64()) for one in operands]
-        return self._typed(_ARITHMETIC[type(tree)](*(one.expression for one in operands)), tree)
+        left, right = (one.expression for one in operands)
+        if isinstance(tree, exp.Div):
+            return self._typed(quotient(left, right, operands[1].type), tree)
+        return self._typed(_ARITHMETIC[type(tree)](left, right), tree)
 
     def _operand_beside(self, tree: exp.Expr, beside: pa.DataType) -> Assigned:
         """A literal that is computed with: of the other side's type, or of a type that has its digits."""
