@@ -16,6 +16,7 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -186,11 +187,11 @@ def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -
 
 
 def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
-    metadata, schema = _metadata(raw, base_file)
+    metadata, schema, paths = _metadata(raw, base_file)
     row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
-    chunks = _key_chunks(raw, metadata, base_file)
+    chunks = _key_chunks(raw, metadata, schema, paths, base_file)
     chunk_ends = [chunk.ends for chunk in chunks]
     values = metadata.metadata or {}
     filter_text = values.pop(marks.FILTER.encode(), None) or values.pop(marks.OLD_FILTER.encode(), None)
@@ -216,8 +217,12 @@ def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
     return FileLayout(footer, metadata, tuple(chunk_ends), sum(chunk.size for chunk in chunks))
 
 
-def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema]:
-    """Parsed metadata and schema. What thrift may allocate is bounded by the bytes that are there."""
+def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema, tuple[str, ...]]:
+    """Parsed metadata, schema, and paths of the columns that hold values.
+
+    What thrift may allocate is bounded by the bytes that are there. ``metadata.schema`` is never asked for: it and the
+    metadata, which hold the filter, keep each other until Python looks for cycles, and it does that seldom.
+    """
     whole = pa.BufferReader(_MAGIC + raw + struct.pack("<I", len(raw)) + _MAGIC)
     try:
         parsed = pq.ParquetFile(
@@ -225,26 +230,29 @@ def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Sche
             thrift_string_size_limit=len(raw) + 1,
             thrift_container_size_limit=min(len(raw) // 4 + 16, _MOST_LIST_ENTRIES),
         )
-        return parsed.metadata, parsed.schema_arrow
+        return parsed.metadata, parsed.schema_arrow, tuple(".".join(path) for path in parsed.reader.column_paths)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError) as error:
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
 
 
-def _key_chunks(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> list[ColumnChunk]:
+def _key_chunks(
+    raw: bytes, metadata: pq.FileMetaData, schema: pa.Schema, paths: Sequence[str], base_file: BaseFile
+) -> list[ColumnChunk]:
     """The key column's chunk in each row group.
 
     Raises:
         TableCorruptError: there is no key column, or its data lies outside the file.
     """
     try:
-        place = metadata.schema.names.index(RECORD_KEY)
+        place = paths.index(RECORD_KEY)
     except ValueError:
         raise _corrupt(
             base_file,
             f"it has no column {RECORD_KEY}",
             "tables without Hudi's meta columns (hoodie.populate.meta.fields=false) cannot be upserted into",
         ) from None
-    if metadata.schema.column(place).physical_type != "BYTE_ARRAY":
+    field_index = schema.get_field_index(RECORD_KEY)
+    if field_index < 0 or not _is_text(schema.field(field_index).type):
         raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
     chunks = column_chunks(raw, place, metadata.num_row_groups)
     if chunks is None:
@@ -254,6 +262,14 @@ def _key_chunks(raw: bytes, metadata: pq.FileMetaData, base_file: BaseFile) -> l
         if chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > data_end:
             raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
     return chunks
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether values are stored as Parquet's BYTE_ARRAY: texts, or bytes of any length, also with a dictionary."""
+    types = pa.types
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    texts = types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain)
+    return texts or types.is_binary(plain) or types.is_large_binary(plain) or types.is_binary_view(plain)
 
 
 def _column_ends(chunk_ends: list[tuple[bytes, bytes] | None]) -> tuple[bytes, bytes] | None:

@@ -62,7 +62,7 @@ class StoredColumns:
         if name not in names:
             return list(self.row_groups)
         metadata, found = self._layout.metadata, []
-        place = metadata.schema.names.index(name)
+        place = self._file.reader.column_paths.index([name])
         for group in self.row_groups:
             statistics = metadata.row_group(group).column(place).statistics
             greatest = statistics.max if statistics is not None and statistics.has_min_max else None
