@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeindex.api.table import LakeTable
+from tests.interop import ours
 from tests.interop.hudi_client import HudiError, HudiServer
-from tests.interop.rows import SIMPLE
+from tests.interop.rows import SIMPLE, assert_state, key_of
 from tests.interop.story import Story, completed_writes, instant_files, keeping_story, metadata_partitions, rows_of
 
 pytestmark = pytest.mark.interop
@@ -248,6 +249,87 @@ def test_hudi_takes_deleted_partitions_back(story: Story) -> None:
     story.judge("after Hudi rolled it back", sound=True)
     story.we_upsert(range(0, 60, 7), 3)
     story.judge("after our turn", sound=True)
+
+
+def we_update_columns(story: Story) -> str:
+    """A partial update."""
+    numbers = sorted(story.replay.rows)[:24:2]
+    batch = rows_of(numbers, 6).select(["id", "region", "ts", "val"])
+    done = LakeTable(str(story.path)).upsert(batch, partial=True, options=story.our_options)
+    assert done.fates == {"updates": len(numbers)}
+    old = {number: story.replay.rows[number] for number in numbers}
+    instant = story.note(str(done.instant), numbers, 6)
+    for number, row in old.items():
+        new = story.replay.rows[number]
+        story.replay.rows[number] = row | {"ts": new["ts"], "val": new["val"]}
+    story.states[instant] = story.replay.copy()
+    return instant
+
+
+def we_upsert_on_conditions(story: Story) -> str:
+    """Some rows are updated, inserted and deleted, and others do not meet the conditions."""
+    rows = dict(story.replay.rows)
+    there = sorted(rows)[:30]
+    conditions = {"update_if": "old.wide < 30", "insert_if": "new.id > 'k00325'", "delete_if": "new.id < 'k00008'"}
+    batch = rows_of([*there, *range(320, 330)], 7)
+    done = LakeTable(str(story.path)).upsert(batch, options=story.our_options, **conditions)
+    deleted = [number for number in there if number < 8]
+    updated = [number for number in there if number >= 8 and rows[number]["wide"] < 30]
+    inserted = [*range(326, 330)]
+    if key_of(325) > "k00325":
+        inserted.append(325)
+    counts = (done.deletes, done.updates, done.inserts)
+    assert counts == (len(deleted), len(updated), len(inserted)), done
+    assert done.unmet == 40 - sum(counts)
+    instant = story.note(str(done.instant), [*updated, *inserted], 7)
+    story.replay.delete(deleted)
+    story.states[instant] = story.replay.copy()
+    return instant
+
+
+CHANGES = (
+    we_delete_where,
+    we_update,
+    lambda story: we_replace_where(story, 5),
+    we_update_columns,
+    we_upsert_on_conditions,
+)
+
+
+def test_hudi_rolls_changes_by_condition_back_and_writes_on_top(hudi: HudiServer, folder: Path) -> None:
+    """Hudi at its defaults: it keeps a metadata table, on version 9 with statistics, and so do we."""
+    if (hudi.version, hudi.table_version) not in (("0.15.0", 6), ("1.2.0", 9)):
+        pytest.skip("the procedure upgrades the table")
+    story = keeping_story(folder, SIMPLE, hudi)
+    story.options = {key: text for key, text in story.options.items() if not key.startswith("hoodie.metadata.")}
+    story.hudi_writes("insert", range(60), 1)
+    story.our_options |= {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+    story.we_upsert(range(50, 75), 2)
+    assert "files" in metadata_partitions(story.path)
+    story.hudi.sql(f"create table taken_back using hudi location '{story.path}'")
+    for change in CHANGES:
+        before = story.instants[-1]
+        instant = change(story)
+        assert_read_both_ways(story, "after our change")
+        story.hudi.sql(f"call rollback_to_instant(table => 'taken_back', instant_time => '{instant}')")
+        assert completed_writes(story.path)[-1] == before
+        back_to(story, before)
+        assert_state(ours.read(story.path), story.replay, "after Hudi rolled it back")
+        ours.assert_sound(story.path, "after Hudi rolled it back")
+    story.judge("after Hudi rolled all of them back", sound=True)
+    for change in CHANGES:
+        change(story)
+    story.hudi_upserts(range(0, 70, 3), 8)
+    story.judge("after Hudi wrote on top of all of them", sound=True)
+    assert_read_both_ways(story, "after Hudi's turn")
+    story.hudi.sql("drop table taken_back")
+
+
+def assert_read_both_ways(story: Story, what: str) -> None:
+    """Hudi reads the same with the metadata table and without it."""
+    for word in ("true", "false"):
+        found = story.hudi.read(story.path, {"hoodie.metadata.enable": word, "hoodie.enable.data.skipping": word})
+        assert_state(found, story.replay, f"{what}: Hudi {story.hudi.version} reads, metadata table {word}")
 
 
 def test_hudi_restores_what_was_before_an_overwrite(story: Story) -> None:
