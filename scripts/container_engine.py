@@ -29,7 +29,7 @@ from typing import Final
 import requests
 
 HERE: Final = Path(__file__).with_name("containers")
-PACKAGES: Final = ("podman", "runc", "netavark", "aardvark-dns", "iptables", "debootstrap")
+PACKAGES: Final = ("podman", "runc", "netavark", "aardvark-dns", "iptables", "debootstrap", "catatonit")
 RELEASE: Final = "bookworm"
 COMPOSE_RELEASE: Final = "trixie"
 """The Debian whose compose plugin is taken: bookworm has none."""
@@ -95,7 +95,7 @@ class Podman:
             raise EngineError(
                 "no container engine: install Docker with compose v2, or the command line of Docker for podman"
             )
-        if any(shutil.which(one) is None for one in ("podman", "runc", "debootstrap")):
+        if any(shutil.which(one) is None for one in ("podman", "runc", "debootstrap", "catatonit")):
             if shutil.which("apt-get") is None or os.geteuid() != 0:
                 raise EngineError("no container engine answers, and podman can be installed on Debian as root only")
             for words in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):

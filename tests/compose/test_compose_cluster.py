@@ -106,8 +106,9 @@ def started_by_hand(source: str) -> str:
         expect(form).to_be_hidden()
         answer = page.request.get(f"{AIRFLOW}/api/v2/dags/{DAG}/dagRuns?order_by=-run_after&limit=1")
         assert answer.ok, answer.text()
+        found = json.loads(answer.body())
         browser.close()
-    return str(json.loads(answer.body())["dag_runs"][0]["dag_run_id"])
+    return str(found["dag_runs"][0]["dag_run_id"])
 
 
 def active() -> list[dict[str, Any]]:
