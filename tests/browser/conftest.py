@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tenacity
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from lakeindex.api.table import open_table
 from scripts import postgres_parts
@@ -191,22 +191,29 @@ def stop(parts: list[subprocess.Popen[bytes]]) -> None:
 
 
 @pytest.fixture(scope="session")
-def page(site: Site) -> Iterator[Page]:
-    """A browser on the home page, signed in by name and password."""
+def chromium() -> Iterator[Browser]:
+    """The one browser of a session: Playwright runs once in a thread."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=ensure(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         )
-        page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.set_default_timeout(30_000)
-        expect.set_options(timeout=30_000)
-        page.goto(site.url)
-        page.locator("input[name=username]").fill(USER)
-        page.locator("input[name=password]").fill(PASSWORD)
-        page.locator("button[type=submit]").click()
-        page.wait_for_url(lambda url: "login" not in url)
-        yield page
+        yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def page(site: Site, chromium: Browser) -> Iterator[Page]:
+    """A page on Airflow's home, signed in by name and password."""
+    page = chromium.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
+    page.goto(site.url)
+    page.locator("input[name=username]").fill(USER)
+    page.locator("input[name=password]").fill(PASSWORD)
+    page.locator("button[type=submit]").click()
+    page.wait_for_url(lambda url: "login" not in url)
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="session")

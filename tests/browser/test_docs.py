@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
-
-from scripts.browser import ensure
+from playwright.sync_api import Browser, Page, expect
 
 pytestmark = pytest.mark.browser
 
@@ -28,11 +26,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=[1200, 400])
-def page(request: pytest.FixtureRequest) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=ensure(), args=["--no-sandbox"])
-        yield browser.new_page(viewport={"width": request.param, "height": 900})
-        browser.close()
+def page(request: pytest.FixtureRequest, chromium: Browser) -> Iterator[Page]:
+    page = chromium.new_page(viewport={"width": request.param, "height": 900})
+    yield page
+    page.close()
 
 
 def picture(page: Page, name: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser
 
 from lakeindex.cli.demo.story import play
-from scripts.browser import ensure
 
 pytestmark = pytest.mark.browser
 
@@ -31,18 +29,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(play(tmp_path_factory.mktemp("demo") / "d", lambda _, __: None).report)
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[object]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=ensure(), args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 800, 400])
-def test_a_report_is_read_at_a_glance(report: Path, chromium: object, width: int, scheme: Literal["light", "dark"]):
-    page: Page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[attr-defined] # a browser
+def test_a_report_is_read_at_a_glance(report: Path, chromium: Browser, width: int, scheme: Literal["light", "dark"]):
+    page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(report.as_uri())
     if PICTURES:
         page.screenshot(path=str(Path(PICTURES) / f"report-{width}-{scheme}.png"), full_page=True)

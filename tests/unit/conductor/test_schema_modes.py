@@ -87,7 +87,7 @@ def test_every_method_that_writes_a_batch_takes_the_mode_by_name(tmp_path: Path,
     with pytest.raises(SchemaMismatchError) as refused:
         method(decimals, options=ADD)
     assert 'make the column double with schema_mode="widen" (--schema-mode widen;' in str(refused.value.hint)
-    assert method(decimals, options=ADD, schema_mode="widen").inserts == 1  # the keyword is said last
+    assert method(decimals, schema_mode="widen").inserts == 1
 
 
 def test_a_mode_that_is_none_names_those_that_are(tmp_path: Path):

@@ -40,7 +40,7 @@ def stored(data: bytes) -> tuple[MemoryStorage, BaseFile]:
     ],
 )
 def test_only_row_groups_that_may_hold_a_key(keys: list[str], groups: list[int]):
-    columns = StoredColumns(*stored(encoded()))
+    columns = StoredColumns(*stored(encoded()), None)
     assert columns.row_groups_for(pa.array(keys, pa.string())) == groups
     assert pa.chunked_array(columns.column(RECORD_KEY, [1, 5])).to_pylist() == KEYS[10:20] + KEYS[50:60]
 
@@ -55,8 +55,8 @@ def test_statistics_that_the_filter_does_not_hold_exclude_nothing():
     (footer_bytes,) = struct.unpack("<I", data[-8:-4])
     pages, footer = data[: -8 - footer_bytes], data[-8 - footer_bytes :]
     wrong = pages + footer.replace(b"k059", b"k05!")
-    assert StoredColumns(*stored(data)).row_groups_for(pa.array(["k057"])) == [5]
-    assert StoredColumns(*stored(wrong)).row_groups_for(pa.array(["k057"])) == list(range(10))
+    assert StoredColumns(*stored(data), None).row_groups_for(pa.array(["k057"])) == [5]
+    assert StoredColumns(*stored(wrong), None).row_groups_for(pa.array(["k057"])) == list(range(10))
 
 
 def test_all_keys_in_the_file_s_order():
