@@ -15,6 +15,7 @@ from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host
 from lakeindex.timeline import records
@@ -90,7 +91,7 @@ def claim_foreign(storage: Storage, host: Host, time: str) -> None:
 
 def load_claims(storage: Storage) -> list[Claim]:
     """All claims, newest first. Raises: TableCorruptError."""
-    listed = (one.path.rpartition("/")[2] for one in reversed(storage.list_folder(CLAIMS_FOLDER).objects))
+    listed = reversed(list_names(storage, CLAIMS_FOLDER))
     claims = (load_claim(storage, name.removesuffix(".json")) for name in listed if name.endswith(".json"))
     return [claim for claim in claims if claim is not None]
 

@@ -249,7 +249,7 @@ def _key_chunks(
         raise _corrupt(
             base_file,
             f"it has no column {RECORD_KEY}",
-            "tables without Hudi's meta columns (hoodie.populate.meta.fields=false) cannot be upserted into",
+            "files of Hudi have its meta columns, if with nulls (hoodie.populate.meta.fields=false): restore the file",
         ) from None
     field_index = schema.get_field_index(RECORD_KEY)
     if field_index < 0 or not _is_text(schema.field(field_index).type):

@@ -88,7 +88,7 @@ class StoredColumns:
         return [one_array(values.slice(start, count)) for start, count in zip(starts, rows, strict=False)]
 
     def _made_keys(self, virtual: VirtualKeys, row_groups: Iterable[int]) -> list[pa.Array]:
-        stored = [name for name in virtual.columns if name in self._file.schema_arrow.names]
+        stored = virtual.columns_in(self._file.schema_arrow)
         found = []
         for group in row_groups:
             try:

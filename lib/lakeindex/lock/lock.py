@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from lakeindex.errors import FencedError, LockTimeoutError, ObjectNotFoundError
 from lakeindex.lock.hudi_lock import HudiLock
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
 from lakeindex.timeline import records
@@ -237,7 +238,7 @@ def _newest_epoch(storage: Storage) -> int | None:
 
 
 def _epochs(storage: Storage) -> list[int]:
-    names = (one.path.rpartition("/")[2].removesuffix(".json") for one in storage.list_folder(LOCK_FOLDER).objects)
+    names = (name.removesuffix(".json") for name in list_names(storage, LOCK_FOLDER))
     return sorted(int(name) for name in names if name.isdecimal())
 
 

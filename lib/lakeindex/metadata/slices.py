@@ -24,6 +24,7 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX, MetadataTable, is_of_data_partition
+from lakeindex.storage import list_names
 from lakeindex.storage.port import ObjectMeta
 from lakeindex.timeline.timeline import Timeline
 
@@ -158,7 +159,7 @@ def instants_of_files(table: MetadataTable) -> frozenset[str]:
         table: the metadata table.
     """
     folders = [table.folder(partition) for partition in table.partitions]
-    listed = [one.path.rpartition("/")[2] for folder in folders for one in table.storage.list_folder(folder).objects]
+    listed = [name for folder in folders for name in list_names(table.storage, folder)]
     found = (_LOG.fullmatch(name) or _BASE.fullmatch(name) for name in listed)
     return frozenset(match["instant"] for match in found if match)
 

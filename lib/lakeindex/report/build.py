@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage
 from lakeindex.report.run_report import (
+    STEPS_OF_FATES,
     FalsePositives,
     FileLine,
     FunnelStep,
@@ -123,10 +124,8 @@ def funnel_of(run: RunSummary) -> tuple[FunnelStep, ...]:
         steps.append(FunnelStep("left by filters", bloom.pairs_out, "pairs"))
     if verify is not None:
         steps.append(FunnelStep("found in their file", verify.pairs_out, "pairs"))
-    fates = ("updates", "inserts", "deletes", "moved", "ignored")
-    steps += [FunnelStep(fate, getattr(run, fate), "rows") for fate in fates if getattr(run, fate)]
-    if run.unmet:
-        steps.append(FunnelStep("ignored by a condition", run.unmet, "rows"))
+    counts = ((name, getattr(run, field)) for name, field in STEPS_OF_FATES.items())
+    steps += [FunnelStep(name, count, "rows") for name, count in counts if count]
     if run.files_replaced:
         steps.append(FunnelStep("replaced, with their files", run.rows_replaced, "rows"))
     return tuple(steps)

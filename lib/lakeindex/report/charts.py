@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from lakeindex.report.run_report import FunnelStep, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.run_report import STEPS_OF_FATES, FunnelStep, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.text import human_bytes, human_count
 
 WORK: Final = "the longest task"
 AROUND: Final = "plan, start of tasks, turns of other tasks"
 OUTSIDE: Final = "before, between and after the stages"
 _COLOURS: Final = ("blue", "orange", "green", "pink", "grey", "red", "brown")
-_FATES: Final = frozenset({"updates", "inserts", "deletes", "moved", "ignored", "ignored by a condition"})
-_FATES_OF_ROWS: Final = ("inserts", "updates", "deletes", "moved", "ignored", "combined", "quarantined")
+_SET_ASIDE: Final = ("combined", "quarantined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def funnel_charts(report: RunReport) -> list[tuple[str, Chart]]:
     """Rows until they are looked up, and pairs of a key and a file from all that are possible to those that are
     found: bars of one middle, which are to scale within each.
     """
-    steps = [step for step in report.funnel if step.name not in _FATES]
+    steps = [step for step in report.funnel if step.name not in STEPS_OF_FATES]
     titles = (("rows", "Rows"), ("pairs", "Pairs of a key and a file that may hold it"))
     found = [(title, _funnel([step for step in steps if step.unit == unit])) for unit, title in titles]
     return [(title, chart) for title, chart in found if chart.bars]
@@ -81,8 +80,7 @@ def _funnel(steps: Sequence[FunnelStep]) -> Chart:
 
 def fates_chart(report: RunReport) -> Chart:
     """What became of the rows that came in: one bar."""
-    counts = {name: getattr(report.run, name) for name in _FATES_OF_ROWS}
-    shown = [(name, count) for name, count in counts.items() if count]
+    shown = sorted(report.run.fates.items(), key=lambda one: one[0] in _SET_ASIDE)  # those last
     parts = tuple(
         Part(_percent(count, report.run.rows_in), _COLOURS[at % len(_COLOURS)], f"{human_count(count)} {name}")
         for at, (name, count) in enumerate(shown)

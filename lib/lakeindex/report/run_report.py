@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from lakeindex.run.summary import RunSummary
 
 SCHEMA_VERSION = 1
+
+
+STEPS_OF_FATES: Final = {
+    **{name: name for name in ("updates", "inserts", "deletes", "moved", "ignored")},
+    "ignored by a condition": "unmet",
+}
+"""Steps of a funnel that say what became of rows, and the fields of the run's summary that count them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,12 +79,12 @@ class LocalStorage:
         return Listing(tuple(sorted(folders)), tuple(sorted(objects)))
 
     def list_names(self, prefix: str = "") -> tuple[str, ...]:
-        """Names of the objects one level below a folder; no file is looked at."""
+        """Names of the objects one level below a folder, sorted; no file is looked at."""
         try:
             names = [one.name for one in self._entries(checked_folder(prefix)) if not one.is_dir()]
         except OSError as error:
             raise _failed("list", prefix, error) from error
-        return tuple(name for name in names if not name.startswith(TEMPORARY_PREFIX))
+        return tuple(sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX)))
 
     def head(self, path: str) -> ObjectMeta:
         """Size and modification time."""

@@ -87,7 +87,9 @@ def sync_folders(storage: Storage, folders: Iterable[str]) -> None:
 
 
 def list_names(storage: Storage, prefix: str) -> tuple[str, ...]:
-    """Names, without the folder's, of the objects one level below a folder: cheaper than all that is known of them."""
+    """Names, without the folder's, of the objects one level below a folder, sorted: cheaper than all that is known
+    of them.
+    """
     if isinstance(storage, ListsNames):
         return storage.list_names(prefix)
     return tuple(one.path.rpartition("/")[2] for one in storage.list_folder(prefix).objects)

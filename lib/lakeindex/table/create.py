@@ -12,7 +12,7 @@ from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, OptionError
 from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
 from lakeindex.format.properties import format_properties, table_checksum
-from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
+from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
@@ -29,7 +29,7 @@ from lakeindex.table.binding import (
 )
 from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
 from lakeindex.table.handle import Table
-from lakeindex.table.properties import CREATED_COMMENT, generator_class, is_torn
+from lakeindex.table.properties import CREATED_COMMENT, default_index, generator_class, is_torn
 from lakeindex.table.version import VERSION_8, VERSIONS, TableVersion
 from lakeindex.timeline import records
 from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
@@ -162,7 +162,7 @@ def _binding(spec: CreateSpec) -> TableBinding:
             f"the record key {spec.key_fields[0]!r} of a table with the complex key generator", spec.key_fields[0]
         )
     types = tuple(kind for _, kind in partition_fields_of(spec) if kind)
-    default = IndexType.BLOOM if config.populate_meta_fields else IndexType.SIMPLE
+    default = default_index(stores_keys=config.populate_meta_fields)
     index = new_index(config.index_type or default, config, spec.key_fields)
     return TableBinding(
         index_type=index.index_type,

@@ -18,6 +18,7 @@ from typing import Any, Final
 from lakeindex.errors import InvariantError, TimelineChangedError
 from lakeindex.format.instants import comparable
 from lakeindex.model import IndexSpec, IndexType
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
@@ -130,8 +131,8 @@ def forget_dead_changes(storage: Storage, load_timeline: Callable[[], Timeline])
 
 def index_change_times(storage: Storage) -> list[str]:
     """Instants of all changes, in force or not."""
-    listed = storage.list_folder(INDEX_CHANGES_FOLDER).objects
-    return [one.path.rpartition("/")[2].removesuffix(".json") for one in listed if one.path.endswith(".json")]
+    names = list_names(storage, INDEX_CHANGES_FOLDER)
+    return [name.removesuffix(".json") for name in names if name.endswith(".json")]
 
 
 def index_change_path(time: str) -> str:

@@ -249,7 +249,8 @@ def buckets_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> 
 def _sample(table: Table, files: Sequence[BaseFile]) -> Iterator[_Sampled]:
     """Keys of some file groups from all over the table: of more if these hold few keys."""
     step = max(1, -(-len(files) // _SAMPLED_FILES))
-    virtual = None if table.properties.populate_meta_fields else VirtualKeys(_key_spec(table))
+    stores_keys, entries = table.properties.populate_meta_fields, table.key_properties()
+    virtual = None if stores_keys else VirtualKeys(KeySpec.from_properties(entries))
     spread = [*files[::step], *(file for number, file in enumerate(files) if number % step)]
     seen = 0
     for number, file in enumerate(spread[:_MOST_FILES]):
@@ -258,10 +259,6 @@ def _sample(table: Table, files: Sequence[BaseFile]) -> Iterator[_Sampled]:
         keys = read_record_keys(table.storage, file, virtual)
         seen += len(keys)
         yield _Sampled(file, bucket_of(file.file_id) or 0, keys)
-
-
-def _key_spec(table: Table) -> KeySpec:
-    return KeySpec.from_properties(table.key_properties())
 
 
 def _counted(

@@ -15,6 +15,7 @@ from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.options.values import KEY_GENERATOR_CLASSES
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
@@ -24,6 +25,11 @@ from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
 CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
 
 _CLASS_OF: Final = {kind: name for name, kind in KEY_GENERATOR_CLASSES.items()}
+
+
+def default_index(*, stores_keys: bool) -> IndexType:
+    """The index of who says none: in files without meta columns there are no filters to ask."""
+    return IndexType.BLOOM if stores_keys else IndexType.SIMPLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +102,8 @@ class TableProperties:
 
     @property
     def default_index(self) -> IndexType:
-        """The index of who says none: without meta columns there are no filters to ask."""
-        return IndexType.BLOOM if self.populate_meta_fields else IndexType.SIMPLE
+        """The index of who says none."""
+        return default_index(stores_keys=self.populate_meta_fields)
 
     @property
     def timeline_layout(self) -> TimelineLayout:
@@ -177,7 +183,7 @@ def _has_instants(storage: Storage) -> bool:
     whatever its properties look like.
     """
     folders = (HOODIE_FOLDER, f"{HOODIE_FOLDER}/timeline")
-    names = (one.path.rpartition("/")[2] for folder in folders for one in storage.list_folder(folder).objects)
+    names = (name for folder in folders for name in list_names(storage, folder))
     return any(name[:14].isdigit() for name in names)
 
 

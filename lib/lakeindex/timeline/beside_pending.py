@@ -29,7 +29,7 @@ from lakeindex.format.file_names import (
     parse_markers_file,
 )
 from lakeindex.model import BaseFile
-from lakeindex.storage import Storage, in_parallel, remove_empty_folders
+from lakeindex.storage import Storage, in_parallel, list_names, remove_empty_folders
 from lakeindex.timeline import records
 
 HEARTBEATS_FOLDER: Final = ".hoodie/.heartbeat"
@@ -92,8 +92,7 @@ def end_heartbeat(storage: Storage, time: str) -> None:
 
 def list_heartbeats(storage: Storage) -> list[str]:
     """The instants that have a heartbeat, sorted."""
-    listed = (one.path.rpartition("/")[2] for one in storage.list_folder(HEARTBEATS_FOLDER).objects)
-    return [name for name in listed if name.isdecimal()]
+    return [name for name in list_names(storage, HEARTBEATS_FOLDER) if name.isdecimal()]
 
 
 class InstantHeartbeat:

@@ -139,7 +139,7 @@ class Timeline:
     @staticmethod
     def load(storage: Storage, layout: TimelineLayout) -> Timeline:
         """List the timeline of the table in a folder."""
-        return Timeline(layout, _named(tuple(sorted(list_names(storage, layout.folder)))), storage)
+        return Timeline(layout, _named(list_names(storage, layout.folder)), storage)
 
     @staticmethod
     def of(layout: TimelineLayout, files: Iterable[Instant], storage: Storage | None = None) -> Timeline:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from lakeindex.format import instants as names
 from lakeindex.model import Instant, InstantState
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 
@@ -152,7 +153,7 @@ def verdict_times(storage: Storage) -> frozenset[str]:
 
 
 def _names(storage: Storage) -> Iterator[str]:
-    return (one.path.rpartition("/")[2].removesuffix(".json") for one in storage.list_folder(VERDICTS_FOLDER).objects)
+    return (name.removesuffix(".json") for name in list_names(storage, VERDICTS_FOLDER))
 
 
 def forget_verdict(storage: Storage, name: str) -> None:

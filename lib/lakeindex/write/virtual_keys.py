@@ -35,6 +35,10 @@ class VirtualKeys:
         """Top-level columns that a key is made of, each once."""
         return tuple(dict.fromkeys(name.split(".")[0] for name in self.spec.record_key_fields))
 
+    def columns_in(self, stored: pa.Schema) -> list[str]:
+        """Those of them that a file has; :meth:`of` says what is wrong with one that lacks some."""
+        return [name for name in self.columns if name in stored.names]
+
     def of(self, rows: pa.Table, path: str) -> pa.Array:
         """Record keys of stored rows, in their order.
 

@@ -336,7 +336,8 @@ def read_keys(uri: str, file: BaseFile, virtual: VirtualKeys | None) -> pa.Array
     try:
         source = open_base_file(storage_at(uri), file)
         if virtual is not None:
-            return virtual.of(read_groups(source, range(source.num_row_groups), virtual.columns), file.path)
+            stored = virtual.columns_in(source.schema_arrow)
+            return virtual.of(read_groups(source, range(source.num_row_groups), stored), file.path)
         return plain_strings(read_column(source, RECORD_KEY))
     except (pa.ArrowException, OSError, ObjectNotFoundError) as error:
         raise damaged(file, str(error)) from error

@@ -26,6 +26,7 @@ from lakeindex.format.partition_metadata import (
 from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import BaseFile
+from lakeindex.storage import list_names
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_kept import metadata_table_of
 
@@ -117,8 +118,7 @@ def _is_there(table: Table, path: str) -> bool:
 
 
 def _check_partition_metadata(table: Table, partition: str) -> Iterator[Violation]:
-    names = {one.path.rpartition("/")[2] for one in table.storage.list_folder(partition).objects}
-    if PARTITION_METADATA_FILE not in names:
+    if PARTITION_METADATA_FILE not in list_names(table.storage, partition):
         return  # the Parquet or ORC form; being there is all that is asked of it
     path = partition_metadata_path(partition)
     try:

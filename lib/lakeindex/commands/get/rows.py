@@ -198,7 +198,7 @@ def _key_column(
     if task.virtual is None:
         whole = plain_strings(_read(source, file, groups, [RECORD_KEY]).column(0))
     else:
-        stored = [name for name in task.virtual.columns if name in source.schema_arrow.names]
+        stored = task.virtual.columns_in(source.schema_arrow)
         whole = task.virtual.of(_read(source, file, groups, stored), file.path)
     counts = [layout.footer.row_group_rows[group] for group in groups]
     starts = np.concatenate([[0], np.cumsum(counts)]).tolist()

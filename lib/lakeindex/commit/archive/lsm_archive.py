@@ -21,6 +21,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import Instant, InstantState
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.archive import lsm_files as lsm
@@ -159,7 +160,7 @@ class LsmArchive:
         return True
 
     def _clean(self, kept: int) -> None:
-        listed = [one.path.rpartition("/")[2] for one in self.storage.list_folder(self.folder).objects]
+        listed = list_names(self.storage, self.folder)
         manifests = lsm.listed_manifests(listed)
         keep = sorted(manifests)[-kept:]
         if len(keep) == len(manifests):

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, first_line
 from lakeindex.format.instants import comparable
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 
 VERSION_FILE: Final = "_version_"
@@ -145,7 +146,7 @@ def load_manifest(storage: Storage, folder: str) -> Manifest:
     Raises:
         TableCorruptError: it is damaged or missing, or names a file that is gone.
     """
-    there = {one.path.rpartition("/")[2] for one in storage.list_folder(folder).objects}
+    there = set(list_names(storage, folder))
     numbers = listed_manifests(there)
     if not numbers and VERSION_FILE not in there:
         return Manifest()
