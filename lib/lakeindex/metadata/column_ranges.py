@@ -304,20 +304,24 @@ def _widest(kind: ValueKind) -> tuple[Value, Value]:
     return _WIDEST[kind.type]
 
 
-def value_kind(schema: pq.ColumnSchema) -> ValueKind | None:
-    """Type of a leaf column; None where Hudi has no type for it."""
-    logical: dict[str, Any] = json.loads(schema.logical_type.to_json())
+def value_kind(leaf: pq.ColumnSchema | pq.Statistics) -> ValueKind | None:
+    """Type of a leaf column; None where Hudi has no type for it.
+
+    Args:
+        leaf: the column's schema, or the statistics of one of its chunks.
+    """
+    logical: dict[str, Any] = json.loads(leaf.logical_type.to_json())
     name = logical["Type"]
     if name == "None":
-        return ValueKind(_BY_PHYSICAL[schema.physical_type])
+        return ValueKind(_BY_PHYSICAL[leaf.physical_type])
     if name == "String":
         return ValueKind(ValueType.STRING)
     if name == "Date":
         return ValueKind(ValueType.DATE)
     if name == "Decimal":
-        return ValueKind(ValueType.DECIMAL, schema.precision, schema.scale)
+        return ValueKind(ValueType.DECIMAL, logical["precision"], logical["scale"])
     if name == "Int" and logical["isSigned"]:
-        return ValueKind(_BY_PHYSICAL[schema.physical_type])
+        return ValueKind(_BY_PHYSICAL[leaf.physical_type])
     if name == "Timestamp":
         first = ValueType.TIMESTAMP_MILLIS if logical["isAdjustedToUTC"] else ValueType.LOCAL_TIMESTAMP_MILLIS
         return ValueKind(ValueType(first + _UNITS[logical["timeUnit"]]))

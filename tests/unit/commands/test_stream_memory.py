@@ -60,3 +60,15 @@ def test_a_footer_goes_with_its_last_user(tmp_path: Path, without_collection: No
     metadata = weakref.ref(layout.metadata)
     del layout
     assert metadata() is None
+
+
+def test_a_stream_with_a_condition_holds_the_footer_of_one_file(tmp_path: Path, without_collection: None) -> None:
+    table = make_table(tmp_path / "t")
+    for n in range(FILES):
+        table.upsert(batch_of([Row(f"k{n}-{i}", f"p{n}", i, "1") for i in range(20)]))
+    gc.collect()
+    before, rows = footers_held(), 0
+    for batch in table.scan(where="ts >= 10").to_batches():
+        rows += batch.num_rows
+        assert footers_held() - before <= 2
+    assert rows == FILES * 10

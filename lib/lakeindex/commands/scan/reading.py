@@ -132,10 +132,10 @@ class FileReader:
         layout = read_layout(self.storage, self.file)
         self.tally.files_opened += 1
         self.tally.row_groups += layout.metadata.num_row_groups
-        groups = self._groups(layout.metadata)
+        source = self._opened(layout.metadata)
+        groups = self._groups(source)
         if not groups:
             return
-        source = self._opened(layout.metadata)
         self.tally.files_read += 1
         stored = set(source.schema_arrow.names)
         names = [name for name in self.spec.inner.names if name in stored] or [RECORD_KEY]
@@ -144,13 +144,14 @@ class FileReader:
             for batch in self._batches(source, group, names):
                 yield align(pa.Table.from_batches([batch]), self.file, self.spec.inner)
 
-    def _groups(self, metadata: pq.FileMetaData) -> list[int]:
+    def _groups(self, source: pq.ParquetFile) -> list[int]:
         """Row groups that can hold a chosen row, by their statistics."""
+        metadata = source.metadata
         filled = [group for group in range(metadata.num_row_groups) if metadata.row_group(group).num_rows]
         predicate = self.spec.predicate
         if predicate is None:
             return filled
-        statistics = FooterStatistics(metadata, predicate)
+        statistics = FooterStatistics(source, predicate)
         return [group for group in filled if predicate.may_match(statistics.of(group))]
 
     def _opened(self, metadata: pq.FileMetaData) -> pq.ParquetFile:

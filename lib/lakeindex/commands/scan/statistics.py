@@ -60,16 +60,19 @@ _OF_TIMESTAMPS: Final = {
 class FooterStatistics:
     """What one footer says of a condition's columns, by row group.
 
+    ``metadata.schema`` is not asked for: it and the metadata keep each other (:mod:`lakeindex.files.footers`).
+
     Args:
-        metadata: the parsed footer.
+        file: the file, of which the footer is parsed.
         predicate: the condition.
     """
 
-    def __init__(self, metadata: pq.FileMetaData, predicate: Predicate) -> None:
-        self._metadata = metadata
+    def __init__(self, file: pq.ParquetFile, predicate: Predicate) -> None:
+        self._metadata = file.metadata
         self._predicate = predicate
-        leaves = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
+        leaves = {".".join(path): place for place, path in enumerate(file.reader.column_paths)}
         self._places = {path: leaves.get(".".join(path)) for path in predicate.paths}
+        self._fields = {path: _fields_along(file.schema_arrow, path) for path in predicate.paths}
         self._absent = {
             path
             for path, place in self._places.items()
@@ -83,14 +86,15 @@ class FooterStatistics:
     def _bounds(self, group: int, path: Path, place: int | None) -> Bounds:
         if path in self._absent:
             return ALL_NULL
-        if place is None:
+        fields = self._fields[path]
+        if place is None or not fields or pa.types.is_nested(fields[-1].type):  # of a list: one value a row is not all
             return UNKNOWN
-        schema = self._metadata.schema.column(place)
         chunk = self._metadata.row_group(group).column(place)
-        kind, stats = value_kind(schema), chunk.statistics
-        if kind is None or stats is None or schema.max_repetition_level:
+        stats = chunk.statistics
+        kind = value_kind(stats) if stats is not None else None
+        if kind is None:
             return UNKNOWN
-        nulls = 0 if schema.max_definition_level == 0 else (stats.null_count if stats.has_null_count else None)
+        nulls = (stats.null_count if stats.has_null_count else None) if any(one.nullable for one in fields) else 0
         if nulls is not None and nulls == chunk.num_values:
             return ALL_NULL
         ends = chunk_ends(stats, kind) if stats.has_min_max else None
@@ -229,6 +233,20 @@ def _may_be_unknown(known: ColumnRange) -> bool:
 def _bounds_of(ends: Ends | None, nulls: int | None) -> Bounds:
     least, greatest = ends if ends is not None else (None, None)
     return Bounds(least, greatest, may_be_null=nulls != 0)
+
+
+def _fields_along(schema: pa.Schema, path: Path) -> tuple[pa.Field, ...]:
+    """The column of a path and its fields down to the path's end; nothing if the path leads through no structs."""
+    found: list[pa.Field] = []
+    for name in path:
+        at = found[-1].type if found else schema
+        if found and not pa.types.is_struct(at):
+            return ()
+        place = at.get_field_index(name)
+        if place < 0:
+            return ()
+        found.append(at.field(place))
+    return tuple(found)
 
 
 def _is_related(leaf: str, path: Path) -> bool:
