@@ -70,10 +70,11 @@ def test_upserts_with_and_without_a_metadata_table_take_turns_and_the_tenth_comp
 
     metadata_run = metadata.run
     monkeypatch.setattr(metadata, "run", run)
-    peers = ("none", "record-index", "look-up-metadata", "look-up-shards")
+    peers = ("none", "record-index", "locate-metadata", "look-up-metadata", "look-up-shards")
     found = {timing.peer: timing for timing in metadata.measure("T_mono_v9", peers, 1)}
     assert tuple(found) == peers
     assert compacted == {"none": [False] * 10, "record-index": [False] * 9 + [True]}
     assert found["record-index"].facts["median compacting"].endswith("(1)")
     assert found["look-up-metadata"].facts["found"] == found["look-up-shards"].facts["found"]
+    assert found["locate-metadata"].median < found["look-up-metadata"].median  # a part of it
     assert list((data / "tables").iterdir()) == []
