@@ -4,10 +4,10 @@
 Copies of one table, each with more of a metadata table, take turns: every batch goes into each of them. A run is ten
 upserts in a row on fresh copies. One more is done before, which does not count, and the metadata tables are compacted:
 the tenth compacts them again, as one upsert in ten does. Beside it the look-up of keys in the metadata table's record
-index, by us and by Hudi on the same table, and in our own shards. Of us two things are timed: stage 2, which ends with the file
-group of each key, as Hudi's ``tagLocation`` does; and stages 2 to 4, which also read the keys in the files, for their
-exact positions. The look-ups alone take two minutes: ``make bench-metadata BENCH="--dry --workload S_mono_v9 --peer
-locate-metadata --peer look-up-metadata --peer look-up-shards --peer look-up-hudi"``.
+index, by us and by Hudi on the same table, and in our own shards. Of us two things are timed: stage 2, which ends with
+the file group of each key, as Hudi's ``tagLocation`` does; and stages 2 to 4, which also read the keys in the files,
+for their exact positions. The look-ups alone take two minutes: ``make bench-metadata BENCH="--dry --workload S_mono_v9
+--peer locate-metadata --peer look-up-metadata --peer look-up-shards --peer look-up-hudi"``.
 """
 
 from __future__ import annotations
