@@ -78,7 +78,10 @@ def environment() -> None:
 @pytest.fixture(scope="session")
 def servers(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, HudiServer]]:
     """Both releases; their sessions start at the same time."""
-    running = {version: HudiServer(version, tmp_path_factory.mktemp(f"hudi-{version}")) for version in VERSIONS}
+    quick = "LAKEINDEX_TURNS" not in os.environ  # hours of stories are worth compiling well
+    running = {
+        version: HudiServer(version, tmp_path_factory.mktemp(f"hudi-{version}"), quick=quick) for version in VERSIONS
+    }
     yield running
     for server in running.values():
         server.close()
