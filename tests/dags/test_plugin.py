@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import lakeindex
 from lakeindex.airflow.plan import DagPlan
-from lakeindex.airflow.plugin import LakeIndexPlugin, Upsert, page_of
+from lakeindex.airflow.plugin import LakeIndexPlugin, Upsert, history_of, page_of
 from lakeindex.pipeline import default_checkpoints
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import rows
@@ -20,8 +22,9 @@ DAG, RUN = "upsert_table", "manual__2026-11-21T00:00:00+00:00"
 def test_airflow_finds_the_plugin():
     (found,) = [one for one in entry_points(group="airflow.plugins") if one.name == "lakeindex"]
     assert found.load() is LakeIndexPlugin
-    (view,) = LakeIndexPlugin.external_views
-    assert view["href"] == "/lakeindex/report/{DAG_ID}/{RUN_ID}"
+    report, history = LakeIndexPlugin.external_views
+    assert (report["destination"], report["href"]) == ("dag_run", "/lakeindex/report/{DAG_ID}/{RUN_ID}")
+    assert (history["destination"], history["href"]) == ("dag", "/lakeindex/history/{DAG_ID}")
 
 
 def plan_of(table: Path, run_id: str) -> list[Upsert]:
@@ -57,4 +60,28 @@ def test_only_who_may_see_the_run_sees_its_report(api: Callable[..., Any]):
     answer = api(path, "viewer")
     assert answer.status_code == 200, answer.text
     assert "no task has said what it upserts" in answer.text
+    assert "sandbox" in answer.headers["content-security-policy"]
+
+
+def test_the_history_of_a_dag_s_table(tmp_path: Path):
+    table = new_table(tmp_path)
+    run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
+    (plan,) = (one.plan for one in plan_of(table, run.run_id))
+    assert "What this page can show" in history_of("d", [plan])
+    assert "No run of this DAG has said which table" in history_of("d", [])
+    other = dataclasses.replace(plan, table="other", uri=f"{tmp_path}/none")
+    listed = history_of("d", [plan, other])
+    assert f'<a href="/lakeindex/history/d?{urlencode({"table": other.uri})}">other</a>' in listed
+    assert "The history cannot be shown" in history_of("d", [plan, other], other.uri)
+    assert "What this page can show" in history_of("d", [plan, other], plan.uri)
+    assert "No run of this DAG has said which table" in history_of("d", [plan], f"{tmp_path}/elsewhere")
+
+
+def test_only_who_may_see_the_runs_sees_the_history(api: Callable[..., Any]):
+    path = f"/lakeindex/history/{DAG}"
+    assert api(path).status_code == 401
+    assert api(path, None).status_code == 403
+    answer = api(path, "viewer")
+    assert answer.status_code == 200, answer.text
+    assert "No run of this DAG has said which table" in answer.text
     assert "sandbox" in answer.headers["content-security-policy"]

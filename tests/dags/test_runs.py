@@ -71,6 +71,15 @@ def test_a_single_run_submits_one_job_and_shows_every_stage(lake: Lake, jobs: Jo
     assert asset_events("trips")[-1]["inserts"] == 4
 
 
+def test_the_history_tab_knows_the_tables_of_a_dag_by_what_its_runs_left(
+    lake: Lake, jobs: Jobs, api: Callable[..., Any]
+) -> None:
+    (lake.folder / "in/a.csv").write_text("x")
+    lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"})
+    listed = api(f"/lakeindex/history/{lake.manual.dag_id}?table={quote(f'{lake.folder}/trips')}", "viewer")
+    assert f"no Hudi table at file://{lake.folder}/trips" in listed.text  # the stub of a job makes none
+
+
 def test_a_single_run_of_an_index_without_filters_skips_their_stage(lake: Lake, jobs: Jobs) -> None:
     jobs.index_type = "SIMPLE"
     (lake.folder / "in/a.csv").write_text("x")

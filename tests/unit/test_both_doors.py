@@ -24,6 +24,7 @@ ONLY_METHODS = {
     "open_table": "every command opens the table that it names",
     "read": "is what `scan` gives as one Arrow table; it is older",
     "insert_overwrite_table": "`lakeindex overwrite --whole-table`",
+    "report_history": "`lakeindex report --history`",
 }
 NAMES = {"create": "create_table", "tables": "find_tables", "read": "scan", "overwrite": "insert_overwrite"}
 """Commands whose function has another name."""
@@ -35,7 +36,7 @@ ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "changes": {"out": "rows are returned"},
     "overwrite": {"whole_table": "insert_overwrite_table is a method of its own"},
     "index_migrate": {"index_type": "is refused: --to names the index"},
-    "report": {"html": "run_report's page is in the run's folder"},
+    "report": {"html": "run_report's page is in the run's folder", "history": "report_history is a method of its own"},
 }
 ONLY_ARGUMENTS: dict[str, dict[str, str]] = {
     "*": {
@@ -48,7 +49,6 @@ ONLY_ARGUMENTS: dict[str, dict[str, str]] = {
         "run_id": "is the library's own: who gives a batch id has it",
         "report": "-o lakeindex.report says it",
     },
-    "report": {"checkpoints": "RUN is a folder"},
     "compare": {"checkpoints": "RUN is a folder"},
     "create": {"schema": "a shell has no schema: --like names a file that has"},
     "read": {"meta": "--columns names those that are wanted"},

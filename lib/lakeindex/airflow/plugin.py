@@ -1,4 +1,4 @@
-"""The run's report as a tab of the DAG run, for those who may see the DAG's runs.
+"""The run's report as a tab of the DAG run, and a table's history as one of the DAG, for who may see the DAG's runs.
 
 Found by Airflow through the entry point ``airflow.plugins``. The app is made where somebody asks for it,
 which only the API server does: schedulers, DAG processors and workers load this module, too.
@@ -15,8 +15,11 @@ from airflow.plugins_manager import AirflowPlugin
 
 from lakeindex.airflow.operator import PLAN_KEY
 from lakeindex.airflow.plan import DagPlan
+from lakeindex.errors import LakeIndexError
 
 PREFIX: Final = "/lakeindex"
+#: Plans that are looked through for the tables of a DAG; each run has one for every table.
+_NEWEST_PLANS: Final = 500
 #: A document without scripts; of this origin, or its links would be followed without the cookie
 #: that signs the reader in.
 _HEADERS: Final = {
@@ -28,7 +31,7 @@ _HEADERS: Final = {
 
 
 def report_app() -> Any:
-    """The FastAPI app that shows reports: ``/report/<dag id>/<run id>``."""
+    """The FastAPI app: ``/report/<dag id>/<run id>``, and ``/history/<dag id>``, ``?table=<uri>`` of one of several."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
     from airflow.api_fastapi.common.db.common import SessionDep
     from airflow.api_fastapi.core_api.security import requires_access_dag
@@ -47,7 +50,13 @@ def report_app() -> Any:
             failed = [(task, index, url) for task, index, url in failed if index == map_index]
         return HTMLResponse(page_of(f"{dag_id}, run {run_id}", upserts, failed), headers=_HEADERS)
 
-    report.__annotations__["session"] = SessionDep
+    def history(dag_id: str, session: Any, table: str = "") -> HTMLResponse:
+        """A table that the DAG writes over its runs; a list of them, if there are several."""
+        return HTMLResponse(history_of(dag_id, _tables(session, dag_id), table), headers=_HEADERS)
+
+    for page in (report, history):
+        page.__annotations__["session"] = SessionDep
+    app.get("/history/{dag_id}", response_class=HTMLResponse, dependencies=[may_see_runs])(history)
     app.get("/report/{dag_id}/{run_id:path}", response_class=HTMLResponse, dependencies=[may_see_runs])(report)
     return app
 
@@ -84,6 +93,29 @@ def page_of(title: str, upserts: Sequence[Upsert], failed: Sequence[FailedTask] 
     return overview_page(title, lines, logs)
 
 
+def history_of(dag_id: str, plans: Sequence[DagPlan], wanted: str = "") -> str:
+    """What the tab of a DAG shows: the history of its one table, or a list of several.
+
+    Args:
+        dag_id: the DAG.
+        plans: the newest of each table that the DAG has written.
+        wanted: the table's folder, if there are several; only those of the plans are shown.
+    """
+    from lakeindex.report.progress import Link, history_list, no_history
+
+    shown = [one for one in plans if not wanted or one.uri == wanted]
+    if len(shown) != 1:
+        base = f"{_base_path()}{PREFIX}/history/{quote(dag_id)}"
+        return history_list(dag_id, [Link(one.table, f"{base}?{urlencode({'table': one.uri})}") for one in shown])
+    from lakeindex.commands.look.table_report import table_report
+    from lakeindex.report.history_page import render_history
+
+    try:
+        return render_history(table_report(shown[0].uri, shown[0].checkpoints))
+    except LakeIndexError as error:
+        return no_history(shown[0].uri, error)
+
+
 def _label(task_id: str, map_index: int) -> str:
     return task_id if map_index < 0 else f"{task_id} [{map_index}]"
 
@@ -99,6 +131,19 @@ def _upserts(session: Any, dag_id: str, run_id: str) -> list[Upsert]:
         url = f"{_base_path()}{PREFIX}/report/{quote(dag_id)}/{quote(run_id)}?{query}"
         found[plan.run_id] = Upsert(row.task_id, row.map_index, plan, url)
     return sorted(found.values(), key=lambda one: (one.task_id, one.map_index))
+
+
+def _tables(session: Any, dag_id: str) -> list[DagPlan]:
+    """The newest plan of each table that the newest runs of a DAG have written, by the table's name."""
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+
+    told = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == PLAN_KEY)
+    newest: dict[str, DagPlan] = {}
+    for row in session.scalars(told.order_by(XComModel.timestamp.desc()).limit(_NEWEST_PLANS)):
+        plan = DagPlan.from_xcom(XComModel.deserialize_value(row))
+        newest.setdefault(plan.uri, plan)
+    return sorted(newest.values(), key=lambda one: (one.table, one.uri))
 
 
 def _failed(session: Any, dag_id: str, run_id: str) -> list[FailedTask]:
@@ -142,5 +187,11 @@ class LakeIndexPlugin(AirflowPlugin):
             "href": f"{PREFIX}/report/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "lakeindex-report",
+        },
+        {
+            "name": "Table history",
+            "href": f"{PREFIX}/history/{{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "lakeindex-history",
         },
     ]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakeindex.commands.look.live_files import LiveFile, LivePartition
     from lakeindex.report.compare import Comparison
     from lakeindex.report.run_report import RunReport
+    from lakeindex.report.table_report import TableReport
     from lakeindex.run.summary import RunSummary
 
 
@@ -155,6 +156,22 @@ def report(table: LakeTable, run: RunSummary | str | None = None, *, checkpoints
     from lakeindex.report.find import find_report
 
     return find_report(_run_folder(table, run, checkpoints))
+
+
+@in_its_stores
+def report_history(table: LakeTable, *, checkpoints: str | None = None) -> TableReport:
+    """The table over its runs: size and files after every commit of the active timeline, rows that changed, and, where
+    the run's folder or the ledger tells, seconds by stage and false positives. ``notes`` say what cannot be shown.
+
+    >>> [(one.files, one.inserts, one.seconds is not None) for one in orders.report_history().commits]
+    [(2, 2, True)]
+
+    Args:
+        checkpoints: as of :meth:`report`.
+    """
+    from lakeindex.commands.look.table_report import table_report
+
+    return table_report(table.uri, checkpoints)
 
 
 @in_its_stores

@@ -220,6 +220,7 @@ class LakeTable(TableOperations, RowReaders):
     partitions = looking.partitions
     inspect = looking.inspect
     report = looking.report
+    report_history = looking.report_history
     compare = looking.compare
     rescale = upkeep.rescale
 

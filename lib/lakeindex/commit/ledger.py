@@ -74,6 +74,13 @@ def is_told(storage: Storage, batch_id: str, instant: str) -> bool:
     return not _from_record(found, path).withdrawn if found else False
 
 
+def told_summary(storage: Storage, batch_id: str, instant: str) -> str | None:
+    """What the run of a commit reported (JSON text) just before it was published; None if there is no such entry."""
+    path = _path(batch_id, instant)
+    found = records.load(storage, path)
+    return _from_record(found, path).summary if found else None
+
+
 def find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
     """The batch's commit, if it is in the table and not to be committed again. Raises: BatchIdReusedError."""
     if context.force:

@@ -24,6 +24,7 @@ from lakeindex.report.run_report import (
     RunReport,
     SizeBin,
 )
+from lakeindex.report.table_report import SMALL_FILE_BYTES
 from lakeindex.run.checkpoints import Manifest, RunFolder
 from lakeindex.run.run_folders import roster_of
 from lakeindex.run.spec import storage_at
@@ -46,7 +47,6 @@ _SLOWER: Final = 2.0
 _ENOUGH_RUNS: Final = 3
 _SHARE: Final = 0.1
 _FEW_FILES: Final = 10
-_SMALL_BIN_BYTES: Final = 8 * 2**20
 
 
 def build_report(checkpoints_uri: str, run_id: str, table: str) -> RunReport:
@@ -75,7 +75,7 @@ def build_report(checkpoints_uri: str, run_id: str, table: str) -> RunReport:
         finished_at=_finished_at(store, run_id),
         run=run,
         funnel=funnel_of(run),
-        false_positives=_false_positives(stages),
+        false_positives=false_positives_of(run),
         ranges=_range_map(files, stages),
         sizes=_sizes(files, written),
         bytes_staged=bytes_staged,
@@ -131,7 +131,9 @@ def funnel_of(run: RunSummary) -> tuple[FunnelStep, ...]:
     return tuple(steps)
 
 
-def _false_positives(stages: dict[str, StageSummary]) -> FalsePositives | None:
+def false_positives_of(run: RunSummary) -> FalsePositives | None:
+    """Pairs that the filters let through although the key is not in the file; None if no filters were asked."""
+    stages = {stage.name: stage for stage in run.stages}
     bloom, verify = stages.get(Stage.BLOOM_CHECK), stages.get(Stage.VERIFY_KEYS)
     if bloom is None or verify is None:
         return None
@@ -338,7 +340,7 @@ def _of_writing(report: RunReport) -> Iterator[str]:
         )
     in_scope = sum(one.in_scope for one in report.sizes)
     small = sum(
-        one.in_scope for one in report.sizes if one.below_bytes is not None and one.below_bytes <= _SMALL_BIN_BYTES
+        one.in_scope for one in report.sizes if one.below_bytes is not None and one.below_bytes <= SMALL_FILE_BYTES
     )
     if in_scope >= _FEW_FILES and small > in_scope / 2:
         yield (

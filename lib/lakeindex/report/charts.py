@@ -15,7 +15,7 @@ from lakeindex.report.text import human_bytes, human_count
 WORK: Final = "the longest task"
 AROUND: Final = "plan, start of tasks, turns of other tasks"
 OUTSIDE: Final = "before, between and after the stages"
-_COLOURS: Final = ("blue", "orange", "green", "pink", "grey", "red", "brown")
+COLOURS: Final = ("blue", "orange", "green", "pink", "grey", "red", "brown")
 _SET_ASIDE: Final = ("combined", "quarantined")
 
 
@@ -53,7 +53,8 @@ class RangeGroup:
     lines: tuple[tuple[float, float, str], ...]
 
 
-def _percent(value: float, top: float) -> float:
+def percent(value: float, top: float) -> float:
+    """Share of a chart's width."""
     return round(100 * value / top, 2) if top else 0.0
 
 
@@ -74,7 +75,7 @@ def _funnel(steps: Sequence[FunnelStep]) -> Chart:
         colour = "blue" if step.unit == "rows" else "orange"
         before = steps[at - 1].count if at else 0
         kept = f" ({step.count / before:.1%})" if before and step.count < before else ""
-        bars.append(Bar(step.name, (Part(_percent(step.count, top), colour, ""),), human_count(step.count) + kept))
+        bars.append(Bar(step.name, (Part(percent(step.count, top), colour, ""),), human_count(step.count) + kept))
     return Chart(tuple(bars))
 
 
@@ -82,7 +83,7 @@ def fates_chart(report: RunReport) -> Chart:
     """What became of the rows that came in: one bar."""
     shown = sorted(report.run.fates.items(), key=lambda one: one[0] in _SET_ASIDE)  # those last
     parts = tuple(
-        Part(_percent(count, report.run.rows_in), _COLOURS[at % len(_COLOURS)], f"{human_count(count)} {name}")
+        Part(percent(count, report.run.rows_in), COLOURS[at % len(COLOURS)], f"{human_count(count)} {name}")
         for at, (name, count) in enumerate(shown)
     )
     return Chart((Bar("", parts, ""),) if parts else (), parts)
@@ -97,13 +98,13 @@ def stages_chart(report: RunReport) -> Chart:
     for stage in run.stages:
         work = min(stage.slowest_task_seconds, stage.seconds)
         parts = (
-            Part(_percent(work, top), "blue", WORK),
-            Part(_percent(stage.seconds - work, top), "orange", AROUND),
+            Part(percent(work, top), "blue", WORK),
+            Part(percent(stage.seconds - work, top), "orange", AROUND),
         )
         name = stage.name + (" (taken over)" if stage.reused else "")
         tasks = f", {stage.tasks:,} tasks" if stage.tasks > 1 else ""
         bars.append(Bar(name, parts, f"{stage.seconds:.2f} s{tasks}"))
-    bars.append(Bar("start and end", (Part(_percent(outside, top), "grey", OUTSIDE),), f"{outside:.2f} s"))
+    bars.append(Bar("start and end", (Part(percent(outside, top), "grey", OUTSIDE),), f"{outside:.2f} s"))
     legend = (Part(0, "blue", WORK), Part(0, "orange", AROUND), Part(0, "grey", OUTSIDE))
     return Chart(tuple(bars), legend)
 
@@ -116,7 +117,7 @@ def sizes_chart(sizes: Sequence[SizeBin]) -> Chart:
         name = _label(sizes, at)
         for count, colour, what in ((one.in_scope, "blue", "looked into"), (one.written, "orange", "written")):
             if count:
-                bars.append(Bar(name, (Part(_percent(count, top), colour, what),), f"{count:,} {what}"))
+                bars.append(Bar(name, (Part(percent(count, top), colour, what),), f"{count:,} {what}"))
                 name = ""
     return Chart(tuple(bars), (Part(0, "blue", "looked into"), Part(0, "orange", "written")) if bars else ())
 
@@ -132,7 +133,7 @@ def range_groups(ranges: RangeMap) -> list[RangeGroup]:
     """Key ranges of files, one below the other, by partition."""
     groups = []
     for partition, lines in groupby(ranges.lines, key=lambda line: line.partition):
-        places = tuple((_percent(one.low, 1), _percent(one.high - one.low, 1), one.file_id) for one in lines)
+        places = tuple((percent(one.low, 1), percent(one.high - one.low, 1), one.file_id) for one in lines)
         groups.append(RangeGroup(partition, places))
     return groups
 
@@ -142,12 +143,12 @@ def past_chart(report: RunReport, past: Sequence[PastRun]) -> Chart:
     runs = [(one.finished_at, one.stage_seconds, one.seconds) for one in reversed(past)]
     runs.append(("this run", {stage.name: stage.seconds for stage in report.run.stages}, report.run.seconds))
     names = list(dict.fromkeys(stage for _, seconds, _ in runs for stage in seconds))
-    colour = {name: _COLOURS[at % len(_COLOURS)] for at, name in enumerate(names)}
+    colour = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
     top = max((max(total, sum(seconds.values())) for _, seconds, total in runs), default=0.0)
     bars = tuple(
         Bar(
             when.removesuffix("+00:00").replace("T", " "),
-            tuple(Part(_percent(value, top), colour[name], f"{name} {value:.2f} s") for name, value in seconds.items()),
+            tuple(Part(percent(value, top), colour[name], f"{name} {value:.2f} s") for name, value in seconds.items()),
             f"{total:.2f} s",
         )
         for when, seconds, total in runs

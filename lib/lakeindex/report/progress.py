@@ -85,6 +85,16 @@ def overview_page(title: str, runs: Sequence[tuple[Link, str]], failed: Sequence
     return template("overview.html.jinja").render(title=title, runs=runs, failed=failed)
 
 
+def history_list(title: str, tables: Sequence[Link]) -> str:
+    """A page with links to the histories of several tables; or that no run has said yet what it writes."""
+    return template("tables.html.jinja").render(title=title, tables=tables, error=None)
+
+
+def no_history(uri: str, error: LakeIndexError) -> str:
+    """A page that says why a table's history cannot be shown."""
+    return template("tables.html.jinja").render(title=uri, tables=(), error=error)
+
+
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows that are shown, where they are from, how many more there are."""

@@ -10,7 +10,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 
 from lakeindex.report.compare import Compared, Comparison
+from lakeindex.report.history_page import MOST_SHOWN, name_of
 from lakeindex.report.run_report import RunReport
+from lakeindex.report.table_report import CommitLine, TableReport
 from lakeindex.report.text import human_bytes, human_count, printable
 
 _BAR = 40
@@ -114,3 +116,34 @@ def _figure(one: Compared, value: float | None) -> str:
     if one.unit == "seconds":
         return f"{value:.2f} s"
     return f"{value:.4g}" if one.unit == "share" else human_count(int(value))
+
+
+def show_table_report(console: Console, found: TableReport) -> None:
+    """The newest commits of a table, the size after each, what its run took, and what cannot be shown."""
+    shown = found.commits[:MOST_SHOWN]
+    console.print(f"[bold]{_text(found.table)}[/bold] over {len(found.commits):,} commits, {_text(found.uri)}")
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    names = ("commit", "size", "files", "small", "changed", "written", "seconds", "false positives")
+    for at, name in enumerate(names):
+        grid.add_column(name, justify="right" if at else "left", overflow="fold")
+    for one in shown:
+        grid.add_row(*_commit_cells(one))
+    console.print(grid)
+    if len(shown) < len(found.commits):
+        console.print(f"and {len(found.commits) - len(shown):,} older commits: --json lists them")
+    for note in found.notes:
+        console.print(f"[dim]{_text(note)}[/dim]")
+
+
+def _commit_cells(one: CommitLine) -> tuple[str, ...]:
+    wrong = one.false_positives
+    return (
+        _text(name_of(one)),
+        "?" if one.bytes is None else human_bytes(one.bytes),
+        human_count(one.files),
+        "?" if one.small_files is None else human_count(one.small_files),
+        human_count(one.inserts + one.updates + one.deletes),
+        human_bytes(one.bytes_written),
+        "?" if one.seconds is None else f"{one.seconds:.2f}",
+        "" if wrong is None else f"{human_count(wrong.observed)} of {human_count(wrong.probed)}",
+    )

@@ -8,10 +8,13 @@ import click
 
 from lakeindex.cli.completion import complete_run
 from lakeindex.cli.shared import json_option, say
+from lakeindex.errors import UsageError
 
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
+@click.option("--history", is_flag=True, help="RUN is a table: show it over its runs, commit by commit.")
+@click.option("--checkpoints", metavar="URI", help="With --history: root of the run folders; default: TABLE.lakeindex.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -19,13 +22,28 @@ from lakeindex.cli.shared import json_option, say
     help="Also write the report as an HTML page: one file that needs no network.",
 )
 @json_option
-def report(run: str, html: Path | None, as_json: bool) -> None:
+def report(run: str, *, history: bool, checkpoints: str | None, html: Path | None, as_json: bool) -> None:
     """Show what each stage of a run passed on and what it cost.
 
-    RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE.lakeindex, for the newest run.
+    RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE.lakeindex, for the newest run. With --history: the table.
     """
+    from lakeindex.report.terminal import show_report, show_table_report
+
+    if history:
+        from lakeindex.commands.look.table_report import table_report
+
+        over_time = table_report(run, checkpoints)
+        if html is not None:
+            from lakeindex.report.history_page import render_history
+
+            html.write_text(render_history(over_time), encoding="utf-8")
+        say(over_time, lambda console: show_table_report(console, over_time), as_json=as_json)
+        return
+    if checkpoints is not None:
+        raise UsageError(
+            "--checkpoints belongs to --history", culprit="--checkpoints", hint="name the run's folder: ROOT/RUN"
+        )
     from lakeindex.report.find import find_report
-    from lakeindex.report.terminal import show_report
 
     found = find_report(run)
     if html is not None:

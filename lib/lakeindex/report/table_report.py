@@ -1,0 +1,98 @@
+"""What the history of a table holds; ``docs/schemas/report-history.json`` describes its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from lakeindex.notebook import rows_html
+from lakeindex.report.run_report import FalsePositives
+
+SCHEMA_VERSION: Final = 1
+SMALL_FILE_BYTES: Final = 8 * 2**20
+"""A base file below this size is called small: each one adds to the cost of a look-up."""
+
+_SHOWN: Final = ("time", "operation", "files", "bytes", "inserts", "updates", "deletes", "seconds", "batch_id")
+_SHOWN_IN_HTML: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLine:
+    """A commit, the table after it, and what its run took.
+
+    Attributes:
+        instant: its time.
+        time: ISO text; None if the digits are no date.
+        operation: UPSERT, DELETE, CLUSTER, ...; None if the commit does not say.
+        batch_id: the batch, if the commit is ours.
+        run_id: the run, if the commit is ours.
+        files: live base files after the commit.
+        bytes: their size; None if that of one of them is known to nobody any more.
+        small_files: of them below :data:`SMALL_FILE_BYTES`; None as ``bytes``.
+        inserts: rows inserted.
+        updates: rows updated.
+        deletes: rows deleted.
+        files_written: base files that the commit wrote.
+        bytes_written: their size.
+        source: where the run's figures are from: ``run folder``, ``ledger`` (as they were just before the commit), or
+            None: there are none, and all fields below are empty.
+        rows_in: rows of the batch.
+        seconds: wall time of the run.
+        stage_seconds: seconds by stage.
+        false_positives: pairs that the filters let through; None if no filters were asked.
+    """
+
+    instant: str
+    time: str | None
+    operation: str | None
+    batch_id: str | None
+    run_id: str | None
+    files: int
+    bytes: int | None
+    small_files: int | None
+    inserts: int
+    updates: int
+    deletes: int
+    files_written: int
+    bytes_written: int
+    source: str | None = None
+    rows_in: int | None = None
+    seconds: float | None = None
+    stage_seconds: Mapping[str, float] = field(default_factory=dict)
+    false_positives: FalsePositives | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableReport:
+    """A table over its runs.
+
+    Attributes:
+        table: the table's name.
+        uri: where it is.
+        checkpoints: root of the run folders that were looked into.
+        commits: completed writes of the active timeline, newest first.
+        notes: what cannot be shown, and why; a sentence each.
+        small_below: size in bytes below which a file is called small.
+    """
+
+    table: str
+    uri: str
+    checkpoints: str
+    commits: tuple[CommitLine, ...]
+    notes: tuple[str, ...]
+    small_below: int = SMALL_FILE_BYTES
+    schema_version: int = SCHEMA_VERSION
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self))
+
+    def __repr__(self) -> str:
+        known = sum(one.seconds is not None for one in self.commits)
+        return f"<{self.table}: {len(self.commits):,} commits, seconds of {known:,} of them>"
+
+    def _repr_html_(self) -> str:
+        rows = [[getattr(one, name) for name in _SHOWN] for one in self.commits[:_SHOWN_IN_HTML]]
+        return rows_html([name.replace("_", " ") for name in _SHOWN], rows, more=len(self.commits) - len(rows))
