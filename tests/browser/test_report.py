@@ -10,6 +10,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from lakeindex.cli.demo.story import play
+from lakeindex.commands.look.table_report import table_report
+from lakeindex.report.history_page import render_history
 
 pytestmark = pytest.mark.browser
 
@@ -29,13 +31,26 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(play(tmp_path_factory.mktemp("demo") / "d", lambda _, __: None).report)
 
 
+@pytest.fixture(scope="module")
+def history(report: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the table of that report."""
+    page = tmp_path_factory.mktemp("history") / "history.html"
+    table = str(report.parents[1]).removesuffix(".lakeindex")
+    page.write_text(render_history(table_report(table)), encoding="utf-8")
+    return page
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 800, 400])
-def test_a_report_is_read_at_a_glance(report: Path, chromium: Browser, width: int, scheme: Literal["light", "dark"]):
+@pytest.mark.parametrize("name", ["report", "history"])
+def test_a_page_is_read_at_a_glance(
+    request: pytest.FixtureRequest, chromium: Browser, name: str, width: int, scheme: Literal["light", "dark"]
+):
+    file: Path = request.getfixturevalue(name)
     page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page.goto(report.as_uri())
+    page.goto(file.as_uri())
     if PICTURES:
-        page.screenshot(path=str(Path(PICTURES) / f"report-{width}-{scheme}.png"), full_page=True)
+        page.screenshot(path=str(Path(PICTURES) / f"{name}-{width}-{scheme}.png"), full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(OVERLAPS) == []
     assert page.evaluate(CUT) == []
