@@ -18,8 +18,8 @@ from benchmarks.worker import PeerError, PeerProcess
 from benchmarks.workloads import DATA, Workload, names, workload
 
 USUAL: Final = (
-    "floor", "lakeindex", "lakeindex-nosync", "lakeindex-spark", "delta-rs", "lance", "hudi", "hudi-v6", "delta-spark",
-    "iceberg-spark",
+    "floor", "lakeindex", "lakeindex-nosync", "lakeindex-spark", "delta-rs", "delta-rs-own", "lance", "hudi", "hudi-v6",
+    "delta-spark", "iceberg-spark",
 )  # fmt: skip
 
 

@@ -10,6 +10,11 @@ from typing import Final
 
 CODEC: Final = "zstd"
 LEVEL: Final = 1
+ROW_GROUP_ROWS: Final = 25_000
+PAGE_ROWS: Final = 20_000
+"""Bounds of lakeindex's row groups and pages, for engines that can be told."""
+HUDIS_OWN: Final = "gzip"
+"""What Hudi takes if it is not told."""
 SAID: Final = f"{CODEC} level {LEVEL}"
 """How results state it."""
 

@@ -139,7 +139,10 @@ def _compressions(peers: list[PeerResult]) -> str:
     said = sorted({peer.compression for peer in peers if peer.compression is not None})
     if len(said) == 1 and all(peer.compression is not None for peer in peers):
         return f" All wrote {said[0]}."
-    told = [f"{peer.title}: {peer.compression or 'not recorded'}" for peer in peers]
+    by_what: dict[str, list[str]] = {}
+    for peer in peers:
+        by_what.setdefault(peer.compression or "not recorded", []).append(peer.title)
+    told = [f"{what}: {', '.join(titles)}" for what, titles in by_what.items()]
     return f" Compression: {'; '.join(told)}." if said else ""
 
 

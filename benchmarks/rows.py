@@ -58,11 +58,16 @@ def _vocabulary() -> pa.Array:
     return pa.array(["".join(chr(97 + c) for c in rng.integers(0, 26, 7)) for _ in range(2000)])
 
 
+def words(rng: np.random.Generator, rows: int) -> pa.Array:
+    """One of 2,000 words of seven letters in each row."""
+    vocabulary = _vocabulary()
+    return vocabulary.take(pa.array(rng.integers(0, len(vocabulary), rows)))
+
+
 def table_of(rng: np.random.Generator, keys: pa.Array, days: pa.Array, ts: Ints) -> pa.Table:
     """Orders with these keys; the other columns are drawn."""
     rows = len(keys)
-    vocabulary = _vocabulary()
-    words = [vocabulary.take(pa.array(rng.integers(0, len(vocabulary), rows))) for _ in range(5)]
+    note = [words(rng, rows) for _ in range(5)]
     return pa.table(
         {
             "id": keys,
@@ -70,7 +75,7 @@ def table_of(rng: np.random.Generator, keys: pa.Array, days: pa.Array, ts: Ints)
             "ts": pa.array(ts),
             "amount": pa.array(np.round(rng.gamma(2, 50, rows), 2)),
             "status": pa.array(_STATES).take(pa.array(rng.integers(0, len(_STATES), rows))),
-            "note": pc.binary_join_element_wise(*words, " "),
+            "note": pc.binary_join_element_wise(*note, " "),
             "n1": pa.array(rng.integers(0, 1_000_000, rows)),
             "n2": pa.array(rng.normal(0, 1, rows)),
         }

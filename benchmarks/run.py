@@ -19,12 +19,15 @@ import psutil
 
 from benchmarks import options, page, pruning, report
 from benchmarks.measuring import commit, data_files, listing, machine_line, measured, restore, written
-from benchmarks.peers import GROWTH_PEERS, PEERS, shifts
+from benchmarks.peers import GROWTH_PEERS, LIGHT_PEERS, PEERS, shifts
 from benchmarks.report import PeerResult, WorkloadResult
 from benchmarks.worker import PeerError, PeerProcess
 from benchmarks.workloads import DATA, Workload, names, workload
 
-DEFAULT: Final = ("M_mono", "M_uuid", "L_tail", "L_small", "S_mono", "G1_tail", "G5_tail", "G20_tail")
+GROWTH: Final = ("G1_tail", "G5_tail", "G20_tail")
+#: Workloads that show what one kind of row or batch costs.
+KINDS: Final = ("wide", "nested", "text", "all", "one", "inserts", "deletes")
+DEFAULT: Final = ("M_mono", "M_uuid", "L_tail", "L_small", "S_mono", *GROWTH, *KINDS)
 #: Part of the machine's memory that peers may have together.
 _SHARE: Final = 0.85
 
@@ -134,14 +137,19 @@ def _shift(wanted: Workload, peers: list[str], runs: int) -> list[PeerResult]:
     return [contestant.result for contestant in contestants]
 
 
+def usual_peers(name: str) -> tuple[str, ...]:
+    """Peers of a workload if none is named."""
+    plain = name.removeprefix("T_").removeprefix("T")
+    return GROWTH_PEERS if plain in GROWTH else LIGHT_PEERS if plain in KINDS else tuple(PEERS)
+
+
 def main() -> int:
     """Entry point; 1 if a peer failed or a result was wrong."""
     about = "lakeindex beside its peers, in one run"
     given = options.parse("run", about, workloads=names(), default=DEFAULT, peers=PEERS)
     results = []
     for name in given.workloads:
-        usual = GROWTH_PEERS if name.lstrip("T").startswith("G") else tuple(PEERS)
-        results.append(compare(name, list(given.peers or usual), given.runs))
+        results.append(compare(name, list(given.peers or usual_peers(name)), given.runs))
         if not given.dry:
             report.save(results[-1])
         print("\n" + report.table(results[-1]) + "\n", flush=True)

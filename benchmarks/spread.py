@@ -1,9 +1,10 @@
-"""Bases of 20 days with two files each, and batches that touch many of them:
-the workloads ``*_mono`` and ``*_uuid``.
+"""Bases of 20 days with two files each, and batches that touch many of them: the workloads ``*_mono`` and ``*_uuid``,
+and those with other rows or other batches, as ``wide``, ``all`` or ``deletes``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,36 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.rows import DAYS, FIRST_TS, Ints, growing_keys, random_keys, repeat, table_of, write
+from benchmarks.rows import DAYS, FIRST_TS, Ints, growing_keys, random_keys, repeat, write
+from benchmarks.shapes import SHAPES
 
 PARTITIONS: Final = 20
 FILES_PER_PARTITION: Final = 2
+
+
+UPSERT: Final = "upsert"
+DELETE: Final = "delete"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One such workload.
+
+    Attributes:
+        base_rows: rows of the base, all files alike.
+        batch_rows: rows of the batch.
+        keys: ``mono``, which grow with time, or ``uuid``.
+        shape: of the rows, of ``SHAPES``.
+        updates: part of the batch whose keys are stored; as many rows as the base: every row is updated.
+        operation: what is done with the batch; of a deletion every key is stored.
+    """
+
+    base_rows: int
+    batch_rows: int
+    keys: str = "mono"
+    shape: str = "order"
+    updates: float = 0.8
+    operation: str = UPSERT
 
 
 def updated_partitions(rng: np.random.Generator, updates: int, keys: str) -> Ints:
@@ -26,15 +53,19 @@ def updated_partitions(rng: np.random.Generator, updates: int, keys: str) -> Int
     return np.where(rng.random(updates) < 0.8, newest, before)
 
 
-def generate(folder: Path, base_rows: int, batch_rows: int, keys: str) -> dict[str, object]:
+def generate(folder: Path, wanted: Spread) -> dict[str, object]:
     """Write base, batch and owners; what ``workload.json`` says of them."""
+    base_rows, batch_rows, keys, table_of = wanted.base_rows, wanted.batch_rows, wanted.keys, SHAPES[wanted.shape]
     (folder / "base").mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng({"mono": 11, "uuid": 22}[keys] + base_rows)
     batch_rng = np.random.default_rng(99 + base_rows + batch_rows)
     per_partition = base_rows // PARTITIONS
     per_file = per_partition // FILES_PER_PARTITION
-    updates = batch_rows * 4 // 5
-    counts = np.bincount(updated_partitions(batch_rng, updates, keys), minlength=PARTITIONS)
+    updates = round(batch_rows * wanted.updates)
+    if updates == base_rows:
+        counts = np.full(PARTITIONS, per_partition)
+    else:
+        counts = np.bincount(updated_partitions(batch_rng, updates, keys), minlength=PARTITIONS)
     picked = [np.sort(batch_rng.choice(per_partition, count, replace=False)) for count in counts]
 
     sum_ts = sum_n1 = 0
@@ -72,15 +103,17 @@ def generate(folder: Path, base_rows: int, batch_rows: int, keys: str) -> dict[s
     write(batch, folder / "batch.parquet")
     owner = np.concatenate([*owners, np.full(inserts, -1, np.int64)])[order]
     np.save(folder / "owners.npy", owner)
-    rows_after = base_rows + inserts
+    is_delete = wanted.operation == DELETE
+    rows_after = base_rows - updates if is_delete else base_rows + inserts
     return {
+        "operation": wanted.operation,
         "base_rows": base_rows,
         "batch_rows": batch_rows,
         "touched_files": len(np.unique(owner[owner >= 0])),
         "truth": {
             "count": rows_after,
             "distinct": rows_after,
-            "sum_ts": sum_ts + int(ts.sum()),
-            "sum_n1": sum_n1 + int(pc.sum(batch["n1"]).as_py()),
+            "sum_ts": sum_ts + (0 if is_delete else int(ts.sum())),
+            "sum_n1": sum_n1 + (0 if is_delete else int(pc.sum(batch["n1"]).as_py())),
         },
     }

@@ -88,6 +88,10 @@ TARGETS: Final = (
     Target("peak memory, M mono", "local", "<= 1.2 x delta-rs", "M_mono", LOCAL, _DELTA, most=1.2, what="peak"),
     Target("peak memory, M uuid", "Spark", "below 0.75 x Hudi's lowest", "M_uuid", SPARK, HUDI, most=0.75, what="peak"),
     Target("peak memory, M mono", "Spark", "below 0.75 x Hudi's lowest", "M_mono", SPARK, HUDI, most=0.75, what="peak"),
+    *(
+        Target(kind, "local", "not slower than delta-rs", kind, LOCAL, _DELTA, most=1.0)
+        for kind in ("wide", "nested", "text", "all", "one", "inserts", "deletes")
+    ),
     _growth("local", LOCAL),
     _growth("Spark", SPARK),
     Target("bulk load of 5 M rows", "local", "<= 0.5 x delta-rs's write", "bulk_load M_mono", LOCAL, _DELTA, most=0.5),

@@ -2,8 +2,9 @@
 
 ``mono`` has keys that grow with time and updates in the newest six of 20 days (a feed of events); ``uuid`` has random
 keys and updates everywhere (the worst case for an index by key range); ``tail`` and ``small`` have growing keys, a file
-of many rows a day, and updates among the newest rows only. Four fifths of a batch are updates, one fifth inserts. Every
-file is a function of the name, and ``truth`` is what any correct upsert must leave behind.
+of many rows a day, and updates among the newest rows only. Four fifths of a batch are updates, one fifth inserts,
+unless ``SPREAD`` says otherwise. Every file is a function of the name, and ``truth`` is what any correct engine must
+leave behind.
 """
 
 from __future__ import annotations
@@ -17,16 +18,29 @@ import numpy as np
 
 from benchmarks import spread, tails
 from benchmarks.rows import DAYS, Ints
+from benchmarks.spread import DELETE, UPSERT, Spread
 from benchmarks.tails import Tail
 
 DATA: Final = Path(__file__).resolve().parent / "data"
-#: rows of the base, rows of the batch
-SIZES: Final[dict[str, tuple[int, int]]] = {
-    "T": (20_000, 1_000),  # to try the benchmark itself
-    "S": (1_000_000, 20_000),
-    "M": (5_000_000, 100_000),
-}
 _MILLION: Final = 1_000_000
+SPREAD: Final[dict[str, Spread]] = {
+    **{f"T_{keys}": Spread(20_000, 1_000, keys) for keys in ("mono", "uuid")},  # to try the benchmark itself
+    **{f"S_{keys}": Spread(_MILLION, 20_000, keys) for keys in ("mono", "uuid")},
+    **{f"M_{keys}": Spread(5 * _MILLION, 100_000, keys) for keys in ("mono", "uuid")},
+    "T_wide": Spread(2_000, 200, shape="wide"),  # to try the benchmark itself, as the next five
+    "T_nested": Spread(2_000, 200, shape="nested"),
+    "T_text": Spread(2_000, 200, shape="text"),
+    "T_all": Spread(2_000, 2_000, updates=1.0),
+    "T_inserts": Spread(20_000, 1_000, updates=0.0),
+    "T_deletes": Spread(20_000, 1_000, updates=1.0, operation=DELETE),
+    "wide": Spread(400_000, 20_000, shape="wide"),
+    "nested": Spread(_MILLION, 20_000, shape="nested"),
+    "text": Spread(_MILLION // 2, 20_000, shape="text"),
+    "all": Spread(_MILLION, _MILLION, updates=1.0),
+    "one": Spread(_MILLION, 1, updates=1.0),
+    "inserts": Spread(5 * _MILLION, 100_000, updates=0.0),
+    "deletes": Spread(5 * _MILLION, 100_000, updates=1.0, operation=DELETE),
+}
 TAILS: Final[dict[str, Tail]] = {
     "TL_tail": Tail(5, 4_000, 400, 2_000),  # to try the benchmark itself, as the next four
     "TL_small": Tail(5, 4_000, 20, 2_000),
@@ -61,6 +75,7 @@ class Workload:
     batch_rows: int
     touched_files: int
     truth: Totals
+    operation: str = UPSERT
 
     @property
     def base_files(self) -> list[Path]:
@@ -94,7 +109,7 @@ class Workload:
 
 def names() -> list[str]:
     """All workload names."""
-    return [*(f"{size}_{keys}" for size in SIZES for keys in ("mono", "uuid")), *TAILS]
+    return [*SPREAD, *TAILS]
 
 
 def workload(name: str) -> Workload:
@@ -118,5 +133,4 @@ def workload(name: str) -> Workload:
 def _generate(name: str, folder: Path) -> dict[str, object]:
     if name in TAILS:
         return tails.generate(folder, TAILS[name])
-    size, _, keys = name.partition("_")
-    return spread.generate(folder, *SIZES[size], keys)
+    return spread.generate(folder, SPREAD[name])

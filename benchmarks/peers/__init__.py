@@ -36,10 +36,13 @@ def _floor() -> Peer:
     return Floor()
 
 
-def _delta_rs() -> Peer:
-    from benchmarks.peers.delta import DeltaRs
+def _delta_rs(*, own: bool) -> Callable[[], Peer]:
+    def make() -> Peer:
+        from benchmarks.peers.delta import EQUAL, DeltaRs
 
-    return DeltaRs()
+        return DeltaRs(None if own else EQUAL)
+
+    return make
 
 
 def _lance() -> Peer:
@@ -58,6 +61,7 @@ def _hudi(kind: str) -> Callable[[], Peer]:
             "SIMPLE": hudi.SIMPLE,
             "BUCKET": hudi.BUCKET,
             "RECORD": hudi.RECORD,
+            "OWN": hudi.OWN,
         }
         return hudi.Hudi(options[kind])
 
@@ -99,10 +103,14 @@ PEERS: Final[dict[str, Entry]] = {
     "floor": Entry("pyarrow floor with Hudi's meta columns", _floor, _SMALL_GIB),
     "lakeindex": Entry("lakeindex, local runner", _local(sync=True), _SMALL_GIB),
     "lakeindex-nosync": Entry("lakeindex, local runner, no sync to disk", _local(sync=False), _SMALL_GIB),
-    "delta-rs": Entry("delta-rs MERGE", _delta_rs, _SMALL_GIB),
+    "delta-rs": Entry("delta-rs MERGE", _delta_rs(own=False), _SMALL_GIB, f"{SAID}, row groups and pages as lakeindex"),
+    "delta-rs-own": Entry(
+        "delta-rs MERGE, at its own defaults", _delta_rs(own=True), _SMALL_GIB, "its default (snappy)"
+    ),
     "lance": Entry("Lance merge_insert, BTREE (merge on read)", _lance, _SMALL_GIB),
     "lakeindex-spark": Entry("lakeindex, Spark runner, session warm", _spark, _JVM_GIB),
-    "hudi": Entry("Hudi 1.2.0 BLOOM, its defaults, session warm", _hudi("BLOOM"), _JVM_GIB),
+    "hudi": Entry("Hudi 1.2.0 BLOOM, its defaults but the codec, session warm", _hudi("BLOOM"), _JVM_GIB),
+    "hudi-own": Entry("Hudi 1.2.0 BLOOM, its own codec, session warm", _hudi("OWN"), _JVM_GIB, "its default (gzip)"),
     "hudi-simple": Entry("Hudi 1.2.0 SIMPLE, session warm", _hudi("SIMPLE"), _JVM_GIB),
     "hudi-bucket": Entry("Hudi 1.2.0 BUCKET, session warm", _hudi("BUCKET"), _JVM_GIB),
     "hudi-record": Entry("Hudi 1.2.0 RECORD_INDEX, session warm", _hudi("RECORD"), _JVM_GIB),
@@ -113,6 +121,8 @@ PEERS: Final[dict[str, Entry]] = {
     ),
     "iceberg-spark": Entry("Iceberg 1.12.0 MERGE, copy on write, session warm", _iceberg, _JVM_GIB),
 }
+#: Without a JVM: what the workloads are run with that show one thing each.
+LIGHT_PEERS: Final = ("floor", "lakeindex", "lakeindex-nosync", "delta-rs", "delta-rs-own")
 #: What the growth of a table is shown with.
 GROWTH_PEERS: Final = ("floor", "lakeindex", "lakeindex-nosync", "delta-rs", "lance", "lakeindex-spark")
 

@@ -10,25 +10,39 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
-from benchmarks.compression import CODEC, LEVEL
+from benchmarks.compression import CODEC, LEVEL, PAGE_ROWS, ROW_GROUP_ROWS
 from benchmarks.peers.base import in_steps, totals_of
+from benchmarks.spread import DELETE
 from benchmarks.workloads import Totals, Workload
 
-WRITER: Final = WriterProperties(compression=CODEC.upper(), compression_level=LEVEL)
+#: The codec and level of all, and the row groups and pages of lakeindex.
+EQUAL: Final = WriterProperties(
+    compression=CODEC.upper(),
+    compression_level=LEVEL,
+    max_row_group_size=ROW_GROUP_ROWS,
+    data_page_row_count_limit=PAGE_ROWS,
+)
 
 
 class DeltaRs:
-    """Merge by key and partition, with the touched partitions as literals: what its documentation advises."""
+    """Merge by key and partition, with the touched partitions as literals: what its documentation advises.
+
+    Args:
+        writer: how its files are written; None for its own defaults.
+    """
+
+    def __init__(self, writer: WriterProperties | None) -> None:
+        self._writer = writer
 
     def load(self, workload: Workload, table: Path) -> None:
         """Appends of one file a day, so that each day has as many files as everywhere."""
         for part in range(workload.files_per_partition):
             for files in in_steps(workload, workload.base_files[part :: workload.files_per_partition]):
                 rows = pa.concat_tables([pq.read_table(path) for path in files])
-                write_deltalake(table, rows, partition_by=["day"], mode="append", writer_properties=WRITER)
+                write_deltalake(table, rows, partition_by=["day"], mode="append", writer_properties=self._writer)
 
     def upsert(self, workload: Workload, table: Path) -> None:
-        """One MERGE."""
+        """One MERGE, which updates and inserts, or deletes."""
         batch = pq.read_table(workload.batch)
         days = ",".join(f"'{day}'" for day in sorted(pc.unique(batch["day"]).to_pylist()))
         merge = DeltaTable(table).merge(
@@ -36,9 +50,12 @@ class DeltaRs:
             predicate=f"t.id = s.id AND t.day = s.day AND t.day IN ({days})",
             source_alias="s",
             target_alias="t",
-            writer_properties=WRITER,
+            writer_properties=self._writer,
         )
-        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        if workload.operation == DELETE:
+            merge.when_matched_delete().execute()
+        else:
+            merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def totals(self, table: Path) -> Totals:
         """Through its own reader."""

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.compression import CODEC, LEVEL
 from benchmarks.peers.base import totals_of_files
+from benchmarks.spread import DELETE
 from benchmarks.workloads import Totals, Workload
 
 _INSTANTS: Final = ("20261001000000000", "20261101000000000")
@@ -55,6 +56,7 @@ class _Job:
     source: Path
     updates: pa.Table
     inserts: pa.Table
+    deletes: bool = False
 
 
 def _rewrite(job: _Job) -> None:
@@ -65,15 +67,23 @@ def _rewrite(job: _Job) -> None:
     stay = np.arange(old.num_rows, dtype=np.int64)
     found = position.is_valid().to_numpy(zero_copy_only=False)
     moved = position.fill_null(0).to_numpy(zero_copy_only=False) + old.num_rows
+    if job.deletes:
+        left = old.filter(pc.invert(pa.array(found)))
+        _write(_named(left, target.name), target)
+        job.source.unlink()
+        return
     new = pa.concat_tables([job.updates, job.inserts])
     first_insert = old.num_rows + job.updates.num_rows
     order = np.concatenate([np.where(found, moved, stay), np.arange(first_insert, old.num_rows + new.num_rows)])
     added = _with_meta(new, _INSTANTS[1], partition, target.name).cast(old.schema)
     rows = pa.concat_tables([old, added]).combine_chunks().take(pa.array(order))
-    name = rows.schema.get_field_index("_hoodie_file_name")
-    rows = rows.set_column(name, "_hoodie_file_name", _repeat(target.name, rows.num_rows))
-    _write(rows, target)
+    _write(_named(rows, target.name), target)
     job.source.unlink()
+
+
+def _named(rows: pa.Table, file_name: str) -> pa.Table:
+    place = rows.schema.get_field_index("_hoodie_file_name")
+    return rows.set_column(place, "_hoodie_file_name", _repeat(file_name, rows.num_rows))
 
 
 def _write_base(job: tuple[Path, Path]) -> None:
@@ -124,7 +134,8 @@ class Floor:
             day = workload.day_of(index)
             new = inserts.filter(pc.equal(inserts["day"], day)) if last else inserts.slice(0, 0)
             if updates.num_rows or new.num_rows:
-                jobs.append(_Job(source, updates.combine_chunks(), new.combine_chunks()))
+                is_delete = workload.operation == DELETE
+                jobs.append(_Job(source, updates.combine_chunks(), new.combine_chunks(), is_delete))
         self._pool.map(_rewrite, jobs, chunksize=1)
 
     def totals(self, table: Path) -> Totals:

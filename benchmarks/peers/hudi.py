@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks.compression import CODEC
+from benchmarks.compression import CODEC, HUDIS_OWN
 from benchmarks.peers.base import hudi_totals
 from benchmarks.peers.spark35 import Spark35
 from benchmarks.workloads import Totals, Workload
@@ -39,6 +39,7 @@ RECORD: Final[dict[str, str]] = {
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
 }
+OWN: Final[dict[str, str]] = {"hoodie.parquet.compression.codec": HUDIS_OWN}
 BULK: Final[dict[str, str]] = {
     "hoodie.datasource.write.operation": "bulk_insert",
     "hoodie.bulkinsert.sort.mode": "NONE",
@@ -75,9 +76,9 @@ class Hudi:
         self._spark.read_normally()
 
     def upsert(self, workload: Workload, table: Path) -> None:
-        """One upsert."""
+        """One upsert, or deletion: Hudi calls them so, too."""
         self._spark.read([workload.batch], "batch")
-        options = self._of(workload) | {"hoodie.datasource.write.operation": "upsert"}
+        options = self._of(workload) | {"hoodie.datasource.write.operation": workload.operation}
         self._spark.write("batch", table, "hudi", options)
 
     def totals(self, table: Path) -> Totals:

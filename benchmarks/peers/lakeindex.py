@@ -8,6 +8,7 @@ from typing import Final
 
 import lakeindex
 from benchmarks.peers.base import hudi_totals, in_steps
+from benchmarks.spread import DELETE
 from benchmarks.workloads import Totals, Workload
 from lakeindex.commands.upkeep.create_table import create_like
 from lakeindex.options.parse import parse_create_options
@@ -49,8 +50,11 @@ class _LakeIndex:
             self._upsert(table, step, options)
 
     def upsert(self, workload: Workload, table: Path) -> None:
-        """One upsert with default options."""
-        self._upsert(table, [workload.batch])
+        """One upsert, or deletion, with default options."""
+        if workload.operation == DELETE:
+            lakeindex.open_table(str(table)).delete([str(workload.batch)], runner=self._runner)
+        else:
+            self._upsert(table, [workload.batch])
 
     def totals(self, table: Path) -> Totals:
         """Through hudi-rs."""

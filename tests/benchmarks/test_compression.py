@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import WriterProperties, write_deltalake
 
+import lakeindex
 from benchmarks import report
-from benchmarks.compression import CODEC, LEVEL, PARQUET_MR, SAID
+from benchmarks.compression import CODEC, LEVEL, PAGE_ROWS, PARQUET_MR, ROW_GROUP_ROWS, SAID
 from benchmarks.peers import PEERS
 from benchmarks.peers import delta as delta_rs
 from benchmarks.peers.floor import _write
@@ -61,10 +62,11 @@ def test_lakeindex_and_the_floor_compress_at_the_level_of_all(rows: pa.Table, tm
 
 def test_delta_rs_compresses_at_the_level_of_all(rows: pa.Table, tmp_path: Path) -> None:
     sizes = {}
+    bounds = {"max_row_group_size": ROW_GROUP_ROWS, "data_page_row_count_limit": PAGE_ROWS}
     for name, properties in {
-        "peer": delta_rs.WRITER,
-        "same": WriterProperties(compression="ZSTD", compression_level=LEVEL),
-        "three": WriterProperties(compression="ZSTD", compression_level=3),
+        "peer": delta_rs.EQUAL,
+        "same": WriterProperties(compression="ZSTD", compression_level=LEVEL, **bounds),
+        "three": WriterProperties(compression="ZSTD", compression_level=3, **bounds),
     }.items():
         write_deltalake(tmp_path / name, rows, writer_properties=properties)
         sizes[name] = sum(path.stat().st_size for path in (tmp_path / name).glob("*.parquet"))
@@ -85,10 +87,25 @@ def test_no_peer_has_a_codec_or_level_of_its_own(path: Path) -> None:
 
 
 def test_results_say_how_each_peer_compressed() -> None:
-    assert {entry.compression for entry in PEERS.values()} == {SAID} == {"zstd level 1"}
+    assert SAID == "zstd level 1"
+    for name, entry in PEERS.items():
+        assert entry.compression is not None
+        assert entry.compression.startswith("its default" if name.endswith("-own") else SAID), name
     one = PeerResult("floor", "floor", None, True, 1.0, [1.0], [1.0], [0.0], compression=SAID)
     result = WorkloadResult("w", 1, 1, 1, "machine", "today", "abc", [one, replace(one, peer="b", title="b")])
     assert "All wrote zstd level 1." in report.table(result)
     older = replace(result, peers=[one, replace(one, title="b", compression=None)])
-    assert "Compression: floor: zstd level 1; b: not recorded." in report.table(older)
+    assert "Compression: zstd level 1: floor; not recorded: b." in report.table(older)
     assert "ompress" not in report.table(replace(result, peers=[replace(one, compression=None)])).split("|")[0]
+
+
+def test_delta_rs_has_the_row_groups_and_pages_of_lakeindex(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(60_000)), "day": ["d"] * 60_000})
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    lakeindex.create_table(str(ours), rows.schema, key="id").upsert(rows)
+    write_deltalake(theirs, rows, writer_properties=delta_rs.EQUAL)
+    (our_file,), (their_file,) = (list(folder.glob("*.parquet")) for folder in (ours, theirs))
+    for file in (our_file, their_file):
+        metadata = pq.read_metadata(file)
+        groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        assert groups == [ROW_GROUP_ROWS, ROW_GROUP_ROWS, 60_000 - 2 * ROW_GROUP_ROWS], file
