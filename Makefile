@@ -163,7 +163,7 @@ BENCH ?=
 
 .PHONY: bench
 bench: setup ## lakeindex beside its peers, as ratios; makes docs/performance.md (hours)
-	@$(MAKE) --keep-going bench-upsert bench-bulk bench-cold bench-footers bench-metadata bench-dag
+	@$(MAKE) --keep-going bench-upsert bench-bulk bench-operations bench-cold bench-footers bench-metadata bench-dag
 
 .PHONY: bench-env
 bench-env: setup ## what the benchmark's peers need, in .interop/ and .bench/
@@ -176,6 +176,10 @@ bench-upsert: bench-env ## upserts into tables of all peers
 .PHONY: bench-bulk
 bench-bulk: bench-env ## bulk load of 5 million rows
 	@$(RUN) $(BIN)/python -m benchmarks.bulk $(BENCH)
+
+.PHONY: bench-operations
+bench-operations: setup ## partial updates, inserts and streamed reads beside what they save
+	@$(RUN) $(BIN)/python -m benchmarks.operations $(BENCH)
 
 .PHONY: bench-cold
 bench-cold: setup ## whole commands from a cold start

@@ -21,6 +21,10 @@ _GROWTH: Final = "G"
 
 _TITLES: Final = {
     "bulk_load": ("Bulk load", "A whole base, from Parquet files into a new table of as many files."),
+    "operations": (
+        "Operations",
+        "A partial update beside a whole one; new rows, their keys looked up (BUCKET) or not; a table read in batches.",
+    ),
     "cold": ("Cold commands", "From the start of the process to its end; the milliseconds of imports by package."),
     "footers": (
         "Footers far away",

@@ -1,4 +1,4 @@
-"""What is measured beside the upserts: bulk loads, cold commands, footers, the metadata table, the DAG.
+"""What is measured beside the upserts: bulk loads, operations, cold commands, footers, the metadata table, the DAG.
 On disk, and as tables.
 """
 
@@ -8,7 +8,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from benchmarks import report
 from benchmarks.measuring import Usage, commit, machine_line, measured
 
-NAMES: Final = ("bulk_load", "cold", "footers", "metadata", "dag")
+NAMES: Final = ("bulk_load", "operations", "cold", "footers", "metadata", "dag")
 
 
 @dataclass
@@ -82,17 +82,24 @@ class Measurement:
 
 def repeat(timing: Timing, runs: int, once: Callable[[], Usage]) -> None:
     """One run that does not count, then ``runs``; an error is the result."""
-    try:
-        for turn in range(runs + 1):
-            usage = once()
-            print(
-                f"  {timing.workload} {timing.peer:18} {usage.seconds:8.2f} s{'' if turn else '  (warm-up)'}",
-                flush=True,
-            )
+    in_turns({timing.peer: timing}, runs, lambda _: once())
+
+
+def in_turns(found: Mapping[str, Timing], runs: int, once: Callable[[str], Usage]) -> None:
+    """Peers take turns: one run of each that does not count, then ``runs``. An error is the result of its peer."""
+    for turn in range(runs + 1):
+        for peer, timing in found.items():
+            if timing.failed is not None:
+                continue
+            try:
+                usage = once(peer)
+            except Exception as error:  # noqa: BLE001 - see above
+                timing.fail(error)
+                continue
+            warm_up = "" if turn else "  (warm-up)"
+            print(f"  {timing.workload} {peer:18} {usage.seconds:8.2f} s{warm_up}", flush=True)
             if turn:
                 timing.add(usage)
-    except Exception as error:  # noqa: BLE001 - see above
-        timing.fail(error)
 
 
 def timed(step: Callable[[], object]) -> Usage:

@@ -99,6 +99,18 @@ TARGETS: Final = (
         "bulk load of 5 M rows", "Spark", ">= 3 x faster than bulk_insert", "bulk_load M_mono", SPARK, HUDI, least=3.0
     ),
     Target(
+        "partial update, 2 of 200 columns", "local", "<= 0.4 x the whole upsert",
+        "operations partial", ("partial",), ("whole",), most=0.4,
+    ),
+    Target(
+        "insert of 1 M rows, BUCKET", "local", "<= 1.1 x bulk_insert",
+        "operations insert", ("insert",), ("bulk-insert",), most=1.1,
+    ),
+    Target(
+        "peak memory, stream of 20 M rows", "local", "<= 600 MB",
+        "operations stream", ("stream",), most=600e6, what="peak",
+    ),
+    Target(
         "2,000 footers, 10 ms away", "local", "from the cache >= 20 x faster",
         "footers far_2000", ("cached",), ("without",), least=20.0,
     ),
@@ -203,8 +215,7 @@ def table(findings: Sequence[Finding]) -> str:
     lines = ["| workload | runner | target | measured | beside | met |", "|---|---|---|---|---|---|"]
     for finding in findings:
         target = finding.target
-        unit = " s" if _is_absolute(target) else " x"
-        shown = ", ".join(f"{_label(peer)}{value:.2f}{unit}" for peer, value in finding.values.items())
+        shown = ", ".join(f"{_label(peer)}{_figure(target, value)}" for peer, value in finding.values.items())
         cells = [target.group, target.runner, target.text, shown or "not measured", finding.best or "", _met(finding)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -220,6 +231,13 @@ _LABELS: Final = {
     "locate-metadata": "file groups",
     "look-up-metadata": "and positions in files",
 }
+
+
+def _figure(target: Target, value: float) -> str:
+    """A value with its unit."""
+    if not _is_absolute(target):
+        return f"{value:.2f} x"
+    return f"{value:.2f} s" if target.what == "seconds" else f"{value / 1e6:.0f} MB"
 
 
 def _label(peer: str) -> str:

@@ -18,10 +18,10 @@ def result(workload: str, *peers: PeerResult, rows: int = 1000) -> WorkloadResul
     return WorkloadResult(workload, rows, 10, 12, "a machine", "today", "abc", list(peers))
 
 
-def measurement(name: str, workload: str, **seconds: float) -> Measurement:
+def measurement(name: str, workload: str, *, mb: int = 0, **seconds: float) -> Measurement:
     """Peers by name; ``_`` stands for a hyphen."""
     timings = [
-        Timing(workload, one.replace("_", "-"), one, None, [took] * 5, [took] * 5, [0.0] * 5, 0, {"fact": one})
+        Timing(workload, one.replace("_", "-"), one, None, [took] * 5, [took] * 5, [0.0] * 5, mb * 10**6, {"fact": one})
         for one, took in seconds.items()
     ]
     return Measurement(name, "a machine", "today", "abc", timings)

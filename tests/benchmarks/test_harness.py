@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bulk, footers, metadata, run, workloads
+from benchmarks import bulk, footers, metadata, operations, run, workloads
 from benchmarks.footers import Far
 from benchmarks.workloads import workload
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (workloads, run, bulk, metadata):
+    for module in (workloads, run, bulk, metadata, operations):
         monkeypatch.setattr(module, "DATA", tmp_path)
     return tmp_path
 
@@ -45,6 +45,24 @@ def test_bulk_load_is_checked(data: Path) -> None:
     assert timing.failed is None
     assert len(timing.seconds) == 1
     assert not (data / "tables" / "bulk").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "peers"),
+    [("T_partial", {"whole", "partial"}), ("T_insert", {"bulk-insert", "insert"}), ("T_stream", {"stream"})],
+)
+def test_operations_take_turns_and_are_checked(
+    data: Path, monkeypatch: pytest.MonkeyPatch, name: str, peers: set[str]
+) -> None:
+    done = {timing.peer: timing for timing in operations.measure(name, tuple(operations.PEERS), 2)}
+    assert done.keys() == peers
+    assert all((timing.failed, len(timing.seconds)) == (None, 2) for timing in done.values())
+    checked = operations.checked
+    monkeypatch.setattr(operations, "checked", lambda found, wanted: checked(found, wanted + 1))
+    done = {timing.peer: timing for timing in operations.measure(name, tuple(peers), 1)}
+    assert all("expected" in str(timing.failed) and not timing.seconds for timing in done.values())
+    assert list(data.iterdir()) == []
 
 
 def test_footers_are_read_once_and_then_come_from_the_cache(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def test_memory_growth_and_the_other_measurements() -> None:
         [
             measurement("bulk_load", "M_mono", lakeindex=2.0, delta_rs=8.0),
             measurement("footers", "far_2000", cached=0.1, without=3.0),
+            measurement("operations", "stream", mb=232, stream=9.0),
             measurement("metadata", "M_mono_v9", none=2.0, statistics=2.2, record_index=2.2, filters=2.6),
             measurement("dag", "L_small", dag=50.0, dag_single=30.0),
         ],
@@ -75,6 +76,7 @@ def test_memory_growth_and_the_other_measurements() -> None:
     text = verdict.table(found)
     assert "| none | with statistics and with the record index only |" in text
     assert "| five jobs 50.00 s, one job 30.00 s |  | one job only |" in text
+    assert "| <= 600 MB | 232 MB |  | yes |" in text
     assert "| 1.25 x | lakeindex-spark | yes (few runs) |" in text
 
 

@@ -1,0 +1,183 @@
+"""What operations cost beside each other: ``python -m benchmarks.operations [--workload partial]``.
+
+``partial``: an upsert of two of a table's columns beside one of all, on fresh copies of one table. ``insert``: new rows
+into an empty table with buckets, their keys looked up or not. ``stream``: a whole table read in batches, in a process
+of its own, and the most memory that it held. Batches are Arrow tables in memory; operations take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import lakeindex
+from benchmarks import options, page, timings
+from benchmarks.measuring import Usage, restore
+from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of
+from benchmarks.shapes import wide
+from benchmarks.timings import Measurement, Timing
+from benchmarks.workloads import DATA
+
+PEERS: Final = {
+    "whole": "upsert of all columns",
+    "partial": "upsert of two columns, partial",
+    "bulk-insert": "bulk_insert",
+    "insert": "insert, keys looked up",
+    "stream": "scan().to_batches()",
+}
+GIVEN: Final = 2
+"""Columns of a partial update beside key, partition and ordering field."""
+_BUCKETS: Final = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "8"}
+_PIECE: Final = 500_000
+_STREAM: Final = """
+import json, sys, time
+from pathlib import Path
+import lakeindex
+started, rows, cpu = time.perf_counter(), 0, time.process_time()
+for batch in lakeindex.open_table(sys.argv[1]).scan().to_batches():
+    rows += batch.num_rows
+took = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
+status = Path("/proc/self/status").read_text()  # of this process alone: ru_maxrss counts in who started it
+peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
+print(json.dumps({"rows": rows, "usage": took | {"peak_bytes": peak}}))
+"""
+Once = Callable[[str], Usage]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A workload.
+
+    Attributes:
+        rows: of the table, or of the batch that is inserted.
+        peers: the operations.
+        prepare: makes what they need in a folder, and says how one is done once.
+    """
+
+    rows: int
+    peers: tuple[str, ...]
+    prepare: Callable[[Path, int], Once]
+
+
+def _orders(first: int, rows: int, days: int = 1) -> pa.Table:
+    numbers = np.arange(first, first + rows, dtype=np.int64)
+    day = pa.array(DAYS).take(pa.array(numbers * days // (first + rows)))
+    return table_of(np.random.default_rng((first, rows)), growing_keys(numbers), day, FIRST_TS + numbers)
+
+
+def _create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> lakeindex.Table:
+    return lakeindex.create_table(
+        str(path), schema, key="id", partition="day", ordering="ts", properties=dict(properties)
+    )
+
+
+def checked(found: int, wanted: int) -> None:
+    """Raises: RuntimeError: it is another number of rows."""
+    if found != wanted:
+        raise RuntimeError(f"{found:,} rows, expected {wanted:,}")
+
+
+def partial(folder: Path, rows: int) -> Once:
+    """All rows of a table of 200 columns are updated."""
+    base, copy = folder / "base" / "wide", folder / "copy" / "wide"
+
+    def batch_of(version: int) -> pa.Table:
+        keys, day = growing_keys(np.arange(rows, dtype=np.int64)), pa.array([DAYS[0]] * rows)
+        return wide(np.random.default_rng(version), keys, day, np.full(rows, FIRST_TS + version, np.int64))
+
+    first, whole = batch_of(1), batch_of(2)
+    few = whole.select(["id", "day", "ts", *[f"c{number:03d}" for number in range(GIVEN)]])
+    _create(base, first.schema, {}).upsert(first)
+
+    def once(peer: str) -> Usage:
+        restore(base.parent, copy.parent)
+        table, done = lakeindex.open_table(str(copy)), []
+        batch = few if peer == "partial" else whole
+        usage = timings.timed(lambda: done.append(table.upsert(batch, partial=peer == "partial")))
+        checked(done[0].updates, rows)
+        return usage
+
+    return once
+
+
+def insert(folder: Path, rows: int) -> Once:
+    """New rows into an empty table."""
+    batch = _orders(0, rows, len(DAYS))
+
+    def once(peer: str) -> Usage:
+        shutil.rmtree(folder / "table", ignore_errors=True)
+        table = _create(folder / "table", batch.schema, _BUCKETS)
+        write = table.insert if peer == "insert" else table.bulk_insert
+        usage = timings.timed(lambda: write(batch))
+        checked(table.count(), rows)
+        return usage
+
+    return once
+
+
+def stream(folder: Path, rows: int) -> Once:
+    """Every row of a table is read."""
+    pieces = folder / "pieces"
+    pieces.mkdir()
+    for start in range(0, rows, _PIECE):
+        pq.write_table(_orders(start, min(_PIECE, rows - start)), pieces / f"{start:010d}.parquet")
+    table = _create(folder / "table", _orders(0, 1).schema, {})
+    table.upsert(str(pieces / "*.parquet"))
+
+    def once(peer: str) -> Usage:
+        assert peer == "stream"
+        done = subprocess.run([sys.executable, "-c", _STREAM, table.uri], check=True, capture_output=True, text=True)
+        seen = json.loads(done.stdout)
+        checked(seen["rows"], rows)
+        return Usage(**seen["usage"])
+
+    return once
+
+
+WORKLOADS: Final = {
+    "partial": Asked(100_000, ("whole", "partial"), partial),
+    "insert": Asked(1_000_000, ("bulk-insert", "insert"), insert),
+    "stream": Asked(20_000_000, ("stream",), stream),
+    "T_partial": Asked(500, ("whole", "partial"), partial),  # to try the benchmark itself, as the next two
+    "T_insert": Asked(1_000, ("bulk-insert", "insert"), insert),
+    "T_stream": Asked(1_000, ("stream",), stream),
+}
+
+
+def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
+    """The operations of a workload."""
+    asked = WORKLOADS[name]
+    found = {peer: Timing(name, peer, f"{PEERS[peer]}, {asked.rows:,} rows") for peer in asked.peers if peer in peers}
+    DATA.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="operations-", dir=DATA) as folder:
+        once = asked.prepare(Path(folder), asked.rows)
+        timings.in_turns(found, runs, once)
+    if "stream" in found:  # the others share this process
+        found["stream"].facts["peak MB"] = f"{found['stream'].peak_bytes / 2**20:.0f}"
+    return list(found.values())
+
+
+def main() -> int:
+    """Entry point; 1 if an operation failed."""
+    about = "what operations cost beside each other"
+    default = [name for name in WORKLOADS if not name.startswith("T_")]
+    given = options.parse("operations", about, workloads=WORKLOADS, default=default, peers=PEERS)
+    done = Measurement.begin("operations")
+    for name in given.workloads:
+        done.timings += measure(name, given.peers or tuple(PEERS), given.runs)
+    return page.publish(done, dry=given.dry)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
