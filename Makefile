@@ -197,8 +197,15 @@ bench-metadata: setup ## upserts that keep Hudi's metadata table, beside upserts
 bench-dag: archive ## the whole DAG with Airflow, beside a spark-submit of Hudi
 	@$(RUN) $(BIN)/python -m benchmarks.dag $(BENCH)
 
+# What a CI run can publish: the workloads of engines that need no JVM, and the pages made from them.
+.PHONY: scorecard
+scorecard: bench-env ## docs/scorecard.md for the engines without a JVM (half an hour)
+	@$(RUN) $(BIN)/python -m benchmarks.run --peer floor --peer lakeindex --peer lakeindex-nosync --peer delta-rs --peer delta-rs-own \
+		$(BENCH)
+	@$(RUN) $(BIN)/python -m benchmarks.bulk --peer floor --peer lakeindex --peer lakeindex-nosync --peer delta-rs --peer delta-rs-own
+
 .PHONY: bench-page
-bench-page: setup ## docs/performance.md and the tables of benchmarks/README.md from the saved results
+bench-page: setup ## docs/performance.md, docs/scorecard.md and the tables of benchmarks/README.md from the saved results
 	@$(RUN) $(BIN)/python -m benchmarks.page
 
 .PHONY: docs

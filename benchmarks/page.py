@@ -1,4 +1,5 @@
-"""``docs/performance.md`` and the tables of ``README.md`` from the saved results: ``python -m benchmarks.page``.
+"""``docs/performance.md``, ``docs/scorecard.md`` and the tables of ``README.md`` from the saved results:
+``python -m benchmarks.page``.
 
 Works with whatever results are there; what was not measured says so.
 """
@@ -8,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from benchmarks import plots, pruning, report, timings, verdict
+from benchmarks import plots, pruning, report, scorecard, timings, verdict
 from benchmarks.report import WorkloadResult
 from benchmarks.timings import Measurement
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "performance.md"
+SCORECARD: Final = ROOT / "docs" / "scorecard.md"
 BEGIN: Final = "<!-- results: made by python -m benchmarks.page -->"
 #: Workloads that are only there to try the benchmark.
 _TRIAL: Final = "T"
@@ -68,7 +70,7 @@ def _others(measured: dict[str, Measurement]) -> list[str]:
 
 
 def update() -> None:
-    """Both pages."""
+    """All pages."""
     results, measured = report.load_all(), timings.load_all()
     micro = pruning.load()
     own = [report.table(one) for one in results] + [
@@ -76,6 +78,8 @@ def update() -> None:
     ]
     report.update_page(own + ([pruning.section(micro)] if micro else []))
     report.update_page(sections(results, measured, PAGE.parent / "images"), PAGE, BEGIN)
+    shown = [one for one in results if not one.workload.startswith(_TRIAL)]
+    report.update_page(scorecard.made(shown, SCORECARD.parent / "images"), SCORECARD, BEGIN)
 
 
 def publish(done: Measurement, *, dry: bool) -> int:

@@ -78,3 +78,25 @@ def growth(results: Sequence[WorkloadResult], path: Path) -> None:
     panel.grid(visible=True, which="major", alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=8, frameon=False)
     _save(plt, figure, path)
+
+
+def ratios(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float | None]], path: Path) -> None:
+    """A map of ratios: blue where they are above one, orange where they are below, grey where there is none."""
+    plt = _pyplot()
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+
+    colors = LinearSegmentedColormap.from_list("ratios", [_FLOOR, "#ffffff", _OURS]).with_extremes(bad="#e3e7eb")
+    figure, panel = plt.subplots(figsize=(1.6 + 0.75 * len(columns), 1.5 + 0.32 * len(rows)), layout="constrained")
+    shown = [[float("nan") if value is None else value for value in row] for row in values]
+    panel.imshow(shown, cmap=colors, norm=LogNorm(1 / 8, 8), aspect="auto")
+    for y, row in enumerate(values):
+        for x, value in enumerate(row):
+            if value is not None:
+                strong = not 1 / 4 < value < 4
+                number = f"{value:.2f}" if value < 10 else f"{value:.0f}"
+                panel.text(x, y, number, ha="center", va="center", fontsize=8, color="white" if strong else "black")
+    panel.set_xticks(range(len(columns)), columns, rotation=40, ha="left", rotation_mode="anchor", fontsize=8)
+    panel.set_yticks(range(len(rows)), rows, fontsize=8)
+    panel.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    panel.spines[:].set_visible(False)
+    _save(plt, figure, path)

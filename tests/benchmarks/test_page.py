@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import page, pruning, report, timings
+from benchmarks import page, pruning, report, scorecard, timings
 from benchmarks.pruning import Case, Timing
 from lakeindex.index.key_ranges import Pruner
 from tests.benchmarks.results import measurement, peer, result
@@ -18,7 +19,9 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(report, "README", tmp_path / "README.md")
     monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "performance.md")
+    monkeypatch.setattr(page, "SCORECARD", tmp_path / "docs" / "scorecard.md")
     (tmp_path / "docs").mkdir()
+    page.SCORECARD.write_text(f"# Scorecard\n\n{page.BEGIN}\n{report.END}\n")
     page.PAGE.write_text(f"# Performance\n\n{page.BEGIN}\n{report.END}\n")
     report.README.write_text(f"# Benchmarks\n\n{report.BEGIN}\n{report.END}\n")
     return tmp_path
@@ -46,20 +49,46 @@ def test_pages_show_what_is_there(pages: Path) -> None:
     assert "T_mono" not in text
     assert "| L_small | help | 0.50 | 0.50 - 0.50 | 0.5 | help |" in text
     pictures = {"performance_upserts.svg", "performance_memory.svg", "performance_growth.svg"}
-    assert {path.name for path in (pages / "docs" / "images").iterdir()} == pictures
+    assert {path.name for path in (pages / "docs" / "images").iterdir()} == pictures | {"scorecard.svg"}
     assert all(f"images/{name}" in text for name in pictures)
     readme = report.README.read_text()
     assert "**M_mono**" in readme
     assert "**Range pruning**" in readme
 
 
+def test_the_scorecard_sets_every_engine_beside_ours(pages: Path) -> None:
+    ours = peer("lakeindex", 2.0)
+    wrong = replace(peer("lance", 1.0), correct=False)
+    failed = replace(peer("floor", 1.0), seconds=[], failed="it broke")
+    report.save(
+        result("M_mono", ours, peer("delta-rs", 1.0), peer("hudi", 9.0), peer("hudi-bucket", 8.0), wrong, failed)
+    )
+    report.save(result("wide", ours, peer("delta-rs", 5.0)))
+    report.save(result("text", peer("delta-rs", 5.0)))
+    page.publish(measurement("bulk_load", "M_mono", lakeindex=2.0, hudi=6.0), dry=False)
+    rows = [line for line in page.SCORECARD.read_text().splitlines() if line.startswith("|")]
+    assert rows == [
+        "| workload | lakeindex, s | floor | delta-rs | lance | best of Hudi | right | measured |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| M_mono | 2.00 | failed | **0.50** | **wrong rows** | 4.00 | **not all** | today, abc |",
+        "| wide | 2.00 |  | 2.50 |  |  | all | today, abc |",
+        "| bulk load, M_mono | 2.00 |  |  |  | 3.00 | all | today, abc |",
+    ]
+    assert (pages / "docs" / "images" / "scorecard.svg").exists()
+
+
+def test_the_scorecard_says_that_there_is_nothing(pages: Path) -> None:
+    assert scorecard.made([], pages) == ["Nothing was measured yet."]
+
+
 def test_the_same_results_give_the_same_files(pages: Path) -> None:
     report.save(result("M_mono", peer("floor", 2.0), peer("lakeindex", 1.0)))
     page.update()
-    picture = pages / "docs" / "images" / "performance_upserts.svg"
-    before = picture.read_bytes(), page.PAGE.read_bytes()
+    made = [*(pages / "docs" / "images").iterdir(), page.PAGE, page.SCORECARD]
+    assert len(made) == 5
+    before = [path.read_bytes() for path in made]
     page.update()
-    assert (picture.read_bytes(), page.PAGE.read_bytes()) == before
+    assert [path.read_bytes() for path in made] == before
 
 
 @pytest.mark.usefixtures("pages")

@@ -1,0 +1,145 @@
+"""``docs/scorecard.md``: every workload by every engine, as ratios to lakeindex, from the saved results.
+
+A cell is an engine's median divided by lakeindex's of the same run (local runner, with sync): 2.00 took twice as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import plots, timings
+from benchmarks.report import WorkloadResult
+from benchmarks.timings import Measurement
+
+OURS: Final = "lakeindex"
+#: Columns in this order, as far as they were measured; of Hudi's index types only the fastest is shown.
+ENGINES: Final = (
+    "lakeindex-nosync", "lakeindex-spark", "floor", "delta-rs", "delta-rs-own", "lance", "hudi", "hudi-own",
+    "delta-spark", "iceberg-spark",
+)  # fmt: skip
+_TITLES: Final = {
+    "lakeindex-nosync": "without sync",
+    "lakeindex-spark": "on Spark",
+    "delta-rs-own": "delta-rs, its defaults",
+    "hudi": "best of Hudi",
+    "hudi-own": "Hudi, its codec",
+    "delta-spark": "Delta, Spark",
+    "iceberg-spark": "Iceberg, Spark",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One engine on one workload.
+
+    Attributes:
+        ratio: its median by lakeindex's; None if it failed.
+        right: whether its rows were right after every run.
+        noisy: whether something else used the machine meanwhile.
+    """
+
+    ratio: float | None
+    right: bool
+    noisy: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """One workload: lakeindex's seconds, and the others beside them."""
+
+    workload: str
+    seconds: float
+    right: bool
+    cells: dict[str, Cell]
+    when: str
+    commit: str
+
+
+def lines(results: Iterable[WorkloadResult], bulk: Measurement | None) -> list[Line]:
+    """Those in which lakeindex was measured."""
+    found = [line for result in results if (line := _of_upserts(result)) is not None]
+    return found + (_of_loads(bulk) if bulk is not None else [])
+
+
+def _of_upserts(result: WorkloadResult) -> Line | None:
+    by_name = {peer.peer: peer for peer in result.peers}
+    ours = by_name.get(OURS)
+    if ours is None or not ours.seconds:
+        return None
+    cells = {
+        name: Cell(peer.median / ours.median if peer.seconds else None, peer.correct, peer.noisy)
+        for name, peer in by_name.items()
+        if name != OURS
+    }
+    return Line(result.workload, ours.median, ours.correct, _best_of_hudi(cells), result.started, result.commit)
+
+
+def _of_loads(bulk: Measurement) -> list[Line]:
+    found = []
+    for workload in dict.fromkeys(timing.workload for timing in bulk.timings):
+        by_name = {timing.peer: timing for timing in bulk.timings if timing.workload == workload}
+        ours = by_name.get(OURS)
+        if ours is None or not ours.seconds:
+            continue
+        cells = {
+            name: Cell(one.median / ours.median if one.seconds else None, one.failed is None, one.noisy)
+            for name, one in by_name.items()
+            if name != OURS
+        }
+        name = f"bulk load, {workload}"
+        found.append(Line(name, ours.median, True, _best_of_hudi(cells), bulk.started, bulk.commit))
+    return found
+
+
+def _best_of_hudi(cells: dict[str, Cell]) -> dict[str, Cell]:
+    """The fastest of Hudi's in the place of all that write as the others do."""
+    hudis = [name for name in cells if name.startswith("hudi") and name != "hudi-own"]
+    measured = [cells[name] for name in hudis if cells[name].ratio is not None and cells[name].right]
+    kept = {name: cell for name, cell in cells.items() if name not in hudis}
+    if not hudis:
+        return kept
+    best = min(measured, key=lambda cell: cell.ratio or 0.0, default=Cell(None, right=False, noisy=False))
+    return {**kept, "hudi": best}
+
+
+def text(cell: Cell | None) -> str:
+    """As the table shows it; bold where lakeindex is behind."""
+    if cell is None:
+        return ""
+    if cell.ratio is None:
+        return "failed"
+    if not cell.right:
+        return "**wrong rows**"
+    shown = f"{'~' if cell.noisy else ''}{cell.ratio:.2f}"
+    return f"**{shown}**" if cell.ratio < 1 else shown
+
+
+def sections(found: Sequence[Line], images: Path) -> list[str]:
+    """What stands between the markers; the picture is written to ``images``."""
+    if not found:
+        return ["Nothing was measured yet."]
+    engines = [name for name in ENGINES if any(name in line.cells for line in found)]
+    titles = [_TITLES.get(name, name) for name in engines]
+    head = ["workload", "lakeindex, s", *titles, "right", "measured"]
+    rows = [
+        [
+            line.workload,
+            f"{line.seconds:.2f}",
+            *(text(line.cells.get(name)) for name in engines),
+            "all" if line.right and all(cell.right for cell in line.cells.values()) else "**not all**",
+            f"{line.when[:10]}, {line.commit}",
+        ]
+        for line in found
+    ]
+    table = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+    ratios = [[line.cells[name].ratio if name in line.cells else None for name in engines] for line in found]
+    plots.ratios([line.workload for line in found], titles, ratios, images / "scorecard.svg")
+    return ["\n".join(table), "![ratios of every engine to lakeindex](images/scorecard.svg)"]
+
+
+def made(results: Iterable[WorkloadResult], images: Path) -> list[str]:
+    """The page's sections from what is saved."""
+    return sections(lines(results, timings.load("bulk_load")), images)
