@@ -33,7 +33,7 @@ from lakeindex.format.partition_metadata import (
 )
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage import in_parallel
+from lakeindex.storage import Storage, in_parallel
 from lakeindex.table.index_changes import store_index_change
 from lakeindex.timeline import records
 from lakeindex.timeline.beside_pending import write_markers
@@ -57,10 +57,12 @@ def settle_plan(
         FencedError: a newer attempt exists, or an earlier one has committed.
     """
     while True:
-        stored = newest_plan(context.storage, run.key)
-        if stored is not None and _holds(context, stored, digest):
-            return stored
         attempt.check()
+        stored = newest_plan(context.storage, run.key)
+        if stored is not None:
+            if _holds(context, stored, digest):
+                return stored
+            attempt.check()  # it may have taken long to roll it back
         action = action_of(replacement)
         requested = context.table.properties.timeline_layout.encode_requested(action)
         instant = claim_new_instant(context, run, attempt.number, action, requested)
@@ -107,7 +109,9 @@ def make_ready(
         """Its metadata file, if that has to be synced: not where files were committed beside one that was there."""
         metadata = PartitionMetadata(plan.instant, partition_depth(partition))
         path, data = partition_metadata_path(partition), format_partition_metadata(metadata)
-        standing = records.settle(storage, path, data)
+        standing = _read_if_there(storage, path) if partition in old else None
+        if standing is None:
+            standing = records.settle(storage, path, data)
         if b"partitionDepth" not in standing:
             records.put(storage, path, data)
             return path
@@ -126,6 +130,13 @@ def make_ready(
     except ObjectNotFoundError as error:
         raise rolled_back_error(plan.instant, "while it was planned") from error
     return True
+
+
+def _read_if_there(storage: Storage, path: str) -> bytes | None:
+    try:
+        return storage.read(path)
+    except ObjectNotFoundError:
+        return None
 
 
 def _marker_kind(planned: PlannedFile) -> MarkerKind:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from lakeindex.commit.run_records import RunPlan
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footers import read_footer
+from lakeindex.files.footers import parse_footer, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
@@ -302,17 +302,14 @@ def verify_file(storage: Storage, file: BaseFile, expected: ExpectedFile) -> Non
         InvariantError: it holds another number of rows.
     """
     hint = "nothing was published; run again"
+    written = replace(file, size_bytes=expected.size_bytes)
     try:
-        size = storage.head(file.path).size_bytes
+        rows = parse_footer(read_footer_bytes(storage, written), written, want_filter=False).rows
     except ObjectNotFoundError:
         raise StorageError(f"data file {file.path} is missing", culprit=file.path, hint=hint) from None
-    if size != expected.size_bytes:
-        what = f"data file {file.path} has {size} bytes, {expected.size_bytes} were written"
-        raise StorageError(what, culprit=file.path, hint=hint)
-    try:
-        rows = read_footer(storage, replace(file, size_bytes=size), want_filter=False).rows
     except TableCorruptError as error:
-        raise StorageError(f"data file is damaged: {error.message}", culprit=file.path, hint=hint) from error
+        what = f"data file is damaged: {error.message}"
+        raise StorageError(what, culprit=file.path, hint=hint) from error
     if rows != expected.rows:
         what = f"data file {file.path} holds {rows} rows, {expected.rows} were counted"
         raise InvariantError(what, culprit=file.path, hint="nothing was published")

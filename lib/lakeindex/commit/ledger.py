@@ -81,11 +81,21 @@ def told_summary(storage: Storage, batch_id: str, instant: str) -> str | None:
     return _from_record(found, path).summary if found else None
 
 
-def find_done(context: WriteContext, run: RunIdentity) -> AlreadyDone | None:
-    """The batch's commit, if it is in the table and not to be committed again. Raises: BatchIdReusedError."""
+def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None = None) -> AlreadyDone | None:
+    """The batch's commit, if it is in the table and not to be committed again.
+
+    Args:
+        context: the writer.
+        run: whose batch it is.
+        timeline: of the table, if it was loaded just now.
+
+    Raises:
+        BatchIdReusedError: the batch was committed with other input.
+        TableUnsupportedError: it cannot be told with which.
+    """
     if context.force:
         return None
-    entry = find_batch(context.storage, context.table.load_timeline(), run.batch_id)
+    entry = find_batch(context.storage, timeline or context.table.load_timeline(), run.batch_id)
     if entry is None:
         return None
     is_same = not entry.input_digest or run.has_input(entry.input_digest)

@@ -45,7 +45,7 @@ Note = Callable[[str, Callable[[], object]], None]
 """Does something, and keeps a note in these words if it goes wrong."""
 
 
-def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, alone: bool = False) -> None:
+def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, alone: bool = False) -> Timeline | None:
     """Settle everything that is not alive.
 
     Args:
@@ -53,6 +53,9 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, a
         lock: the lock, held.
         own: our instant, which is left alone.
         alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.
+
+    Returns:
+        The timeline, if there was nothing to settle: it is as it was loaded, but for what others do without our lock.
 
     Raises:
         PendingInstantError: a living writer that is none of ours has an instant in flight, and does not share
@@ -66,13 +69,14 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, a
         standing = _settle(context, time)
         if standing is not None and standing.is_committed and standing.target:
             take_back(context, standing)
-    _settle_unclaimed(context, own, alone=alone or not context.shares_lock)
-    for claim in load_claims(context.storage):
-        if claim.instant != own:
-            _resolve(context, replace(claim, torn=True) if lock.blind else claim)
+    timeline, claims = _settle_unclaimed(context, own, alone=alone or not context.shares_lock)
+    others = [claim for claim in claims if claim.instant != own]
+    for claim in others:
+        _resolve(context, replace(claim, torn=True) if lock.blind else claim)
     for time in inherited:
         lock.settled(time)
     lock.recovered()
+    return None if others else timeline
 
 
 def roll_forward(
@@ -156,9 +160,9 @@ def take_back(context: WriteContext, decision: Verdict) -> RolledBack:
     return done
 
 
-def is_rolled_back(context: WriteContext, time: str) -> bool:
-    """Whether somebody rolled a pending instant of ours back, or has begun to."""
-    return not _is_intact(context, context.table.load_timeline(), time)
+def is_rolled_back(context: WriteContext, timeline: Timeline, time: str) -> bool:
+    """Whether somebody had rolled a pending instant of ours back, or had begun to, when the timeline was loaded."""
+    return not _is_intact(context, timeline, time)
 
 
 def is_requested(context: WriteContext, time: str) -> bool:
@@ -230,14 +234,18 @@ def _verdict_of(context: WriteContext, timeline: Timeline, time: str) -> Verdict
     return decide(context.storage, verdict)
 
 
-def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) -> None:
+def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) -> tuple[Timeline | None, list[Claim]]:
     """Pending writes without a claim: zombies' leftovers of ours, and other writers'.
 
     The timeline is read before the claims: a requested file of ours is never without one.
+
+    Returns:
+        The timeline, None if something was rolled back here; and the claims, those of such rollbacks among them.
     """
     timeline = context.table.load_timeline()
     check_zone(context, timeline)
-    claimed = {claim.instant for claim in load_claims(context.storage)}
+    claims = load_claims(context.storage)
+    claimed, begun = {claim.instant for claim in claims}, False
     for instant in reversed(timeline.pending_writes):
         if instant.time == own or instant.time in claimed:
             continue
@@ -246,17 +254,20 @@ def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) ->
                 if alone:
                     raise pending_error(instant)
                 continue
-            done = roll_back_unclaimed(context, instant.time)
+            done, begun = roll_back_unclaimed(context, instant.time), True
             context.notes.append(
                 f"instant {instant.time} ({instant.action}) of another writer was rolled back, "
                 f"with {len(done.files)} data files: {_why_dead(context)}"
             )
         elif is_tombstoned(context.storage, instant.time):
             roll_back_unclaimed(context, instant.time)
+            begun = True
     for rollback in timeline.pending_rollbacks(context.storage):
         time = rollback.plan.instant_time
         if rollback.is_ours and time != own and time not in claimed and is_tombstoned(context.storage, time):
             roll_back_unclaimed(context, time)  # begun by a zombie, for an instant whose claim was dropped before
+            begun = True
+    return (None, load_claims(context.storage)) if begun else (timeline, claims)
 
 
 def _why_dead(context: WriteContext) -> str:

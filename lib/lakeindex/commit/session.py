@@ -190,10 +190,10 @@ class WriteSession:
         with context.locked(f"start of run {self._run.run_id}") as lock:
             check_clock(context, lock)
             properties = check_metadata_table(context.table, context.config.metadata_table)
-            recover(context, lock)
+            timeline = recover(context, lock)
             sweep_deltas(context, properties)
             forget_dead_changes(context.storage, context.table.load_timeline)
-            return find_done(context, self._run)
+            return find_done(context, self._run, timeline)
 
     def take_turn(self, scope: TurnScope) -> bool:
         """Wait while others change what this run is going to change;
@@ -243,7 +243,6 @@ class WriteSession:
             LockTimeoutError: an older plan could not be rolled back in time.
         """
         context = self._context
-        self._attempt.check()
         while True:
             plan = settle_plan(context, self._run, self._attempt, tuple(planned), plan_digest, replacement)
             self._begin_beat(plan.instant)
@@ -357,11 +356,11 @@ class WriteSession:
             in_parallel(storage.uri, lambda one: self._verify(storage, files[one.path], one), expected)
             storage.sync([file.path for file in plan.files])
         except StorageError:
-            self._check_not_rolled_back(plan)
+            self._check_not_rolled_back(plan, self._context.table.load_timeline())
             raise
 
-    def _check_not_rolled_back(self, plan: RunPlan) -> None:
-        if is_rolled_back(self._context, plan.instant):
+    def _check_not_rolled_back(self, plan: RunPlan, timeline: Timeline) -> None:
+        if is_rolled_back(self._context, timeline, plan.instant):
             raise rolled_back_error(plan.instant)
 
     def _publish_locked(
@@ -386,14 +385,14 @@ class WriteSession:
     def _check_table(self, lock: TableLock, plan: RunPlan, commit: CommitMetadata, guards: PublishGuards) -> _Checked:
         """Everything that must still hold, unless another run has committed the batch."""
         context = self._context
-        recover(context, lock, own=plan.instant, alone=plan.replacement is not None)
+        timeline = recover(context, lock, own=plan.instant, alone=plan.replacement is not None)
         self._attempt.check()
         properties = check_metadata_table(context.table, context.config.metadata_table)
-        self._check_not_rolled_back(plan)
-        done = find_done(context, self._run)
+        timeline = timeline or context.table.load_timeline()
+        self._check_not_rolled_back(plan, timeline)
+        done = find_done(context, self._run, timeline)
         if done is not None:
             return _Checked(done_by=done.instant)
-        timeline = context.table.load_timeline()
         self._check_stands(timeline, plan, self._snapshot_time, guards, commit)
         upkeep = prepare_upkeep(context, properties, plan.instant, commit)
         try:

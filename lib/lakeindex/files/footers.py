@@ -145,9 +145,10 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     if size < len(_MAGIC) + _END_BYTES:
         raise _corrupt(base_file, f"it has {size} bytes, too few for a Parquet file")
     start = max(0, size - _TAIL_BYTES)
-    tail = storage.read_range(base_file.path, start, size - start)
+    tail = storage.read_range(base_file.path, start, size - start + 1)  # one more, which must not be there
     if len(tail) != size - start:
-        raise _corrupt(base_file, f"it is listed with {size} bytes but ends at {start + len(tail)}")
+        found = f"ends at {start + len(tail)}" if len(tail) < size - start else "is longer"
+        raise _corrupt(base_file, f"it is listed with {size} bytes but {found}")
     if tail[-4:] != _MAGIC:
         what = "it is encrypted" if tail[-4:] == _ENCRYPTED else "it does not end as a Parquet file does"
         raise _corrupt(base_file, what)

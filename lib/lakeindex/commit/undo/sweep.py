@@ -23,14 +23,14 @@ from typing import Final
 from lakeindex.commit.claims import load_claims
 from lakeindex.commit.ledger import forget_batch
 from lakeindex.commit.run_records import RUNS_FOLDER, forget_run, newest_attempt
-from lakeindex.errors import TimelineChangedError
+from lakeindex.errors import TableCorruptError, TimelineChangedError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.listing import all_base_files, base_files_in
 from lakeindex.format.file_names import TEMP_FOLDER, crc_path
 from lakeindex.format.instants import WRITE_ACTIONS, comparable
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import BaseFile, Instant
-from lakeindex.storage import remove_temporary, sync_folders
+from lakeindex.storage import in_parallel, remove_temporary, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline import records
@@ -80,10 +80,8 @@ def find_strays(table: Table, partitions: Iterable[str] | None = None) -> tuple[
     by_instant: dict[str, list[BaseFile]] = {}
     for file in files:
         by_instant.setdefault(file.instant_time, []).append(file)
-    strays: list[Stray] = []
-    for time, group in by_instant.items():
-        strays += _strays_of(storage, timeline, time, group)
-    return tuple(sorted(strays))
+    found = in_parallel(storage.uri, lambda one: _strays_of(storage, timeline, *one), by_instant.items())
+    return tuple(sorted(stray for strays in found for stray in strays))
 
 
 def sweep_all(context: WriteContext) -> tuple[Stray, ...]:
@@ -139,16 +137,19 @@ def _strays_of(storage: Storage, timeline: Timeline, time: str, files: list[Base
 
 
 def _not_in_commit(storage: Storage, timeline: Timeline, commit: Instant, files: list[BaseFile]) -> list[Stray]:
-    if not upholds(storage, commit.time):
-        return []
     try:
         metadata = timeline.commit_metadata(storage, commit)
     except TimelineChangedError:
         return []  # archived meanwhile: nothing can be proven of its files, and the next sweep leaves them alone
+    except TableCorruptError:
+        if upholds(storage, commit.time):
+            raise
+        return []
     if ATTEMPT_KEY not in metadata.extra_metadata:
         return []
     named = {stat.path for stat in metadata.stats()}
-    return [Stray(file, StrayKind.NOT_IN_COMMIT) for file in files if file.path not in named]
+    left = [file for file in files if file.path not in named]
+    return [Stray(file, StrayKind.NOT_IN_COMMIT) for file in left] if left and upholds(storage, commit.time) else []
 
 
 def _delete(storage: Storage, strays: Iterable[Stray]) -> None:
