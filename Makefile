@@ -163,7 +163,7 @@ BENCH ?=
 
 .PHONY: bench
 bench: setup ## lakeindex beside its peers, as ratios; makes docs/performance.md (hours)
-	@$(MAKE) --keep-going bench-upsert bench-bulk bench-operations bench-cold bench-footers bench-metadata bench-dag
+	@$(MAKE) --keep-going bench-upsert bench-bulk bench-operations bench-cold bench-footers bench-objects bench-metadata bench-dag
 
 .PHONY: bench-env
 bench-env: setup ## what the benchmark's peers need, in .interop/ and .bench/
@@ -188,6 +188,10 @@ bench-cold: setup ## whole commands from a cold start
 .PHONY: bench-footers
 bench-footers: setup ## the footers of 2,000 files on a far S3 server, from the cache and without
 	@$(RUN) $(BIN)/python -m benchmarks.footers $(BENCH)
+
+.PHONY: bench-objects
+bench-objects: setup ## upserts into 2,000 files on a far S3 server, beside delta-rs
+	@$(RUN) $(BIN)/python -m benchmarks.objects $(BENCH)
 
 .PHONY: bench-metadata
 bench-metadata: setup ## upserts that keep Hudi's metadata table, beside upserts without one

@@ -65,6 +65,12 @@ class Far:
 WORKLOADS: Final = {"far_40": Far(40, 50, 100), "far_2000": Far(2_000, 500, 1_000)}
 
 
+def rows_of_day(far: Far, day: int) -> pa.Table:
+    """All rows of a partition; its files follow each other."""
+    numbers = np.arange(far.rows_a_day, dtype=np.int64)
+    return _rows(far, day, numbers, far.key(day, numbers))
+
+
 def _rows(far: Far, day: int, numbers: np.ndarray[Any, np.dtype[np.int64]], ids: pa.Array) -> pa.Table:
     days = pa.array([DAYS[day]] * len(numbers))
     return table_of(np.random.default_rng((far.files, day, len(numbers))), ids, days, FIRST_TS + numbers)
@@ -95,9 +101,8 @@ def load(far: Far, uri: str) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-footers-") as folder:
         paths = []
         for day in range(len(DAYS)):
-            numbers = np.arange(far.rows_a_day, dtype=np.int64)
             paths.append(f"{folder}/{day:02d}.parquet")
-            pq.write_table(_rows(far, day, numbers, far.key(day, numbers)), paths[-1])
+            pq.write_table(rows_of_day(far, day), paths[-1])
         create_like(uri, paths[0], keys=["id"], partitions=["day"], ordering=["ts"], config=parse_create_options({}))
         sizes = {
             "hoodie.copyonwrite.record.size.estimate": "1",
@@ -158,9 +163,9 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     found = {peer: Timing(name, peer, PEERS[peer]) for peer in peers}
     _alone(direct, load, far, uri)
     batch = batch_of(far)
-    with slow_link(direct, DELAY) as endpoint:
+    with slow_link(direct, DELAY) as link:
         for turn in range(runs):
-            one = _alone(endpoint, look_ups, uri, batch)
+            one = _alone(link.endpoint, look_ups, uri, batch)
             print(f"  {name} run {turn}: {one}", flush=True)
             for peer, timing in found.items():
                 seen = one[peer]

@@ -32,6 +32,10 @@ _TITLES: Final = {
         "Footers far away",
         "The look-up's stages that need footers, on an S3 server that every request reaches 10 ms late.",
     ),
+    "objects": (
+        "Upserts far away",
+        "1,000 rows into 10 of 2,000 files on an S3 server that every request reaches 10 ms late; processes are warm.",
+    ),
     "metadata": (
         "Keeping the metadata table",
         "Mean seconds of an upsert: a run is ten in a row, the tenth compacts. Each line keeps more than the last.",

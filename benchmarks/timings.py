@@ -1,4 +1,5 @@
-"""What is measured beside the upserts: bulk loads, operations, cold commands, footers, the metadata table, the DAG.
+"""What is measured beside the upserts: bulk loads, operations, cold commands, footers, object stores, the metadata
+table, the DAG.
 On disk, and as tables.
 """
 
@@ -16,7 +17,7 @@ from typing import Final
 from benchmarks import report
 from benchmarks.measuring import Usage, commit, machine_line, measured
 
-NAMES: Final = ("bulk_load", "operations", "cold", "footers", "metadata", "dag")
+NAMES: Final = ("bulk_load", "operations", "cold", "footers", "objects", "metadata", "dag")
 
 
 @dataclass

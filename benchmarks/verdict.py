@@ -115,6 +115,10 @@ TARGETS: Final = (
         "footers far_2000", ("cached",), ("without",), least=20.0,
     ),
     Target(
+        "1,000 rows into 10 of 2,000 files, 10 ms away", "local", "not slower than delta-rs",
+        "objects objects", ("lakeindex",), _DELTA, most=1.0,
+    ),
+    Target(
         "metadata table kept, M mono", "local", "<= 1.15 x without one",
         "metadata M_mono_v9", ("statistics", "record-index", "filters"), ("none",), most=1.15,
     ),

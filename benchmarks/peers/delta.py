@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake.table import TableMerger
 
 from benchmarks.compression import CODEC, LEVEL, PAGE_ROWS, ROW_GROUP_ROWS
 from benchmarks.peers.base import in_steps, totals_of
@@ -22,6 +23,18 @@ EQUAL: Final = WriterProperties(
     max_row_group_size=ROW_GROUP_ROWS,
     data_page_row_count_limit=PAGE_ROWS,
 )
+
+
+def merge(table: str | Path, batch: pa.Table, writer: WriterProperties | None) -> TableMerger:
+    """A MERGE of a batch by key and partition, with the touched partitions as literals; what it does is yet to say."""
+    days = ",".join(f"'{day}'" for day in sorted(pc.unique(batch["day"]).to_pylist()))
+    return DeltaTable(table).merge(
+        source=batch,
+        predicate=f"t.id = s.id AND t.day = s.day AND t.day IN ({days})",
+        source_alias="s",
+        target_alias="t",
+        writer_properties=writer,
+    )
 
 
 class DeltaRs:
@@ -43,19 +56,11 @@ class DeltaRs:
 
     def upsert(self, workload: Workload, table: Path) -> None:
         """One MERGE, which updates and inserts, or deletes."""
-        batch = pq.read_table(workload.batch)
-        days = ",".join(f"'{day}'" for day in sorted(pc.unique(batch["day"]).to_pylist()))
-        merge = DeltaTable(table).merge(
-            source=batch,
-            predicate=f"t.id = s.id AND t.day = s.day AND t.day IN ({days})",
-            source_alias="s",
-            target_alias="t",
-            writer_properties=self._writer,
-        )
+        merger = merge(table, pq.read_table(workload.batch), self._writer)
         if workload.operation == DELETE:
-            merge.when_matched_delete().execute()
+            merger.when_matched_delete().execute()
         else:
-            merge.when_matched_update_all().when_not_matched_insert_all().execute()
+            merger.when_matched_update_all().when_not_matched_insert_all().execute()
 
     def totals(self, table: Path) -> Totals:
         """Through its own reader."""

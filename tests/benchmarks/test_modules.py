@@ -110,14 +110,15 @@ def server() -> Iterator[str]:
 
 
 def test_slow_link_delays_each_request_and_loses_nothing(server: str) -> None:
-    with slow_link(server, 0.05) as endpoint:
-        connection = http.client.HTTPConnection(endpoint.removeprefix("http://"))
+    with slow_link(server, 0.05) as link:
+        connection = http.client.HTTPConnection(link.endpoint.removeprefix("http://"))
         for _ in range(3):
             started = time.perf_counter()
             connection.request("GET", "/")
             assert len(connection.getresponse().read()) == 1_000_000
             assert time.perf_counter() - started >= 0.05
         connection.close()
+        assert link.requests == 3
 
 
 def test_jar_that_is_not_what_was_pinned_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

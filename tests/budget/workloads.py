@@ -176,6 +176,33 @@ def upsert_late() -> Figures:
     return figures
 
 
+FILES, PARTITIONS = 10, DAYS
+"""What a batch into ten of many files touches."""
+
+
+def least_requests(files: int, partitions: int) -> int:
+    """Requests of the table that the commit protocol needs: docs/commit-protocol.md counts them step by step."""
+    return 79 + 8 * files + 4 * partitions
+
+
+def upsert_ten_files() -> Figures:
+    """1,000 rows into ten of 200 files, in all four partitions; syncs are no requests of an object store."""
+    store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
+    CountingStorage.fresh(default_checkpoints(store.uri).removeprefix("memory://"))
+    options = {**OPTIONS, "hoodie.parquet.max.file.size": str(ROWS // 200 * 100)}
+    table, numbers = make_table(store.uri), np.arange(ROWS)
+    table.upsert(rows_of(numbers, 1), options=options, runner=CountingRunner())
+    footer_cache._remembered.clear()
+    store.reset()
+    each, apart = ROWS // 200, ROWS // FILES
+    some = np.concatenate([numbers[first : first + each // 2] for first in range(0, ROWS, apart)])
+    done = table.upsert(rows_of(some, 2), options=options, runner=CountingRunner())
+    assert (done.updates, done.files_rewritten) == (len(some), FILES)
+    asked = sum(count for kind, count in store.requests.items() if kind != "sync")
+    assert asked <= 1.3 * least_requests(FILES, PARTITIONS), store.requests
+    return _of_store("table", store)
+
+
 def delete_keys() -> Figures:
     bench = Bench()
     with bench.counted() as figures:
@@ -266,6 +293,7 @@ WORKLOADS: Final[dict[str, Callable[[], Figures]]] = {
     "upsert of the newest keys": upsert_tail,
     "upsert of random keys": upsert_scattered,
     "upsert of random keys, no footer cached": upsert_uncached,
+    "upsert into ten files of many": upsert_ten_files,
     "the same batch again": upsert_again,
     "upsert of late rows": upsert_late,
     "delete": delete_keys,

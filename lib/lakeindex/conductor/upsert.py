@@ -21,7 +21,7 @@ from lakeindex.errors import FencedError, InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
-from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder
+from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder, checkpoints_held
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
@@ -53,7 +53,7 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
 
 def from_checkpoints(spec: RunSpec, work: Callable[[], RunSummary]) -> RunSummary:
     """A whole run within its memory; once more if checkpoints of an earlier attempt turn out damaged."""
-    with memory_bound(spec.config.memory):
+    with memory_bound(spec.config.memory), checkpoints_held():
         try:
             return work()
         except CheckpointError as error:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.pipeline import Stage
 from lakeindex.storage.port import Storage
 
@@ -37,6 +40,26 @@ _TYPES = {
     "int64": pa.int64(),
     "float64": pa.float64(),
 }
+
+
+HELD_BYTES: Final = 64 << 20
+LARGEST_HELD: Final = 4 << 20
+"""Larger files are read by row group, and there are few of them."""
+
+_held: ContextVar[BoundedCache[memoryview] | None] = ContextVar("held checkpoints", default=None)
+
+
+@contextmanager
+def checkpoints_held() -> Iterator[None]:
+    """Hold the checkpoint files that are written in the body, small ones, and answer from there who reads them again.
+
+    A run in one process reads what it has just written: on an object store each time with a request.
+    """
+    token = _held.set(BoundedCache(HELD_BYTES))
+    try:
+        yield
+    finally:
+        _held.reset(token)
 
 
 class CheckpointError(InputError):
@@ -229,16 +252,23 @@ class RunFolder:
         """Write an already encoded checkpoint file, under a name that no other try of the task has."""
         own = own_name(path)
         self.store.write(own, (memoryview(data),))
-        return Part(own, rows, data.size, digest_of(data))
+        part, held = Part(own, rows, data.size, digest_of(data)), _held.get()
+        if held is not None and data.size <= LARGEST_HELD:
+            held.put((part.path, part.digest), memoryview(data))
+        return part
 
-    def read_bytes(self, part: Part) -> bytes:
+    def read_bytes(self, part: Part) -> memoryview:
         """A checkpoint file's bytes, checked against its digest.
 
         Raises:
             CheckpointError: missing, or not the bytes that were written.
         """
+        held = _held.get()
+        known = held.get((part.path, part.digest)) if held is not None else None
+        if known is not None:
+            return known
         try:
-            data = self.store.read(part.path)
+            data = memoryview(self.store.read(part.path))
         except ObjectNotFoundError as error:
             raise self._damaged(part.path, "is missing") from error
         if len(data) != part.bytes or digest_of(data) != part.digest:

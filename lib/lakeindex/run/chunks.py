@@ -64,7 +64,7 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
         return whole.select(list(columns or ()))
     if found is None:
         held = _files.get((chunk.part.digest,))
-        raw = memoryview(folder.read_bytes(chunk.part)) if held is None else held
+        raw = folder.read_bytes(chunk.part) if held is None else held
         file = pq.ParquetFile(pa.BufferReader(raw))
         if columns is not None or file.num_row_groups > 1:  # more of it may be asked for
             _files.put((chunk.part.digest,), raw, cache_bytes(current_share()))
