@@ -80,7 +80,10 @@ def servers(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """Both releases; their sessions start at the same time."""
     quick = "LAKEINDEX_TURNS" not in os.environ  # hours of stories are worth compiling well
     running = {
-        version: HudiServer(version, tmp_path_factory.mktemp(f"hudi-{version}"), quick=quick) for version in VERSIONS
+        version: HudiServer(
+            version, tmp_path_factory.mktemp(f"hudi-{version}"), "1500m" if quick else "3g", quick=quick
+        )
+        for version in VERSIONS
     }
     yield running
     for server in running.values():

@@ -96,8 +96,9 @@ class HudiServer:
         self._shared = _Shared()
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
-        java_options = f"-Duser.timezone={zone} --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED" + (
-            " -XX:+UseSerialGC -XX:TieredStopAtLevel=1" if quick else ""
+        java_options = (
+            f"-Duser.timezone={zone} --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED -XX:+UseSerialGC"
+            + (" -XX:TieredStopAtLevel=1" if quick else " -Xmn2g")
         )
         command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch)]
         command += [memory, java_options]

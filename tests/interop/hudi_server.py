@@ -55,6 +55,8 @@ def start_session(jar: str, scratch: str, memory: str, java_options: str) -> Spa
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
         "spark.local.dir": f"{scratch}/spark",
         "spark.ui.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",  # a query of a few rows is done before its classes are compiled
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("lakeindex interop")

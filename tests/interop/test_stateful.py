@@ -7,6 +7,7 @@ A story that fails is made shorter for up to five minutes; ``LAKEINDEX_TURNS_SHR
 from __future__ import annotations
 
 import os
+import traceback
 from itertools import count
 from pathlib import Path
 
@@ -44,5 +45,9 @@ def test_turns_of_any_kind(part: int, servers: dict[str, HudiServer], folder: Pa
     def story() -> Turns:
         return Turns(servers, folder / str(next(number)))
 
-    run_state_machine_as_test(seed(SEED + part)(story) if STORIES else story, settings=chosen)
+    try:
+        run_state_machine_as_test(seed(SEED + part)(story) if STORIES else story, settings=chosen)
+    except BaseException:
+        traceback.print_exc()  # pytest shows it when all are played, which may be hours later
+        raise
     print(f"\nseed {SEED + part}: {next(number)} stories")  # noqa: T201 - for docs/reliability.md

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -471,7 +473,7 @@ class Turns(RuleBasedStateMachine):
         release = WRITERS[1 + self.version % 2]
         server, able = self._server(release), self._able(release)
         self._compare(f"{what}: we read", self._table().read(meta=True))
-        self._compare(f"{what}: hudi-rs reads", read_with_rust(self.path))
+        self._judge_with_rust(what)
         kept = bool(metadata_partitions(self.path))
         filters = self._filters() if kept else {}
         readings = (_WITH_METADATA, _WITHOUT_METADATA)[: 1 + kept]
@@ -484,6 +486,22 @@ class Turns(RuleBasedStateMachine):
             assert verified.ok or pending, f"{what}: the metadata table: {verified}"
         report = self._table().check()
         assert report.ok or pending, f"{what}: {[str(one) for one in report.violations[:5]]}"
+
+    def _judge_with_rust(self, what: str) -> None:
+        """hudi-rs 0.5 takes files for part of a table of version 9 that its metadata table says are gone: those of a
+        partition without files when Hudi cleaned it. Hudi's readers, which judge next, see what the metadata table says.
+        """
+        try:
+            rows = read_with_rust(self.path)
+        except Exception as error:
+            named = re.search(r"footer schema '([^']+)': ObjectStoreError\(NotFound", str(error))
+            if named is None or not metadata_partitions(self.path):
+                raise
+            assert not (self.path / unquote(named[1])).exists(), what
+            verified = metadata_verify(str(self.path))
+            assert verified.ok, f"{what}: the metadata table names {named[1]}: {verified}"
+            return
+        self._compare(f"{what}: hudi-rs reads", rows)
 
     def _filters(self) -> dict[str, int]:
         """Filters, and how many rows of the dictionary each finds, whatever files Hudi leaves out by statistics."""
