@@ -59,7 +59,17 @@ from tests.model.world import (
     stat_of,
     verify_rows,
 )
-from tests.unit.commit.protocol_support import BATCH, FIRST, GROUPS, OTHER, PROPERTIES, START_MS, Batch, World
+from tests.unit.commit.protocol_support import (
+    BATCH,
+    FIRST,
+    GROUPS,
+    OTHER,
+    PROPERTIES,
+    START_MS,
+    Batch,
+    KilledError,
+    World,
+)
 
 ROWS: Rows = {"a1": "one", "x": "one"}
 
@@ -389,6 +399,26 @@ def test_a_killed_run_makes_the_next_one_wait_no_time(world: World) -> None:
     Written(world, begin(world, OTHER, "next"), OTHER.rows).publish()
     assert world.clock.now_ms() == before
     assert not [name for name in world.names() if name.startswith(f"{dead.plan.instant}.")]
+
+
+def test_the_checks_see_what_recovery_has_completed(world: World) -> None:
+    """A run that was killed between its verdict and its commit is completed by the next one that publishes."""
+    mine = Written(world, begin(world, name="a"))
+    theirs = Written(world, begin(world, Batch("run-9", {"a2": "two"}), "b"), {"a2": "two"})
+
+    def kill(call: Call) -> None:
+        if call.name == "create" and call.path.endswith(f"{theirs.plan.instant}.commit"):
+            raise KilledError
+
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        theirs.publish()
+    world.store.hook = None
+    world.gone.add("b")
+    with pytest.raises(WriteConflictError, match=file_id(0)):
+        mine.publish()
+    assert f"{theirs.plan.instant}.commit" in world.names()
+    assert live_rows(world.store)["a2"] == ["two"]
 
 
 def test_a_living_run_of_ours_is_left_alone(world: World) -> None:

@@ -8,6 +8,7 @@ from lakeindex.format.file_names import parse_base_path
 from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RollbackMetadata, format_rollback_metadata
+from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
 from tests.model.world import CONFIG, file_id, live_rows, sweep_strays
 from tests.unit.commit.protocol_support import BATCH, FIRST, OTHER, World
 
@@ -66,6 +67,16 @@ def test_each_kind(world: World) -> None:
     assert {one.file.path for one in swept} == set(expected)
     assert kinds(world) == {}
     assert live_rows(world.store)["x"] == ["one"]
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_commit_that_is_being_rolled_back_proves_nothing(world: World, torn: bool) -> None:
+    instant = world.upsert(BATCH)
+    overrule(world.store, Verdict(instant, Outcome.ROLLED_BACK, "token"))
+    if torn:
+        world.store.write(f".hoodie/{instant}.commit", b"")
+    world.store.write(stray(9, instant), b"{}")
+    assert kinds(world) == {}
 
 
 def test_a_writer_that_begins_while_strays_are_looked_for_loses_nothing(world: World) -> None:

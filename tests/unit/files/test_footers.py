@@ -327,6 +327,13 @@ def test_file_shorter_than_listed_is_named(folder: FolderStorage) -> None:
         read_footer(stored.storage, replace(stored.file, size_bytes=stored.file.size_bytes + 7))
 
 
+def test_file_longer_than_listed_is_named(folder: FolderStorage) -> None:
+    whole = parquet(HUDI)
+    stored = store(folder, whole + whole[-100:])
+    with pytest.raises(TableCorruptError, match=f"listed with {len(whole)} bytes but is longer"):
+        read_footer(stored.storage, replace(stored.file, size_bytes=len(whole)))
+
+
 def test_file_without_key_column_is_refused(folder: FolderStorage) -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": [1]}), sink)
