@@ -31,9 +31,9 @@ from benchmarks.peers.base import totals_of
 from benchmarks.peers.hudi_tag import HudiTag
 from benchmarks.peers.lakeindex import LakeIndexLocal
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of, write
-from benchmarks.spread import PARTITIONS, updated_partitions
+from benchmarks.spread import updated_partitions
 from benchmarks.timings import Measurement, Timing
-from benchmarks.workloads import DATA, Totals, Workload, names, workload
+from benchmarks.workloads import DATA, SPREAD, Totals, Workload, names, workload
 
 #: Upserts of a run; a metadata table is compacted after as many delta commits.
 UPSERTS: Final = 10
@@ -91,13 +91,14 @@ WORKLOADS: Final = {
 def batch_of(wanted: Workload, number: int) -> pa.Table:
     """A batch in the shape of the workload's own; each has other rows, and new keys follow those of the one before."""
     rng = np.random.default_rng((_SEED, wanted.base_rows, number))
-    updates, per_day = wanted.batch_rows * 4 // 5, wanted.base_rows // PARTITIONS
-    counts = np.bincount(updated_partitions(rng, updates, "mono"), minlength=PARTITIONS)
+    shape = SPREAD[wanted.name]
+    updates, per_day = wanted.batch_rows * 4 // 5, wanted.base_rows // shape.partitions
+    counts = np.bincount(updated_partitions(rng, updates, shape), minlength=shape.partitions)
     picked = [day * per_day + rng.choice(per_day, count, replace=False) for day, count in enumerate(counts)]
     inserts = wanted.batch_rows - updates
     first = wanted.base_rows + number * inserts
     numbers = rng.permutation(np.concatenate([*picked, np.arange(first, first + inserts)]).astype(np.int64))
-    days = pa.array(DAYS).take(pa.array(np.minimum(numbers // per_day, PARTITIONS - 1)))
+    days = pa.array(DAYS).take(pa.array(np.minimum(numbers // per_day, shape.partitions - 1)))
     ts = FIRST_TS + (wanted.base_rows + number * 100) * 10 + rng.integers(0, 1000, len(numbers))
     return table_of(rng, growing_keys(numbers), days, ts)
 

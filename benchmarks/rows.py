@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 
 from benchmarks.compression import CODEC, LEVEL
 
-#: Days that partitions are named after; a workload takes as many as it needs.
-DAYS: Final = tuple(f"2026-10-{day:02d}" for day in range(1, 21))
+_FIRST_DAY: Final = np.datetime64("2026-10-01")
+
+
+def day(number: int) -> str:
+    """The day that a partition is named after, counted from 0."""
+    return str(_FIRST_DAY + number)
+
+
+#: As many as most workloads have.
+DAYS: Final = tuple(day(number) for number in range(20))
 FIRST_TS: Final = 1_790_000_000_000
 _STATES: Final = ("new", "paid", "packed", "shipped", "returned")
 

@@ -26,7 +26,7 @@ from benchmarks.workloads import DATA, Workload, names, workload
 
 GROWTH: Final = ("G1_tail", "G5_tail", "G20_tail")
 #: Workloads that show what one kind of row or batch costs.
-KINDS: Final = ("wide", "nested", "text", "all", "one", "inserts", "deletes")
+KINDS: Final = ("wide", "nested", "text", "all", "one", "inserts", "deletes", "parts")
 DEFAULT: Final = ("M_mono", "M_uuid", "L_tail", "L_small", "S_mono", *GROWTH, *KINDS)
 #: Part of the machine's memory that peers may have together.
 _SHARE: Final = 0.85

@@ -92,6 +92,8 @@ TARGETS: Final = (
         Target(kind, "local", "not slower than delta-rs", kind, LOCAL, _DELTA, most=1.0)
         for kind in ("wide", "nested", "text", "all", "one", "inserts", "deletes")
     ),
+    Target("parts", "local", "without syncs <= 1.3 x delta-rs", "parts", LOCAL[:1], _DELTA, most=1.3),
+    Target("parts", "local", "<= 2.5 x delta-rs", "parts", LOCAL[1:], _DELTA, most=2.5),
     _growth("local", LOCAL),
     _growth("Spark", SPARK),
     Target("bulk load of 5 M rows", "local", "<= 0.5 x delta-rs's write", "bulk_load M_mono", LOCAL, _DELTA, most=0.5),

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from benchmarks import spread, tails
-from benchmarks.rows import DAYS, Ints
+from benchmarks.rows import Ints, day
 from benchmarks.spread import DELETE, UPSERT, Spread
 from benchmarks.tails import Tail
 
@@ -27,12 +27,13 @@ SPREAD: Final[dict[str, Spread]] = {
     **{f"T_{keys}": Spread(20_000, 1_000, keys) for keys in ("mono", "uuid")},  # to try the benchmark itself
     **{f"S_{keys}": Spread(_MILLION, 20_000, keys) for keys in ("mono", "uuid")},
     **{f"M_{keys}": Spread(5 * _MILLION, 100_000, keys) for keys in ("mono", "uuid")},
-    "T_wide": Spread(2_000, 200, shape="wide"),  # to try the benchmark itself, as the next five
+    "T_wide": Spread(2_000, 200, shape="wide"),  # to try the benchmark itself, as the next six
     "T_nested": Spread(2_000, 200, shape="nested"),
     "T_text": Spread(2_000, 200, shape="text"),
     "T_all": Spread(2_000, 2_000, updates=1.0),
     "T_inserts": Spread(20_000, 1_000, updates=0.0),
     "T_deletes": Spread(20_000, 1_000, updates=1.0, operation=DELETE),
+    "T_parts": Spread(2_400, 360, "uuid", partitions=120, files_per_partition=1, evenly=True),
     "wide": Spread(400_000, 20_000, shape="wide"),
     "nested": Spread(_MILLION, 20_000, shape="nested"),
     "text": Spread(_MILLION // 2, 20_000, shape="text"),
@@ -40,6 +41,7 @@ SPREAD: Final[dict[str, Spread]] = {
     "one": Spread(_MILLION, 1, updates=1.0),
     "inserts": Spread(5 * _MILLION, 100_000, updates=0.0),
     "deletes": Spread(5 * _MILLION, 100_000, updates=1.0, operation=DELETE),
+    "parts": Spread(_MILLION, 6_000, "uuid", partitions=2_000, files_per_partition=1, evenly=True),
 }
 TAILS: Final[dict[str, Tail]] = {
     "TL_tail": Tail(5, 4_000, 400, 2_000),  # to try the benchmark itself, as the next four
@@ -85,11 +87,11 @@ class Workload:
     @property
     def files_per_partition(self) -> int:
         """Base files a day."""
-        return 1 if self.name in TAILS else spread.FILES_PER_PARTITION
+        return 1 if self.name in TAILS else SPREAD[self.name].files_per_partition
 
     def day_of(self, file: int) -> str:
         """The day, and so the partition, of a base file."""
-        return DAYS[file // self.files_per_partition]
+        return day(file // self.files_per_partition)
 
     @property
     def batch(self) -> Path:

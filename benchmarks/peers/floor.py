@@ -113,7 +113,7 @@ class Floor:
     def load(self, workload: Workload, table: Path) -> None:
         """The generated files with meta columns, one folder a day."""
         jobs = [
-            (source, table / f"day={workload.day_of(index)}" / f"{index:03d}_{_INSTANTS[0]}.parquet")
+            (source, table / f"day={workload.day_of(index)}" / f"{index:04d}_{_INSTANTS[0]}.parquet")
             for index, source in enumerate(workload.base_files)
         ]
         self._pool.map(_write_base, jobs, chunksize=1)

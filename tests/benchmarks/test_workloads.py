@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks import workloads
-from benchmarks.workloads import TAILS, Totals, Workload, workload
+from benchmarks.workloads import SPREAD, TAILS, Totals, Workload, workload
 
 MIXED = ("T_mono", "T_uuid", "TL_tail", "TL_small", "TG1_tail", "TG20_tail")
-KINDS = ("T_wide", "T_nested", "T_text", "T_all", "T_inserts", "T_deletes")
+KINDS = ("T_wide", "T_nested", "T_text", "T_all", "T_inserts", "T_deletes", "T_parts")
 
 
 @pytest.fixture(params=[*MIXED, *KINDS])
@@ -79,6 +79,17 @@ def test_tail_updates_only_the_newest_rows_and_shares_its_files(
     assert pc.max(keys).as_py() == large.base_rows + shape.batch // 5 - 1
     assert len(large.base_files) == 20
     assert [path.stat().st_ino for path in small.base_files] == [p.stat().st_ino for p in large.base_files[:5]]
+
+
+def test_parts_has_many_partitions_of_one_file_and_updates_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workloads, "DATA", tmp_path)
+    parts = workload("T_parts")
+    assert len({parts.day_of(index) for index in range(len(parts.base_files))}) == len(parts.base_files) == 120
+    assert parts.touched_files == 120
+    every = SPREAD["parts"]
+    assert (every.partitions, every.files_per_partition, every.base_rows // every.partitions) == (2_000, 1, 500)
 
 
 def test_unknown_workload_is_refused() -> None:
