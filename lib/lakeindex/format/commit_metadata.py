@@ -199,7 +199,27 @@ def metadata_from_json(loaded: Json, source: str) -> CommitMetadata:
 
 def format_commit_metadata(metadata: CommitMetadata) -> bytes:
     """JSON text of commit metadata, with a full set of stat fields; equal values give equal bytes."""
-    return json.dumps(metadata_to_json(metadata), indent=2, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _indented(metadata_to_json(metadata), "\n").encode("utf-8", "surrogatepass")
+
+
+def _indented(value: Json, line: str) -> str:
+    """As ``json.dumps(value, indent=2, ensure_ascii=False)``, whose indenting is not compiled: objects and lists of
+    plain values, which are nearly all there is, are written by the compiled encoder.
+
+    Args:
+        value: what to write.
+        line: the line break and indentation that it stands behind.
+    """
+    if not isinstance(value, dict | list) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    inner = f"{line}  "
+    if not any(isinstance(one, dict | list) for one in (value.values() if isinstance(value, dict) else value)):
+        text = json.dumps(value, ensure_ascii=False, separators=(f",{inner}", ": "))
+        return f"{text[0]}{inner}{text[1:-1]}{line}{text[-1]}"
+    if isinstance(value, list):
+        return f"[{inner}{f',{inner}'.join(_indented(one, inner) for one in value)}{line}]"
+    lines = [f"{json.dumps(key, ensure_ascii=False)}: {_indented(one, inner)}" for key, one in value.items()]
+    return f"{{{inner}{f',{inner}'.join(lines)}{line}}}"
 
 
 def metadata_to_json(metadata: CommitMetadata) -> dict[str, Json]:

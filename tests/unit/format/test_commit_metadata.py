@@ -16,6 +16,7 @@ from lakeindex.format.commit_metadata import (
     WriteStat,
     format_commit_metadata,
     inflight_plan,
+    metadata_to_json,
     parse_commit_metadata,
 )
 from tests.vectors_support import table_names, unpack_table
@@ -61,6 +62,12 @@ FIELDS_OF_015 = {
     "totalLogSizeCompacted", "totalUpdatedRecordsCompacted", "totalLogBlocks", "totalCorruptLogBlock",
     "totalRollbackBlocks", "fileSizeInBytes", "minEventTime", "maxEventTime", "runtimeStats",
 }  # fmt: skip
+
+
+@given(COMMITS)
+def test_the_text_is_indented_as_by_json(metadata: CommitMetadata) -> None:
+    whole = json.dumps(metadata_to_json(metadata), indent=2, ensure_ascii=False)
+    assert format_commit_metadata(metadata) == whole.encode("utf-8", "surrogatepass")
 
 
 @given(COMMITS)
