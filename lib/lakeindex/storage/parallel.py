@@ -31,8 +31,24 @@ def in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T], worker
             and a few one after the other.
     """
     todo = list(items)
-    if workers is None and len(todo) < _PARALLEL_FROM:
+    if not todo or (workers is None and len(todo) < _PARALLEL_FROM):
         return [function(item) for item in todo]
-    most = workers or (_NEAR if is_on_this_machine(uri) else _FAR)
+    most = min(workers or (_NEAR if is_on_this_machine(uri) else _FAR), len(todo))
+    left = iter(enumerate(todo))
+    done: dict[int, R] = {}
+    failed: dict[int, BaseException] = {}
+
+    def work() -> None:
+        """Do what nobody has begun: a thread is handed over to once, and not for every item."""
+        for number, item in left:
+            try:
+                done[number] = function(item)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failed[number] = error
+
     with ThreadPoolExecutor(most, thread_name_prefix="requests") as pool:
-        return [f.result() for f in [pool.submit(copy_context().run, function, item) for item in todo]]
+        for _ in range(most):
+            pool.submit(copy_context().run, work)
+    if failed:
+        raise failed[min(failed)]
+    return [done[number] for number in range(len(todo))]

@@ -53,6 +53,10 @@ def test_a_far_store_is_asked_by_more_at_once(uri: str, count: int, workers: int
     assert (max(seen) > 1) == (most > 1)
 
 
+def test_nothing_is_asked_of_nobody() -> None:
+    assert in_parallel("s3://lake", str, [], workers=2) == []
+
+
 def test_requests_count_for_the_caller() -> None:
     WHO.set("me")
     assert set(in_parallel("s3://lake", lambda _: WHO.get(), range(40))) == {"me"}
