@@ -86,7 +86,7 @@ class BloomFilter:
         part = buffers.slice(from_row, len(buffers) if to_row is None else to_row)
         out = np.empty(len(part), dtype=np.bool_)
         if len(part):
-            cost = len(part) * self.k * self.rows
+            cost = max(len(part), _STEP) * self.k * self.rows
             PROBE.run(cost, part.data, part.offsets, np.uint32(self.m), self.k, self.bits, out)
             out |= part.offsets[1:] == part.offsets[:-1]
         return out
@@ -128,7 +128,7 @@ def build_sized(keys: StringArray, size: FilterSize) -> BloomFilter:
     targets, filter_rows = _rows_of_keys(count, size)
     bits = np.zeros((filter_rows, (size.bits + 7) // 8), dtype=np.uint8)
     if count:
-        cost = count * size.hashes
+        cost = max(count, _STEP) * size.hashes
         ADD.run(cost, buffers.data, buffers.offsets, np.uint32(size.bits), size.hashes, targets, bits)
     bits.setflags(write=False)
     if size.filter_type is FilterType.SIMPLE:
@@ -154,7 +154,7 @@ def extend_filter(old: BloomFilter, keys: StringArray) -> BloomFilter:
     bits = old.bits.copy()
     if len(buffers):
         targets = np.zeros(len(buffers), dtype=np.int64)
-        ADD.run(len(buffers) * old.k, buffers.data, buffers.offsets, np.uint32(old.m), old.k, targets, bits)
+        ADD.run(max(len(buffers), _STEP) * old.k, buffers.data, buffers.offsets, np.uint32(old.m), old.k, targets, bits)
     bits.setflags(write=False)
     active = old.active_keys + len(buffers) if old.filter_type is FilterType.DYNAMIC_V0 else 0
     return BloomFilter(old.filter_type, old.m, old.k, old.entries, active, bits)
@@ -224,6 +224,8 @@ def _rows_of_keys(count: int, size: FilterSize) -> tuple[npt.NDArray[np.int64], 
 ADD: Final = Loop(add_keys, compiled_in("lakeindex.bloom.kernels", "add_keys"), 4_000_000)
 PROBE: Final = Loop(probe_keys, compiled_in("lakeindex.bloom.kernels", "probe_keys"), 4_000_000)
 """Both by hashes of keys."""
+_STEP: Final = 200
+"""Keys: the plain loops take about as long for the hashes of one key as for those of so many."""
 
 
 __all__ = [
