@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.bloom.filter import BloomFilter, FilterProblem, build_sized, extend_filter, parse_filter
@@ -48,7 +48,8 @@ class KeysMark:
 
     def to_text(self) -> str:
         """JSON, as it stands in the footer."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        fields = {"capacity": self.capacity, "keys": self.keys, "fpp": self.fpp, "crc32": self.crc32}
+        return json.dumps(fields, separators=(",", ":"))
 
 
 def parse_mark(text: str | bytes | None) -> KeysMark | None:
@@ -112,6 +113,8 @@ def footer_with_added(old: Mapping[str, str], added: StringArray, config: WriteC
     parsed = parse_filter(text, old.get(FILTER_TYPE))
     if isinstance(parsed, FilterProblem) or parsed.rows != 1:
         return None
+    if not len(added):
+        return {name: old[name] for name in (FILTER, FILTER_TYPE, MIN_KEY, MAX_KEY, MARK) if name in old}
     ends = (old[MIN_KEY], old[MAX_KEY])
     more = java_min_max(added)
     if more is not None:

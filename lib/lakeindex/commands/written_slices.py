@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footers import read_footer
+from lakeindex.files.footers import read_shape
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
@@ -91,7 +91,7 @@ def rows_of_files(table: Table, commits: Commits, files: Sequence[BaseFile]) -> 
     stated = {one.file.path: one.stat.num_writes for one in live_slices(commits).values()}
     unknown = [file for file in files if file.path not in stated]
     storage = table.storage
-    footers = in_parallel(storage.uri, lambda file: read_footer(storage, file, want_filter=False).rows, unknown)
+    footers = in_parallel(storage.uri, lambda file: read_shape(storage, file).rows, unknown)
     known = stated | {file.path: rows for file, rows in zip(unknown, footers, strict=True)}
     return {file.path: known[file.path] for file in files}
 

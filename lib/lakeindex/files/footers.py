@@ -16,7 +16,7 @@ Nothing in a Parquet file protects its footer, so nothing in it is believed unch
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -39,6 +39,7 @@ _ENCRYPTED: Final = b"PARE"
 _END_BYTES: Final = 8
 _TAIL_BYTES: Final = 65_536
 _MOST_LIST_ENTRIES: Final = 100_000
+_NO_FILTER: Final = "footer has no bloom filter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +77,42 @@ class Footer:
         return replace(self, filter_text=filter_text)
 
 
-def read_footer(storage: Storage, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a base file's footer says, but for what it says of the keys.
+
+    Attributes:
+        rows: rows of the file.
+        row_group_rows: rows of each row group.
+        arrow_schema: its columns.
+    """
+
+    rows: int
+    row_group_rows: tuple[int, ...]
+    arrow_schema: pa.Schema
+
+
+def read_footer(storage: Storage, base_file: BaseFile) -> Footer:
     """The footer of a base file.
 
     Args:
         storage: the table's storage.
         base_file: which file; its listed size must be right.
-        want_filter: False leaves the filter out (it is still checked).
 
     Raises:
         TableCorruptError: the file is missing, or its footer cannot be read.
     """
-    return parse_footer(_bytes_of(storage, base_file), base_file, want_filter=want_filter)
+    return parse_footer(_tail_of(storage, base_file).footer, base_file)
 
 
-def _bytes_of(storage: Storage, base_file: BaseFile) -> bytes:
+def read_shape(storage: Storage, base_file: BaseFile) -> Shape:
+    """As :func:`read_footer`, for who asks nothing of the keys: range and filter are not looked at."""
+    return parse_shape(_tail_of(storage, base_file).footer, base_file)
+
+
+def _tail_of(storage: Storage, base_file: BaseFile) -> _Tail:
     try:
-        return read_footer_bytes(storage, base_file)
+        return _read_tail(storage, base_file)
     except ObjectNotFoundError:
         raise TableCorruptError(
             f"base file {base_file.path} is missing",
@@ -111,12 +131,14 @@ class FileLayout:
         key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes);
             None where it has none.
         key_bytes: compressed bytes of the key column.
+        whole: the file's bytes, if all of them came with the footer; else None.
     """
 
     footer: Footer
     metadata: pq.FileMetaData
     key_ends: tuple[tuple[bytes, bytes] | None, ...]
     key_bytes: int
+    whole: bytes | None = field(default=None, repr=False)
 
 
 def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
@@ -125,12 +147,44 @@ def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
     Raises:
         TableCorruptError: as :func:`read_footer`.
     """
-    return parse_layout(_bytes_of(storage, base_file), base_file)
+    tail = _tail_of(storage, base_file)
+    return replace(parse_layout(tail.footer, base_file), whole=tail.whole)
 
 
 def parse_layout(raw: bytes, base_file: BaseFile) -> FileLayout:
     """The same, from the footer's thrift bytes. Raises: TableCorruptError."""
-    return _parse(raw, base_file, want_filter=True)
+    shape, metadata, chunks = _structure(raw, base_file)
+    chunk_ends = [chunk.ends for chunk in chunks]
+    values = metadata.metadata or {}
+    filter_text = values.pop(marks.FILTER.encode(), None) or values.pop(marks.OLD_FILTER.encode(), None)
+    values.pop(marks.OLD_FILTER.encode(), None)
+    entries, problems = _text_entries(values)
+    ends = _range(entries, _column_ends(chunk_ends), problems) if shape.rows else None
+    known = _known_keys(entries, chunk_ends) if shape.rows else ()
+    text = _checked_filter(filter_text, entries, shape.rows, known, problems)
+    if not _checksum_agrees(filter_text, entries):
+        problems.append("key range or bloom filter is damaged: their checksum does not agree")
+        ends, text = None, None
+    footer = Footer(
+        rows=shape.rows,
+        row_group_rows=shape.row_group_rows,
+        min_key=ends[0] if ends else None,
+        max_key=ends[1] if ends else None,
+        filter_text=text,
+        filter_type=entries.get(marks.FILTER_TYPE),
+        problem="; ".join(problems) or None,
+        arrow_schema=shape.arrow_schema,
+        key_value=entries,
+    )
+    return FileLayout(footer, metadata, tuple(chunk_ends), sum(chunk.size for chunk in chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The thrift bytes of a footer; and the whole file, if that is what was read for them."""
+
+    footer: bytes
+    whole: bytes | None
 
 
 def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
@@ -141,6 +195,10 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
             or one that does not agree with its checksum.
         ObjectNotFoundError: there is no such file.
     """
+    return _read_tail(storage, base_file).footer
+
+
+def _read_tail(storage: Storage, base_file: BaseFile) -> _Tail:
     size = base_file.size_bytes
     if size < len(_MAGIC) + _END_BYTES:
         raise _corrupt(base_file, f"it has {size} bytes, too few for a Parquet file")
@@ -165,57 +223,54 @@ def read_footer_bytes(storage: Storage, base_file: BaseFile) -> bytes:
     problem = stamps.footer_problem(raw)
     if problem is not None:
         raise _corrupt(base_file, problem)
-    return raw
+    return _Tail(raw, None if start else tail)
 
 
-def footer_in(tail: bytes | memoryview, base_file: BaseFile) -> Footer:
-    """The footer of a base file that was just encoded; ``tail``: its last bytes, the footer among them.
+def footer_of(row_group_rows: Sequence[int], entries: Mapping[str, str]) -> Footer:
+    """The footer of a base file that was just made: what :func:`read_footer` says of it.
 
-    Raises:
-        TableCorruptError: it is not what a reader would accept.
+    Args:
+        row_group_rows: rows of each row group.
+        entries: what the footer says of the keys (:mod:`lakeindex.bloom.marks`); nothing where rows store none.
     """
-    (length,) = struct.unpack("<I", tail[-_END_BYTES:-4])
-    return parse_footer(bytes(tail[-_END_BYTES - length : -_END_BYTES]), base_file)
+    rows, problems = sum(row_group_rows), list[str]()
+    ends = _range(entries, None, problems) if rows else None
+    text = entries.get(marks.FILTER)
+    if text is None:
+        problems.append(_NO_FILTER)
+    return Footer(
+        rows,
+        tuple(row_group_rows),
+        ends[0] if ends else None,
+        ends[1] if ends else None,
+        None if text is None else text.encode(),
+        entries.get(marks.FILTER_TYPE),
+        "; ".join(problems) or None,
+    )
 
 
-def parse_footer(raw: bytes, base_file: BaseFile, *, want_filter: bool = True) -> Footer:
+def parse_footer(raw: bytes, base_file: BaseFile) -> Footer:
     """The footer in its thrift bytes.
 
     Raises:
         TableCorruptError: the bytes cannot be read, or contradict the file.
     """
-    return _parse(raw, base_file, want_filter=want_filter).footer
+    return parse_layout(raw, base_file).footer
 
 
-def _parse(raw: bytes, base_file: BaseFile, *, want_filter: bool) -> FileLayout:
+def parse_shape(raw: bytes, base_file: BaseFile) -> Shape:
+    """The same, without what it says of the keys. Raises: TableCorruptError."""
+    return _structure(raw, base_file)[0]
+
+
+def _structure(raw: bytes, base_file: BaseFile) -> tuple[Shape, pq.FileMetaData, list[ColumnChunk]]:
+    """Rows and columns, the parsed metadata, and the key column's chunk in each row group."""
     metadata, schema, paths = _metadata(raw, base_file)
     row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
         raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
     chunks = _key_chunks(raw, metadata, schema, paths, base_file)
-    chunk_ends = [chunk.ends for chunk in chunks]
-    values = metadata.metadata or {}
-    filter_text = values.pop(marks.FILTER.encode(), None) or values.pop(marks.OLD_FILTER.encode(), None)
-    values.pop(marks.OLD_FILTER.encode(), None)
-    entries, problems = _text_entries(values)
-    ends = _range(entries, _column_ends(chunk_ends), problems) if metadata.num_rows else None
-    known = _known_keys(entries, chunk_ends) if metadata.num_rows else ()
-    text = _checked_filter(filter_text, entries, metadata.num_rows, known, problems)
-    if not _checksum_agrees(filter_text, entries):
-        problems.append("key range or bloom filter is damaged: their checksum does not agree")
-        ends, text = None, None
-    footer = Footer(
-        rows=metadata.num_rows,
-        row_group_rows=row_group_rows,
-        min_key=ends[0] if ends else None,
-        max_key=ends[1] if ends else None,
-        filter_text=text if want_filter else None,
-        filter_type=entries.get(marks.FILTER_TYPE),
-        problem="; ".join(problems) or None,
-        arrow_schema=schema,
-        key_value=entries,
-    )
-    return FileLayout(footer, metadata, tuple(chunk_ends), sum(chunk.size for chunk in chunks))
+    return Shape(metadata.num_rows, row_group_rows, schema), metadata, chunks
 
 
 def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema, tuple[str, ...]]:
@@ -296,7 +351,7 @@ def _text_entries(entries: dict[bytes, bytes]) -> tuple[dict[str, str], list[str
 
 
 def _range(
-    entries: dict[str, str], statistics: tuple[bytes, bytes] | None, problems: list[str]
+    entries: Mapping[str, str], statistics: tuple[bytes, bytes] | None, problems: list[str]
 ) -> tuple[str, str] | None:
     """The key range, widened to the statistics of the key column."""
     low, high = entries.get(marks.MIN_KEY), entries.get(marks.MAX_KEY)
@@ -330,7 +385,7 @@ def _checked_filter(
     text: bytes | None, entries: dict[str, str], rows: int, known_keys: tuple[str, ...], problems: list[str]
 ) -> bytes | None:
     if text is None:
-        problems.append("footer has no bloom filter")
+        problems.append(_NO_FILTER)
         return None
     parsed = parse_filter(text, entries.get(marks.FILTER_TYPE), rows, known_keys)
     if isinstance(parsed, FilterProblem):

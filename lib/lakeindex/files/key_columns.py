@@ -36,9 +36,10 @@ class StoredColumns:
         self._virtual = virtual
         self.partition_path = file.partition_path
         self._layout = read_layout(storage, file)
-        source = StorageFile(storage, file.path, file.size_bytes)
+        whole = self._layout.whole
+        source = StorageFile(storage, file.path, file.size_bytes) if whole is None else pa.BufferReader(whole)
         try:
-            self._file = open_pages(source, metadata=self._layout.metadata, pre_buffer=True)
+            self._file = open_pages(source, metadata=self._layout.metadata, pre_buffer=whole is None)
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(error) from error
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.files.footer_cache import FooterCache
-from lakeindex.files.footers import read_footer
+from lakeindex.files.footers import read_shape
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
 from lakeindex.storage.port import Storage
@@ -47,7 +47,7 @@ def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
         if file.path in known:
             return known[file.path][0].rows
         try:
-            return read_footer(storage, file, want_filter=False).rows
+            return read_shape(storage, file).rows
         except (TableCorruptError, ObjectNotFoundError):
             return None
 

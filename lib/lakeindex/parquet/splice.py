@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -132,7 +132,8 @@ def parts_of(
         if chunk.has_more or chunk.start < len(_MAGIC) or chunk.size < 1 or chunk.start + chunk.size > end:
             return None
     rows = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
-    columns = tuple(metadata.schema.column(c).path for c in range(metadata.num_columns))
+    schema = metadata.schema
+    columns = tuple(schema.column(c).path for c in range(metadata.num_columns))
     return ParquetParts(data, footer, text, rows, columns, known_headers(metadata), is_stored, nan)
 
 
@@ -174,12 +175,15 @@ class GroupOf:
     chunks: tuple[ChunkOf, ...]
 
 
-def splice(shell: ParquetParts, groups: Iterable[GroupOf]) -> Iterator[bytes | memoryview]:
+def splice(
+    shell: ParquetParts, groups: Iterable[GroupOf], entries: Mapping[str, str] | None = None
+) -> Iterator[bytes | memoryview]:
     """A new Parquet file.
 
     Args:
         shell: a file without rows: its schema and key/values become the new file's.
         groups: the row groups; each is asked for when those before it were given out.
+        entries: key/values that stand before those of the shell, which has some.
 
     Yields:
         The file in pieces, the footer in the last; the others are parts of the sources, as they slice.
@@ -209,7 +213,7 @@ def splice(shell: ParquetParts, groups: Iterable[GroupOf]) -> Iterator[bytes | m
         structs.append(_row_group(texts, full, group.rows, first, at - first, ordinal))
         rows += group.rows
     yield from () if run is None else run.pieces(headers)
-    footer = stamps.stamped(b"".join(_footer(shell, structs, rows, headers)))
+    footer = stamps.stamped(b"".join(_footer(shell, structs, rows, headers, entries or {})))
     yield b"".join([footer, struct.pack("<I", len(footer)), _MAGIC])
 
 
@@ -301,7 +305,13 @@ def _row_group(chunks: Sequence[bytes], full_size: int, rows: int, start: int, s
     return b"".join(parts)
 
 
-def _footer(shell: ParquetParts, groups: Sequence[bytes], rows: int, headers: Sequence[int | None]) -> Iterator[bytes]:
+def _footer(
+    shell: ParquetParts,
+    groups: Sequence[bytes],
+    rows: int,
+    headers: Sequence[int | None],
+    entries: Mapping[str, str],
+) -> Iterator[bytes]:
     raw, text = shell.footer, shell.text
     yield raw[: text.rows[0]]
     yield _number(rows)
@@ -314,12 +324,18 @@ def _footer(shell: ParquetParts, groups: Sequence[bytes], rows: int, headers: Se
     begin, end = text.entries
     count, first = _read_list_head(raw, begin)
     yield raw[text.groups[1] : begin]
-    yield _list_head(count + 2)
+    yield _list_head(len(entries) + count + 2)
+    yield from (_entry(key, value) for key, value in entries.items())
     yield raw[first:end]
-    key, value = stamps.HEADERS.encode(), stamps.headers_text(headers).encode()
-    yield b"".join([b"\x18", _varint(len(key)), key, b"\x18", _varint(len(value)), value, b"\x00"])
+    yield _entry(stamps.HEADERS, stamps.headers_text(headers))
     yield stamps.footer_entry(_varint(len(stamps.FOOTER)))
     yield raw[end:]
+
+
+def _entry(key: str, value: str) -> bytes:
+    """A KeyValue struct: 1 key, 2 value, both texts."""
+    name, text = key.encode(), value.encode()
+    return b"".join([b"\x18", _varint(len(name)), name, b"\x18", _varint(len(text)), text, b"\x00"])
 
 
 def _read_list_head(raw: bytes, at: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footers import read_footer
+from lakeindex.files.footers import read_shape
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY
 from lakeindex.model import KeyGeneratorType, MergeMode
@@ -44,8 +44,8 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
     if table.properties.create_schema:
         return schema_from_avro(table.properties.create_schema)
     for file in snapshot.base_files_all():
-        schema = read_footer(table.storage, file, want_filter=False).arrow_schema
-        return pa.schema([f.remove_metadata() for f in schema or () if f.name not in META_COLUMNS])
+        schema = read_shape(table.storage, file).arrow_schema
+        return pa.schema([f.remove_metadata() for f in schema if f.name not in META_COLUMNS])
     raise TableUnsupportedError(
         f"table {table.name!r} does not say which columns it has: it is empty and has no hoodie.table.create.schema",
         culprit=table.uri,

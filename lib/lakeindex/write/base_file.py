@@ -6,7 +6,7 @@ Footer keys about record keys are made by :mod:`lakeindex.bloom.marks`; beside t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -41,12 +41,16 @@ class EncodedFile:
         tail: its last bytes, the footer among them.
         chunks_copied: column chunks that were copied as bytes.
         chunks_encoded: column chunks that were encoded.
+        row_group_rows: rows of each row group.
+        key_entries: what the footer says of the keys.
     """
 
     size: int
     tail: bytes
     chunks_copied: int
     chunks_encoded: int
+    row_group_rows: tuple[int, ...]
+    key_entries: Mapping[str, str]
 
 
 def constant_column(value: str, rows: int) -> pa.DictionaryArray:

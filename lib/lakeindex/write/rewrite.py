@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -125,20 +126,22 @@ class NewFile:
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
         size = copied = chunks = 0
+        rows: list[int] = []
 
         def counted(groups: Iterable[GroupOf]) -> Iterator[GroupOf]:
             nonlocal copied, chunks
             for group in groups:
                 copied += sum(self._work.is_copied(chunk) for chunk in group.chunks)
                 chunks += len(group.chunks)
+                rows.append(group.rows)
                 yield group
 
-        shell = self._work.shell()
+        shell, entries = self._work.shell(), self._work.key_entries()
         piece: bytes | memoryview = b""
-        for piece in splice(shell, counted(self._work.groups(self._plan, shell))):
+        for piece in splice(shell, counted(self._work.groups(self._plan, shell)), entries):
             size += len(piece)
             yield piece
-        self._encoded = EncodedFile(size, bytes(piece), copied, chunks - copied)
+        self._encoded = EncodedFile(size, bytes(piece), copied, chunks - copied, tuple(rows), entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,20 +219,19 @@ class _Work:
         return isinstance(self._old, OldSlice) and chunk.source is self._old.parts
 
     def shell(self) -> ParquetParts:
-        """The new file without rows: its footer's entries about the keys, taken over from the old file if they can be,
-        else made from all keys.
-        """
+        """The new file without rows and without what its footer says of the keys."""
+        return _shell(self._rewrite.schema, self._rewrite.table_name, self._rewrite.config)
+
+    def key_entries(self) -> dict[str, str]:
+        """The footer's entries about the keys, taken over from the old file if they can be, else made from all keys."""
         rewrite = self._rewrite
         if not rewrite.stamps_rows:
-            about_columns = schema_footer(rewrite.schema, rewrite.table_name)
-            return encoded_parts([], file_schema_of(rewrite.schema), rewrite.config, about_columns)
+            return {}
         added = plain_strings(self._changes.inserts.column(STAGED_KEY))
         entries = None
         if self._old is not None:
             entries = marks.footer_with_added(self._old.key_value, added, rewrite.config)
-        entries = entries or marks.footer_of_keys(self._keys(one_array(added)), rewrite.config)
-        entries |= schema_footer(rewrite.schema, rewrite.table_name)
-        return encoded_parts([], file_schema_of(rewrite.schema), rewrite.config, entries)
+        return entries or marks.footer_of_keys(self._keys(one_array(added)), rewrite.config)
 
     def _keys(self, added: pa.Array) -> pa.Array:
         """Record keys of the new file, in no certain order."""
@@ -433,6 +435,12 @@ class _Work:
             np.concatenate([nothing, *gone]),
             self._changes.inserts.slice(first_insert, planned.inserts),
         )
+
+
+@lru_cache(maxsize=64)
+def _shell(schema: pa.Schema, table_name: str, config: WriteConfig) -> ParquetParts:
+    """A base file without rows, of which no key is said."""
+    return encoded_parts([], file_schema_of(schema), config, schema_footer(schema, table_name))
 
 
 def _lean(rows: pa.Table) -> pa.Table:

@@ -15,7 +15,14 @@ from lakeindex.bloom import build_filter, filter_candidates, marks, usable_filte
 from lakeindex.bloom.filter import build_sized
 from lakeindex.bloom.sizing import FilterSize
 from lakeindex.errors import TableCorruptError
-from lakeindex.files.footers import Footer, parse_footer, read_footer, read_footer_bytes
+from lakeindex.files.footers import (
+    Footer,
+    parse_footer,
+    read_footer,
+    read_footer_bytes,
+    read_layout,
+    read_shape,
+)
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
@@ -111,12 +118,19 @@ def test_old_filter_key_and_missing_type_code(folder: FolderStorage) -> None:
     assert footer.filter_text is not None
 
 
-def test_filter_that_is_not_wanted_is_still_checked(folder: FolderStorage) -> None:
+def test_a_shape_is_read_whatever_is_wrong_with_the_filter(folder: FolderStorage) -> None:
     stored = store(folder, parquet(our_entries() | {marks.FILTER: "AAAA"}))
-    footer = read_footer(stored.storage, stored.file, want_filter=False)
-    assert footer.filter_text is None
+    footer = read_footer(stored.storage, stored.file)
+    shape = read_shape(stored.storage, stored.file)
     assert footer.problem is not None
     assert "bloom filter" in footer.problem
+    assert (shape.rows, shape.row_group_rows) == (footer.rows, footer.row_group_rows)
+    assert shape.arrow_schema == footer.arrow_schema
+
+
+def test_a_small_file_comes_with_its_footer(folder: FolderStorage) -> None:
+    stored = store(folder, parquet(our_entries()))
+    assert read_layout(stored.storage, stored.file).whole == stored.storage.read(stored.file.path)
 
 
 def test_other_entries_are_kept_without_the_filter(folder: FolderStorage) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,10 @@ from hypothesis import strategies as st
 
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
+from lakeindex.files.footers import footer_of, parse_footer
+from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
+from lakeindex.parquet.splice import footer_bytes
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
@@ -102,6 +106,10 @@ def made(
 ) -> tuple[bytes, EncodedFile]:
     new = NewFile(old, changes, rewrite)
     data = b"".join(new)
+    file = BaseFile("p", "f", rewrite.new.instant, "0-0-0", len(data))
+    known = footer_of(new.encoded.row_group_rows, new.encoded.key_entries)
+    if rewrite.virtual is None:
+        assert known == replace(parse_footer(footer_bytes(data), file), key_value={})
     assert (new.encoded.size, data[-len(new.encoded.tail) :]) == (len(data), new.encoded.tail)
     assert new.rows == pq.read_metadata(pa.BufferReader(data)).num_rows
     return data, new.encoded

@@ -20,7 +20,7 @@ from lakeindex.commands.check.report import Broken, Checked, Findings, Violation
 from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
 from lakeindex.commands.written_slices import WrittenSlice
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError
-from lakeindex.files.footers import parse_footer, read_footer_bytes
+from lakeindex.files.footers import parse_shape, read_footer_bytes
 from lakeindex.format.instants import comparable
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.hashing.java_order import java_min_max, java_order_key
@@ -80,7 +80,7 @@ def check_file(task: FileTask) -> Findings:
     try:
         store = storage_at(task.uri)
         raw = read_footer_bytes(store, task.file)
-        parse_footer(raw, task.file, want_filter=False)  # a footer that contradicts itself or the file
+        parse_shape(raw, task.file)  # a footer that contradicts itself or the file
         violations += against_digest(task.file, raw, None if task.written is None else task.written.digest)
         source = open_base_file(store, task.file)
         violations += lost_columns(task.file.path, source.schema_arrow.names, task.columns)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError, TableCorruptError, first_line
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
-from lakeindex.files.footers import Footer, footer_in
+from lakeindex.files.footers import Footer, footer_of
 from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
@@ -30,6 +30,12 @@ from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merge_rows import Changes, NewSlice, StoredRows
 from lakeindex.write.rewrite import ALL_IN_MEMORY, NewFile, Rewrite
 from lakeindex.write.updated_rows import UpdateRule
+
+_LOCATED: Final = ("chunk", "row", "row_group", "row_in_group", "fate")
+_SYNC_BYTES: Final = 1024 * 1024
+"""Of files that go to disk together: of many small ones their folders would be synced as often."""
+_LISTS_BYTES: Final = 8 * 1024 * 1024
+"""Of the lists that are kept, before they are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +103,84 @@ class WrittenFile:
     footer: str = ""
 
 
+class Lists:
+    """The run's lists of found and of new rows; each is read once for the files that ask for it one after the other.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._kept: dict[Part, tuple[int, Any]] = {}
+
+    def located(self, part: Part, file: int) -> np.ndarray:
+        """Rows of a ``locations`` file that were found in one base file: int64, the columns ``_LOCATED`` by rows."""
+        numbers, columns = self._read(part, _by_file)
+        start, stop = np.searchsorted(numbers, [file, file + 1])
+        return columns[:, start:stop]
+
+    def new_rows(self, part: Part, line: tuple[int, str, int]) -> list[bytes | None]:
+        """Packed row numbers of an ``inserts`` file that stand behind a chunk, partition and home."""
+        found: list[bytes | None] = self._read(part, _by_line).get(line, [])
+        return found
+
+    def _read(self, part: Part, index: Callable[[pa.Table], Any]) -> Any:
+        if part not in self._kept:
+            table = self._folder.read_table(part)
+            while self._kept and sum(size for size, _ in self._kept.values()) + table.nbytes > _LISTS_BYTES:
+                del self._kept[next(iter(self._kept))]
+            self._kept[part] = table.nbytes, index(table)
+        return self._kept[part][1]
+
+
+def _by_file(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the base files, ascending, and the columns of their rows."""
+    numbers = table.column("file").to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    return numbers[order], np.array([table.column(name).to_numpy()[order] for name in _LOCATED], np.int64)
+
+
+def _by_line(table: pa.Table) -> dict[tuple[int, str, int], list[bytes | None]]:
+    """Packed row numbers by chunk, partition and home."""
+    found: dict[tuple[int, str, int], list[bytes | None]] = {}
+    lines = zip(*(table.column(name).to_pylist() for name in ("chunk", "partition", "home")), strict=True)
+    for line, packed in zip(lines, table.column("rows").to_pylist(), strict=True):
+        found.setdefault(line, []).append(packed)
+    return found
+
+
 def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
     """Several slices, one after the other: a task of Spark's costs as much as a small file.
 
-    Their filters are left in the footer cache, so that the next look-up reads no footers. A file begins to go to disk
-    while the next one is made: the sync before the commit, which is the one that counts, finds little left to do.
+    Their filters are left in the footer cache, so that the next look-up reads no footers. Files begin to go to disk
+    while the next ones are made: the sync before the commit, which is the one that counts, finds little left to do.
     """
     footers: list[tuple[BaseFile, Footer]] = []
     store = storage_at(tasks[0].spec.table_uri)
     written: list[WrittenFile] = []
+    waiting: list[BaseFile] = []
+    is_near = is_local_disk(store.uri)
+    lists = Lists(run_folder(tasks[0].spec))
     with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
         for task in tasks:
-            written.append(write_file(task, footers))
-            if is_local_disk(store.uri):
-                pool.submit(store.sync, [task.new.path])
+            written.append(write_file(task, lists, footers))
+            waiting.append(written[-1].file)
+            if is_near and sum(file.size_bytes for file in waiting) >= _SYNC_BYTES:
+                pool.submit(store.sync, [file.path for file in waiting])
+                waiting = []
     if not footers:
         return tuple(written)
     entries = {e.path: e for e in FooterCache(store).keep_filters(footers)}
     return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
 
 
-def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = None) -> WrittenFile:
+def write_file(task: WriteTask, lists: Lists, footers: list[tuple[BaseFile, Footer]]) -> WrittenFile:
     """Merge and write one file slice.
 
     Args:
         task: what to write.
+        lists: of the run.
         footers: gets the slice's footer, if the index asks for footers.
 
     Raises:
@@ -132,7 +191,7 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
     store = storage_at(task.spec.table_uri)
     rewrite = _rewrite_of(task)
     old = None if task.old is None else _open_slice(store, task.old, rewrite)
-    changes, gone = _changes(task, None if old is None else old.row_group_starts, is_whole=rewrite.part >= 1)
+    changes, gone = _changes(task, lists, None if old is None else old.row_group_starts, is_whole=rewrite.part >= 1)
     before = 0 if old is None else old.rows
     expected = before - len(changes.delete_positions) + len(changes.inserts)
     new = NewFile(old, changes, rewrite)
@@ -145,8 +204,8 @@ def write_file(task: WriteTask, footers: list[tuple[BaseFile, Footer]] | None = 
     written = BaseFile(
         task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.size
     )
-    if footers is not None and task.spec.config.footer_cache and index_for(task.facts.index).needs_footers:
-        footers.append((written, footer_in(encoded.tail, written)))
+    if task.spec.config.footer_cache and index_for(task.facts.index).needs_footers:
+        footers.append((written, footer_of(encoded.row_group_rows, encoded.key_entries)))
     return WrittenFile(
         written,
         task.old,
@@ -224,11 +283,12 @@ def unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
     )
 
 
-def _changes(task: WriteTask, starts: np.ndarray | None, *, is_whole: bool) -> tuple[Changes, pa.Table]:
+def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None, *, is_whole: bool) -> tuple[Changes, pa.Table]:
     """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know).
 
     Args:
         task: what to write.
+        lists: of the run.
         starts: where the row groups of the old slice start.
         is_whole: the batch's rows are read now; else where they are sliced.
     """
@@ -241,15 +301,14 @@ def _changes(task: WriteTask, starts: np.ndarray | None, *, is_whole: bool) -> t
     def fetched(rows: StagedRows) -> StoredRows:
         return rows.slice(0, len(rows)) if is_whole else rows
 
-    inserts = fetched(staged(*_inserts(task, folder)))
+    inserts = fetched(staged(*_inserts(task, lists)))
     nothing = np.array([], np.int64)
     if starts is None:
         return Changes(empty, nothing, nothing, inserts), DELTA_SCHEMA.empty_table()
-    located = _located(task, folder)
-    fate = located.column("fate").to_numpy()
-    places = starts[located.column("row_group").to_numpy()] + located.column("row_in_group").to_numpy()
+    found = [lists.located(part, task.old_number) for part in task.locations if task.old_number is not None]
+    chunk, row, row_group, row_in_group, fate = np.concatenate([np.zeros((len(_LOCATED), 0), np.int64), *found], axis=1)
+    places = starts[row_group] + row_in_group
     is_update = fate == Fate.UPDATE
-    chunk, row = located.column("chunk").to_numpy(), located.column("row").to_numpy()
     order = np.argsort(chunk[is_update], kind="stable")
     updates = fetched(staged(chunk[is_update][order], row[is_update][order]))
     leaves = (fate == Fate.DELETE) | (fate == Fate.MOVED)
@@ -266,28 +325,13 @@ def _leaving(old: BaseFile, rows: StagedRows, fate: np.ndarray) -> pa.Table:
     return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
 
 
-def _located(task: WriteTask, folder: RunFolder) -> pa.Table:
-    tables: list[pa.Table] = []
-    for part in task.locations:
-        table = folder.read_table(part)
-        tables.append(table.filter(pc.equal(table.column("file"), task.old_number)))
-    if tables:
-        return pa.concat_tables(tables)
-    names = ("chunk", "row", "row_group", "row_in_group", "fate")
-    return pa.table({n: pa.array([], pa.int32()) for n in names})
-
-
-def _inserts(task: WriteTask, folder: RunFolder) -> tuple[np.ndarray, np.ndarray]:
+def _inserts(task: WriteTask, lists: Lists) -> tuple[np.ndarray, np.ndarray]:
     """Chunk and row number of the new rows: int64, shapes (n,)."""
     chunks, rows = [np.array([], np.int64)], [np.array([], np.int64)]
     for piece in task.placed:
-        table = folder.read_table(piece.part)
-        lines = zip(*(table.column(name).to_pylist() for name in ("chunk", "partition", "home")), strict=True)
-        for number, line in enumerate(lines):
-            if line == (piece.chunk, piece.partition, piece.home):
-                packed = table.column("rows")[number].as_py()
-                rows.append(unpack_rows_of(task.chunks[piece.chunk], packed)[piece.start : piece.stop])
-                chunks.append(np.full(len(rows[-1]), piece.chunk, np.int64))
+        for packed in lists.new_rows(piece.part, (piece.chunk, piece.partition, piece.home)):
+            rows.append(unpack_rows_of(task.chunks[piece.chunk], packed)[piece.start : piece.stop])
+            chunks.append(np.full(len(rows[-1]), piece.chunk, np.int64))
     chunk, row = np.concatenate(chunks), np.concatenate(rows)
     if (chunk[1:] >= chunk[:-1]).all():
         return chunk, row
