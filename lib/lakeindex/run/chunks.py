@@ -24,9 +24,23 @@ CACHE_BYTES = LARGEST_CACHE
 _STORED_AS = b"lakeindex.stored.as"
 """Key of a staged file's metadata: JSON, each column of the rows and the one that it is stored as."""
 
+
+@dataclass(frozen=True, slots=True)
+class _StagedFile:
+    """A staged file's bytes and its parsed footer, which has an entry of every column of every chunk."""
+
+    raw: memoryview
+    metadata: pq.FileMetaData
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes, about."""
+        return self.raw.nbytes + int(self.metadata.serialized_size)
+
+
 _decoded: BoundedCache[pa.Table] = BoundedCache(CACHE_BYTES)
-_files: BoundedCache[memoryview] = BoundedCache(CACHE_BYTES)
-"""Whole staged files: one of many chunks or columns is read once, not once for each."""
+_files: BoundedCache[_StagedFile] = BoundedCache(CACHE_BYTES)
+"""Whole staged files: one of many chunks or columns is read, and its footer parsed, once, not once for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +78,10 @@ def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None
         return whole.select(list(columns or ()))
     if found is None:
         held = _files.get((chunk.part.digest,))
-        raw = folder.read_bytes(chunk.part) if held is None else held
-        file = pq.ParquetFile(pa.BufferReader(raw))
+        raw = folder.read_bytes(chunk.part) if held is None else held.raw
+        file = pq.ParquetFile(pa.BufferReader(raw), metadata=None if held is None else held.metadata)
         if columns is not None or file.num_row_groups > 1:  # more of it may be asked for
-            _files.put((chunk.part.digest,), raw, cache_bytes(current_share()))
+            _files.put((chunk.part.digest,), _StagedFile(raw, file.metadata), cache_bytes(current_share()))
         found = _read(file, chunk.row_group, columns).combine_chunks()
         _decoded.put(key, found, cache_bytes(current_share()))
     return found

@@ -99,24 +99,29 @@ def carry_locations(task: CarryTask) -> VerifyResult:
     kept = table.filter(pc.is_in(table.column("file"), value_set=old))
     place = table.schema.get_field_index("file")
     kept = kept.set_column(place, "file", new.take(pc.index_in(kept.column("file"), value_set=old)))
-    lines: list[tuple[int, ...]] = []
-    for number in np.unique(kept.column("file").to_numpy()):
-        lines += count_lines(kept.filter(pc.equal(kept.column("file"), int(number))), int(number), task.number)
-    return VerifyResult(folder.write_table(task.path, kept), tuple(lines), task.pairs)
+    return VerifyResult(folder.write_table(task.path, kept), tuple(count_lines(kept, task.number)), task.pairs)
 
 
-def count_lines(located: pa.Table, file: int, part: int) -> list[tuple[int, ...]]:
-    """Count lines of one file's locations."""
-    fate = located.column("fate").to_numpy()
-    chunk = located.column("chunk").to_numpy()
-    lines: list[tuple[int, ...]] = []
-    for number in np.unique(chunk):
-        mine = fate[chunk == number]
-        counts = (int((mine == f).sum()) for f in (Fate.UPDATE, Fate.DELETE, Fate.MOVED))
-        unmet = int((mine == Fate.IGNORED_UNMET).sum())
-        ignored = int(np.isin(mine, (Fate.IGNORED_OLDER, Fate.IGNORED_STORED)).sum()) + unmet
-        lines.append((file, part, int(number), len(mine), *counts, ignored, unmet))
-    return lines
+def count_lines(located: pa.Table, part: int) -> list[tuple[int, ...]]:
+    """Count lines of locations, by file and chunk; ``part``: number of their part."""
+    file, chunk, fate = (located.column(name).to_numpy() for name in ("file", "chunk", "fate"))
+    order = np.lexsort((chunk, file))
+    file, chunk, fate = file[order], chunk[order], fate[order]
+    is_first = np.ones(len(file), np.bool_)
+    is_first[1:] = (file[1:] != file[:-1]) | (chunk[1:] != chunk[:-1])
+    starts = np.flatnonzero(is_first)
+    if not len(starts):
+        return []
+
+    def count(*fates: Fate) -> np.ndarray:
+        return np.add.reduceat(np.isin(fate, fates).astype(np.int64), starts)
+
+    unmet = count(Fate.IGNORED_UNMET)
+    ignored = count(Fate.IGNORED_OLDER, Fate.IGNORED_STORED) + unmet
+    sizes = np.diff(np.append(starts, len(file)))
+    counts = [sizes, count(Fate.UPDATE), count(Fate.DELETE), count(Fate.MOVED), ignored, unmet]
+    columns = [file[starts], np.full(len(starts), part), chunk[starts], *counts]
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _proposed(folder: RunFolder, parts: Sequence[Part]) -> dict[int, frozenset[tuple[object, ...]]]:

@@ -7,7 +7,7 @@ write name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from lakeindex.index.key_match import Matches, match_keys
 from lakeindex.index.registry import index_for
 from lakeindex.model import Change
 from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, OP_UPSERT, STAGED_OP, STAGED_PARTITION, Stage
+from lakeindex.predicates.row_conditions import RowConditions
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
 from lakeindex.run.lookup_files import LookupFile, read_files
@@ -222,18 +223,26 @@ def _work(
 
 
 def verify_files(task: VerifyTask) -> VerifyResult:
-    """Locations of the candidates that are really in their files."""
-    schema = arrow_schema(LOCATIONS)
-    tables, lines = [], []
-    pairs = 0
+    """Locations of the candidates that are really in their files.
+
+    What is found is gathered over many files before its fate is decided: of a small file the calls for that would take
+    longer than reading it.
+    """
+    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
+    tables, gathered, rows = [], list[_Found](), 0
     records = _records(task)
+    deciding = _deciding(task)
     for candidates in task.files:
-        located = _verify_file(task, candidates.file, records[candidates.file.number])
-        pairs += candidates.pairs
-        tables.append(located)
-        lines += count_lines(located, candidates.file.number, task.number)
-    table = pa.concat_tables(tables) if tables else schema.empty_table()
-    return VerifyResult(run_folder(task.spec).write_table(task.path, table), tuple(lines), pairs)
+        for found in _found_in(task, deciding, candidates.file, records[candidates.file.number], most):
+            if gathered and rows + len(found.row) > most:
+                tables.append(_located(task, deciding, gathered))
+                gathered, rows = [], 0
+            gathered.append(found)
+            rows += len(found.row)
+    tables.append(_located(task, deciding, gathered))
+    table = pa.concat_tables(tables)
+    part = run_folder(task.spec).write_table(task.path, table)
+    return VerifyResult(part, tuple(count_lines(table, task.number)), sum(one.pairs for one in task.files))
 
 
 def proposed_by(candidates: Manifest) -> tuple[Part, ...]:
@@ -286,11 +295,46 @@ class _StoredKeys:
         return [self._groups[number] for number in numbers]
 
 
-def _verify_file(task: VerifyTask, file: LookupFile, records: Sequence[Mapping[str, Any]]) -> pa.Table:
+@dataclass(frozen=True, slots=True)
+class _Deciding:
+    """What the fate of a stored key hangs on: ordering fields, conditions, and the columns that are stored of both."""
+
+    event_time: tuple[str, ...]
+    conditions: RowConditions
+    stored: tuple[str, ...]
+
+
+def _deciding(task: VerifyTask) -> _Deciding:
+    facts, spec = task.facts, task.spec
+    if spec.operation.only_inserts:
+        return _Deciding((), RowConditions(), ())
+    replaces = spec.change is Change.REPLACE
+    event_time = () if replaces else facts.event_time_fields
+    conditions = conditions_of(spec, facts)
+    return _Deciding(event_time, conditions, tuple(dict.fromkeys([*event_time, *conditions.old_columns])))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """Keys of the batch that a file holds: their place in the batch (int64 [n]) and in the file (int32 [n]), and what
+    the file has in the columns that decide.
+    """
+
+    file: LookupFile
+    chunk: np.ndarray
+    row: np.ndarray
+    row_group: np.ndarray
+    row_in_group: np.ndarray
+    stored: Mapping[str, pa.Array]
+
+
+def _found_in(
+    task: VerifyTask, deciding: _Deciding, file: LookupFile, records: Sequence[Mapping[str, Any]], most: int
+) -> Iterator[_Found]:
+    """What is found in a file, at most so many candidates at once."""
     stored = _StoredKeys(task, file)
-    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
-    tables = [_verify_records(task, file, stored, some) for some in groups_within(records, _pairs, most)]
-    return pa.concat_tables(tables) if tables else arrow_schema(LOCATIONS).empty_table()
+    for some in groups_within(records, _pairs, most):
+        yield _matched(task, deciding, file, stored, some)
 
 
 def _pairs(record: Mapping[str, Any]) -> int:
@@ -298,12 +342,13 @@ def _pairs(record: Mapping[str, Any]) -> int:
     return int(record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"])
 
 
-def _verify_records(
+def _matched(
     task: VerifyTask,
+    deciding: _Deciding,
     file: LookupFile,
     stored: _StoredKeys,
     records: Sequence[Mapping[str, Any]],
-) -> pa.Table:
+) -> _Found:
     folder = run_folder(task.spec)
     chunk_of, row_of, keys = [], [], []
     wanted: set[int] = set()
@@ -323,34 +368,49 @@ def _verify_records(
             culprit=file.file.path,
             hint="lakeindex check lists the duplicate keys; delete and insert them again before upserting",
         )
-    chunk, row = chunk[match.candidate], row[match.candidate]
-    fate = _fates(task, stored.columns, match, chunk, row)
-    columns = [chunk, row, np.full(len(row), file.number, np.int32), match.row_group, match.row_in_group, fate]
+    named = deciding.stored if len(match.candidate) else ()
+    values = {name: _stored_values(stored.columns, name, match) for name in named}
+    return _Found(file, chunk[match.candidate], row[match.candidate], match.row_group, match.row_in_group, values)
+
+
+def _located(task: VerifyTask, deciding: _Deciding, found: Sequence[_Found]) -> pa.Table:
+    """The locations of what was found, with their fates."""
+    found = [one for one in found if len(one.row)]
     schema = arrow_schema(LOCATIONS)
+    if not found:
+        return schema.empty_table()
+    chunk, row, row_group, row_in_group = (
+        np.concatenate([getattr(one, name) for one in found]) for name in ("chunk", "row", "row_group", "row_in_group")
+    )
+    number = np.repeat([one.file.number for one in found], [len(one.row) for one in found])
+    columns = [chunk, row, number, row_group, row_in_group, _fates(task, deciding, found, chunk, row)]
     return pa.table(
         [pa.array(c.astype(f.type.to_pandas_dtype()), f.type) for c, f in zip(columns, schema, strict=True)],
         schema=schema,
     )
 
 
-def _fates(task: VerifyTask, stored: StoredColumns, match: Matches, chunk: np.ndarray, row: np.ndarray) -> np.ndarray:
+def _fates(
+    task: VerifyTask, deciding: _Deciding, found: Sequence[_Found], chunk: np.ndarray, row: np.ndarray
+) -> np.ndarray:
     """What happens to each found row: int8 codes of Fate, shape (n,)."""
-    if not len(row):
-        return np.array([], np.int8)
     if task.spec.operation.only_inserts:
         return np.full(len(row), Fate.IGNORED_STORED, np.int8)
+
+    def stored(name: str, kind: pa.DataType) -> pa.Array:
+        return pa.concat_arrays([widened_array(one.stored[name], kind) for one in found])
+
     folder, facts = run_folder(task.spec), task.facts
     replaces = task.spec.change is Change.REPLACE
-    event_time = () if replaces else facts.event_time_fields
-    conditions = conditions_of(task.spec, facts)
-    named = dict.fromkeys([*event_time, *conditions.new_columns])
+    conditions = deciding.conditions
+    named = dict.fromkeys([*deciding.event_time, *conditions.new_columns])
     incoming = _incoming(folder, task.chunks, [STAGED_OP, STAGED_PARTITION, *named], chunk, row)
     is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
-    moves = pc.not_equal(incoming[STAGED_PARTITION], stored.partition_path).to_numpy(zero_copy_only=False)
-    is_older = are_older(
-        (incoming[name], _stored_values(stored, name, incoming[name].type, match)) for name in event_time
-    )
-    old = {name: _stored_values(stored, name, facts.schema.field(name).type, match) for name in conditions.old_columns}
+    of_file = np.repeat(np.arange(len(found)), [len(one.row) for one in found])
+    here = pa.array([one.file.file.partition_path for one in found]).take(pa.array(of_file))
+    moves = pc.not_equal(incoming[STAGED_PARTITION], here).to_numpy(zero_copy_only=False)
+    is_older = are_older((incoming[name], stored(name, incoming[name].type)) for name in deciding.event_time)
+    old = {name: stored(name, facts.schema.field(name).type) for name in conditions.old_columns}
     new = {name: incoming[name] for name in conditions.new_columns}
     deletes, is_unmet = conditions.of_stored(old, new, len(row))
     fates = fates_of_found(
@@ -370,21 +430,22 @@ def _incoming(
     folder: RunFolder, chunks: Mapping[int, Chunk], names: list[str], chunk: np.ndarray, row: np.ndarray
 ) -> dict[str, pa.Array]:
     """Staged columns of the found rows, in their order."""
-    order: list[np.ndarray] = []
-    tables = []
-    for number in np.unique(chunk):
-        places = np.flatnonzero(chunk == number)
-        order.append(places)
-        tables.append(chunk_columns(folder, chunks[int(number)], names).take(pa.array(row[places])))
-    joined = pa.concat_tables(tables)
-    back = np.argsort(np.concatenate(order), kind="stable")
+    order = np.argsort(chunk, kind="stable")
+    numbers, starts = np.unique(chunk[order], return_index=True)
+    joined = pa.concat_tables(
+        [
+            chunk_columns(folder, chunks[int(number)], names).take(pa.array(rows))
+            for number, rows in zip(numbers, np.split(row[order], starts[1:]), strict=True)
+        ]
+    )
+    back = np.argsort(order, kind="stable")
     return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}
 
 
-def _stored_values(stored: StoredColumns, name: str, kind: pa.DataType, match: Matches) -> pa.Array:
-    """A column of the found rows as it is stored, in the table's type; of their row groups alone."""
+def _stored_values(stored: StoredColumns, name: str, match: Matches) -> pa.Array:
+    """A column of the found rows as it is stored; of their row groups alone."""
     groups = np.unique(match.row_group)
     values = stored.column(name, groups.tolist())
     starts = np.concatenate([[0], np.cumsum([len(a) for a in values])])
     places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
-    return pa.concat_arrays([widened_array(a, kind) for a in values]).take(pa.array(places))
+    return pa.concat_arrays(values).take(pa.array(places))
