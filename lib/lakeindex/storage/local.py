@@ -12,7 +12,8 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_pa
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 
 _MKDIR_TRIES: Final = 5
+_SYNCS_AT_ONCE: Final = 8
+_TOGETHER_FROM: Final = 4
 
 
 class LocalStorage:
@@ -173,11 +176,9 @@ class LocalStorage:
         Raises:
             ObjectNotFoundError: one is not there.
         """
-        folders: set[str] = set()
-        for path in paths:
-            self._fsync(path, self._full(path), os.O_RDONLY)
-            folders.add(path.rpartition("/")[0])
-        self._sync_up(folders)
+        files = list(paths)
+        self._fsync_all([(path, self._full(path)) for path in files], os.O_RDONLY)
+        self._sync_up({path.rpartition("/")[0] for path in files})
 
     def sync_folders(self, folders: Iterable[str]) -> None:
         """Fsync these folders and all above them up to the root; one that is not there has nothing to lose."""
@@ -190,12 +191,12 @@ class LocalStorage:
             while above not in folders:
                 folders.add(above)
                 above = above.rpartition("/")[0]
-        for folder in sorted(folders, key=len, reverse=True):
-            try:
-                self._fsync(folder, os.path.join(self._root, folder), os.O_RDONLY | os.O_DIRECTORY)  # noqa: PTH118
-            except ObjectNotFoundError:
-                if not missing_ok:
-                    raise
+        by_depth: dict[int, list[str]] = {}
+        for folder in sorted(folders):
+            by_depth.setdefault(folder.count("/") + 1 if folder else 0, []).append(folder)
+        for depth in sorted(by_depth, reverse=True):
+            pairs = [(folder, os.path.join(self._root, folder)) for folder in by_depth[depth]]  # noqa: PTH118
+            self._fsync_all(pairs, os.O_RDONLY | os.O_DIRECTORY, missing_ok=missing_ok)
 
     def remove_empty_folders(self, prefix: str) -> None:
         """Remove a folder and those below it, as far as they hold no object."""
@@ -266,6 +267,23 @@ class LocalStorage:
                 raise _failed("write", path, error) from error
             raise
         return temporary
+
+    def _fsync_all(self, pairs: Sequence[tuple[str, str]], flags: int, *, missing_ok: bool = False) -> None:
+        """Fsync many, some at once: a file system writes what waits together as one."""
+
+        def sync(pair: tuple[str, str]) -> None:
+            try:
+                self._fsync(*pair, flags)
+            except ObjectNotFoundError:
+                if not missing_ok:
+                    raise
+
+        if len(pairs) < _TOGETHER_FROM:
+            for pair in pairs:
+                sync(pair)
+            return
+        with ThreadPoolExecutor(_SYNCS_AT_ONCE, thread_name_prefix="sync") as pool:
+            list(pool.map(sync, pairs))
 
     def _fsync(self, path: str, full: str, flags: int) -> None:
         try:
