@@ -53,7 +53,7 @@ def unknown(text: str) -> str | None:
     if called is not None and called[1] not in TARGETS:
         return text
     command = re.match(r"lakeindex ([a-z][a-z-]*)", text)
-    if command is not None and command[1] not in main.commands:
+    if command is not None and command[1] not in main.homes:
         return text
     option = re.fullmatch(r"(?:-o )?(lakeindex\.[a-z.]+[a-z])(?:=.*)?", text)
     if option is not None and option[1] not in OURS | NO_OPTIONS and not is_module(option[1]):

@@ -75,7 +75,7 @@ RENAMED = {
 
 def commands() -> Iterator[tuple[str, click.Command]]:
     """Every command that does something; ``index build`` as ``index_build``."""
-    for shown, command in main.commands.items():
+    for shown, command in main.all_commands().items():
         name = shown.replace("-", "_")
         if isinstance(command, click.Group):
             yield from ((f"{name}_{below}", one) for below, one in command.commands.items())

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import click
@@ -73,7 +74,31 @@ def _debug_hint() -> str | None:
 
 
 class LakeGroup(click.Group):
-    """The root command; ends every invocation in the way described above."""
+    """The root command; ends every invocation in the way described above.
+
+    Attributes:
+        homes: modules of commands that are loaded when they are asked for, by the names of the commands.
+    """
+
+    def __init__(self, *args: Any, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self.homes: dict[str, str] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        """Names of all commands."""
+        return sorted({*self.commands, *self.homes})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, whose module is loaded for it."""
+        if cmd_name in self.homes and cmd_name not in self.commands:
+            self.add_command(getattr(import_module(self.homes[cmd_name]), cmd_name.replace("-", "_")), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def all_commands(self) -> dict[str, click.Command]:
+        """All commands by name, loaded."""
+        context = click.Context(self)
+        found = {name: self.get_command(context, name) for name in self.list_commands(context)}
+        return {name: command for name, command in found.items() if command is not None}
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always exits
         """Run and exit."""

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from importlib import metadata
+from typing import Final
 
 import click
 
-from lakeindex.cli.commands.advise import advise
-from lakeindex.cli.commands.create import create, options
-from lakeindex.cli.commands.dags import dags
-from lakeindex.cli.commands.doctor import doctor
-from lakeindex.cli.commands.facts import count, files, partitions, properties, schema
-from lakeindex.cli.commands.get import get
-from lakeindex.cli.commands.index import index
-from lakeindex.cli.commands.look import changes, check, history, inspect, read, tables
-from lakeindex.cli.commands.maintain import archive, clean, maintain
-from lakeindex.cli.commands.metadata import metadata as metadata_commands
-from lakeindex.cli.commands.report import compare, report
-from lakeindex.cli.commands.rescale import rescale
-from lakeindex.cli.commands.rollback import rollback
-from lakeindex.cli.commands.write import (
-    bulk_insert,
-    delete,
-    delete_partitions,
-    insert,
-    overwrite,
-    replace_where,
-    truncate,
-    update,
-    upsert,
-)
-from lakeindex.cli.demo.command import demo
 from lakeindex.cli.group import LakeGroup
+
+_COMMANDS: Final = {
+    "lakeindex.cli.commands.create": ("create", "options"),
+    "lakeindex.cli.commands.write": (
+        *("upsert", "insert", "bulk-insert", "overwrite", "update", "delete", "replace-where"),
+        *("delete-partitions", "truncate"),
+    ),
+    "lakeindex.cli.commands.look": ("tables", "inspect", "history", "check", "read", "changes"),
+    "lakeindex.cli.commands.get": ("get",),
+    "lakeindex.cli.commands.advise": ("advise",),
+    "lakeindex.cli.commands.report": ("report", "compare"),
+    "lakeindex.cli.commands.facts": ("schema", "properties", "count", "files", "partitions"),
+    "lakeindex.cli.commands.rollback": ("rollback",),
+    "lakeindex.cli.commands.maintain": ("clean", "archive", "maintain"),
+    "lakeindex.cli.commands.rescale": ("rescale",),
+    "lakeindex.cli.commands.index": ("index",),
+    "lakeindex.cli.commands.metadata": ("metadata",),
+    "lakeindex.cli.commands.doctor": ("doctor",),
+    "lakeindex.cli.commands.dags": ("dags",),
+    "lakeindex.cli.demo.command": ("demo",),
+}
+"""The commands, by the module that has them under their names; a module is loaded with the first command of it."""
 
 
 @click.group(cls=LakeGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -46,10 +44,4 @@ def main() -> None:
     """
 
 
-for _command in (
-    *(create, upsert, insert, bulk_insert, overwrite, update, delete, replace_where, delete_partitions, truncate),
-    *(tables, inspect, history, check, read, changes, get, advise, report, compare),
-    *(schema, properties, count, files, partitions),
-    *(rollback, clean, archive, maintain, rescale, index, metadata_commands, options, doctor, dags, demo),
-):
-    main.add_command(_command)
+main.homes.update((name, module) for module, names in _COMMANDS.items() for name in names)

@@ -15,7 +15,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8
 
 
 def test_every_command_and_its_options_are_described():
-    for name, command in main.commands.items():
+    for name, command in main.all_commands().items():
         assert f"lakeindex {name}" in TEXT
         for option in (
             o for p in command.params if p.param_type_name == "option" for o in p.opts if o.startswith("--")
@@ -44,7 +44,7 @@ def test_the_synopsis_of_each_command_names_its_options_and_no_other():
         words = said.setdefault(line.split()[1], set())
         words |= options_in(line) | (shared if "WRITE OPTIONS" in line else set())
     has = {}
-    for name, command in main.commands.items():
+    for name, command in main.all_commands().items():
         parts = command.commands.values() if isinstance(command, click.Group) else (command,)
         options = (param for part in parts for param in part.params if isinstance(param, click.Option))
         has[name] = {"-o" if "-o" in one.opts else one.opts[0] for one in options} - {"--json"}
@@ -52,7 +52,7 @@ def test_the_synopsis_of_each_command_names_its_options_and_no_other():
 
 
 def test_every_option_says_what_it_does():
-    commands = [*main.commands.values()]
+    commands = [*main.all_commands().values()]
     commands += [below for one in commands if isinstance(one, click.Group) for below in one.commands.values()]
     silent = [
         (command.name, param.name)
