@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +12,10 @@ from playwright.sync_api import Browser
 
 from lakeindex.cli.demo.story import play
 from lakeindex.commands.look.table_report import table_report
+from lakeindex.report.advice import advise
 from lakeindex.report.history_page import render_history
+from lakeindex.report.page import render_page
+from lakeindex.report.run_report import PastRun, RunReport, SizeBin
 
 pytestmark = pytest.mark.browser
 
@@ -32,6 +36,33 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def full(report: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page on which everything stands out, of a deletion that waited, and whose stages began in processes of their own."""
+    found = RunReport.from_json((report.parent / "report.json").read_text())
+    timed = [
+        replace(stage, startup_seconds=2.1 + n, waiting_seconds=1.4 * (n == 4), seconds=stage.seconds + 0.4 * n, tasks=14,
+                slowest_task_seconds=10.6 * (n > 2), median_task_seconds=0.2)
+        for n, stage in enumerate(found.run.stages)
+    ]  # fmt: skip
+    run = replace(
+        found.run, operation="DELETE", change="delete", quarantined=3, ignored=found.run.rows_in, unmet=12, combined=found.run.rows_in,
+        retries=2, rows_copied=10**9, batch_id="upsert_table/manual__2026-11-25T07:31:00.123456+00:00_5JYkQ2vN/-1",
+    ).with_stages(timed)  # fmt: skip
+    run = replace(run, seconds=run.seconds + 0.3)
+    past = tuple(
+        PastRun(f"batch-{n}", f"2026-11-2{n}T10:00:00+00:00", 900, 3.0 + n, 10**7, 4, 0.1,
+                {s.name: s.seconds for s in found.run.stages}, 2.0, 0.4 * n)
+        for n in range(4)
+    )  # fmt: skip
+    shown = advise(
+        replace(found, run=run, past=past, sizes=(SizeBin(2**20, 400, 3), SizeBin(2**23, 20, 1), SizeBin(None, 2, 0)))
+    )
+    page = tmp_path_factory.mktemp("full") / "full.html"
+    page.write_text(render_page(shown), encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="module")
 def history(report: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the table of that report."""
     page = tmp_path_factory.mktemp("history") / "history.html"
@@ -42,7 +73,7 @@ def history(report: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 800, 400])
-@pytest.mark.parametrize("name", ["report", "history"])
+@pytest.mark.parametrize("name", ["report", "full", "history"])
 def test_a_page_is_read_at_a_glance(
     request: pytest.FixtureRequest, chromium: Browser, name: str, width: int, scheme: Literal["light", "dark"]
 ):

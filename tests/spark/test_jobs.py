@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.pipeline import Stage
+from lakeindex.run.summary import RunSummary
 from tests.builders import Oracle, Row, RowRules, batch_of, content_of, make_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]  # a spark-submit each
@@ -67,6 +69,25 @@ def test_five_jobs_ask_conditions(tmp_path: Path):
     counts = oracle.apply(batch)
     assert {name: printed[-1][name] for name in counts} == counts
     assert content_of(table) == oracle.content()
+
+
+def test_five_jobs_tell_their_start_up_by_stage_and_in_sum(tmp_path: Path):
+    make_table(tmp_path / "t")
+    pq.write_table(batch_of(ROWS), tmp_path / "b.parquet")
+    options = ("lakeindex.spark.driver.bytes=0",)  # executors for everything
+    stages, walls = [], []
+    for job in Stage:
+        begun = time.perf_counter()
+        stages.append(submit(str(tmp_path / "t"), tmp_path / "b.parquet", "one", *options, job=job)[0])
+        walls.append(time.perf_counter() - begun)
+    run = RunSummary.from_json(json.dumps(stages[-1]))
+    assert [stage.name for stage in run.stages] == list(Stage)
+    assert run.startup_seconds == pytest.approx(sum(stage.startup_seconds for stage in run.stages), abs=0.001)
+    for stage, wall in zip(run.stages, walls, strict=True):
+        assert 1 < stage.startup_seconds < wall  # a JVM, Python, the library, and where it has tasks a session
+        assert stage.seconds + stage.startup_seconds + stage.waiting_seconds + stage.other_seconds <= wall
+    assert run.stages[0].startup_seconds > run.stages[0].seconds
+    assert [stage["startup_seconds"] for stage in stages[:-1]] == [stage.startup_seconds for stage in run.stages[:-1]]
 
 
 SESSION = """

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from lakeindex.errors import OptionError, QuarantineExceededError, StorageError,
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
 from lakeindex.runners.spark_session import spark_session
+from lakeindex.tasks.runner import run_tasks
+from lakeindex.time_spent import accounting, current_account, starting
 from tests.builders import Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table
 
 pytestmark = pytest.mark.spark
@@ -114,11 +117,30 @@ def test_workers_of_any_session_are_spared_the_collection_of_modules():
     """Where Spark's own daemon forked the worker, its first task sees to it."""
     before = gc.get_freeze_count()
     try:
-        assert pickle.loads(_do_task(pickle.dumps(abs), pickle.dumps(-1))) == 1
+        assert pickle.loads(_do_task(pickle.dumps(abs), pickle.dumps(-1))[1]) == 1
         assert gc.get_freeze_count() > before
     finally:
         gc.unfreeze()
         _keep_what_is_loaded.cache_clear()
+
+
+def _sleeps(_: int) -> None:
+    with starting():
+        time.sleep(0.3)
+
+
+def test_the_start_of_executors_and_what_workers_load_is_start_up(session: SparkSession):
+    runner = SparkRunner(session)
+    with accounting():
+        run_tasks(runner, _sleeps, [1, 2], "first")
+        first = current_account().settle()
+        run_tasks(runner, _sleeps, [1, 2], "second")
+        second = current_account().settle()
+    assert first.startup > 0.3
+    assert first.waiting == 0
+    assert 0.3 <= second.startup < 0.6
+    assert 0 < second.waiting < second.wall
+    assert all(one.startup + one.waiting + one.work == pytest.approx(one.wall) for one in (first, second))
 
 
 def test_errors_of_tasks_reach_the_caller_as_they_were(session: SparkSession, tmp_path: Path):
@@ -149,7 +171,7 @@ def test_an_error_that_is_none_of_ours_ends_the_map(session: SparkSession):
 
 def test_an_error_of_ours_travels_as_a_value():
     try:
-        found = pickle.loads(_do_task(pickle.dumps(odd_ones_fail), pickle.dumps(3)))
+        found = pickle.loads(_do_task(pickle.dumps(odd_ones_fail), pickle.dumps(3))[1])
     finally:
         gc.unfreeze()
         _keep_what_is_loaded.cache_clear()

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_COLUMNS: Final = ("rows_in", "rows_out", "pairs_in", "pairs_out", "bytes_read", "requests", "seconds")
+_COLUMNS: Final = (
+    "rows_in",
+    "rows_out",
+    "pairs_in",
+    "pairs_out",
+    "bytes_read",
+    "requests",
+    "seconds",
+    "startup_seconds",
+    "waiting_seconds",
+)
 #: What came in, and what can happen to a row; names of the run's summary.
 FATES: Final = ("rows_in", "combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
 

@@ -23,6 +23,7 @@ from lakeindex.options.values import (
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
+from lakeindex.time_spent import accounting, starting
 
 if TYPE_CHECKING:
     from lakeindex.run.spec import RunSpec
@@ -67,6 +68,7 @@ class RunArguments(TypedDict, total=False):
 
 
 @door
+@accounting()
 def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     uri: str,
     data: BatchData,
@@ -110,7 +112,8 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    from lakeindex.conductor.upsert import run_batch
+    with starting():
+        from lakeindex.conductor.upsert import run_batch
 
     asked: RunArguments = {"options": options, "batch_id": batch_id, "run_id": run_id, "checkpoints": checkpoints}
     asked |= {"max_quarantined": max_quarantined, "force": force, "dry_run": dry_run, "schema_mode": schema_mode}
@@ -258,6 +261,7 @@ class ReplaceArguments(TypedDict, total=False):
 
 
 @door
+@accounting()
 def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable.delete_partitions and truncate
     uri: str,
     partitions: Sequence[str] | None,
@@ -287,7 +291,8 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
         UsageError: no partition is named, or there is none of that path.
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
+    with starting():
+        from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 
     if isinstance(partitions, str) or (partitions is not None and not partitions):
         raise UsageError(
@@ -352,10 +357,11 @@ def watched(
     report: ReportFormat,
 ) -> RunSummary:
     """The run, and what is told and kept of it."""
-    from lakeindex.report.keep import keep_report
-    from lakeindex.run.retention import end_run
-    from lakeindex.run.run_folders import begin_run
-    from lakeindex.telemetry.observer import RunObserver
+    with starting():
+        from lakeindex.report.keep import keep_report
+        from lakeindex.run.retention import end_run
+        from lakeindex.run.run_folders import begin_run
+        from lakeindex.telemetry.observer import RunObserver
 
     with RunObserver(spec) as observer:
         begin_run(spec)
@@ -363,14 +369,15 @@ def watched(
         observer.begins(spec)
         summary = work(spec)
         notes = observer.ends(summary)
-    notes += keep_report(spec, report)
+    notes += keep_report(spec, summary, report)
     notes += end_run(spec)
     return replace(summary, notes=summary.notes + notes)
 
 
 def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
     """What the run of a batch would do."""
-    from lakeindex.conductor.dry_run import plan_batch
+    with starting():
+        from lakeindex.conductor.dry_run import plan_batch
 
     return dry(spec, runner, lambda begun: plan_batch(with_inputs(begun, data, runner), runner))
 

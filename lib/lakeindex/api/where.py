@@ -12,6 +12,7 @@ from lakeindex.errors import UsageError
 from lakeindex.model import Change, Operation
 from lakeindex.options.types import ReportFormat
 from lakeindex.raw_errors import door
+from lakeindex.time_spent import accounting, starting
 
 if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Condition
@@ -21,6 +22,7 @@ _HUDIS = {Change.DELETE: Operation.DELETE, Change.UPDATE: Operation.UPSERT, Chan
 
 
 @door
+@accounting()
 def run_where(
     uri: str,
     change: Change,
@@ -43,8 +45,9 @@ def run_where(
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    from lakeindex.commands.where.changing import change_rows
-    from lakeindex.run.chosen_rows import ChosenRows
+    with starting():
+        from lakeindex.commands.where.changing import change_rows
+        from lakeindex.run.chosen_rows import ChosenRows
 
     if where is None or (isinstance(where, str) and not where.strip()):
         raise UsageError(

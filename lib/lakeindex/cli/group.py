@@ -20,6 +20,7 @@ import click
 from lakeindex.aftermath import show_warnings
 from lakeindex.errors import LakeIndexError
 from lakeindex.raw_errors import in_our_words
+from lakeindex.time_spent import begin_with_process
 
 ERROR_SCHEMA_VERSION: Final = 1
 DEBUG_VARIABLE: Final = "LAKEINDEX_DEBUG"
@@ -103,6 +104,8 @@ class LakeGroup(click.Group):
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]  # always exits
         """Run and exit."""
         show_warnings()
+        if args is None:
+            begin_with_process(os.getpid())
         given = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         if given and not {"-h", "--help", "--version"} & set(given):

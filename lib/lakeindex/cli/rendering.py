@@ -100,6 +100,8 @@ def funnel(run: RunSummary) -> Grid:
             human_bytes(stage.bytes_read),
             _count(stage.requests),
         )
+    for name, seconds in run.beside_stages.items():
+        grid.add_row(name, *[""] * 5, f"{seconds:.2f}")
     return grid
 
 
@@ -261,7 +263,7 @@ def show_get(console: Console, found: GetResult) -> None:
     if len(found.missing) > _SHOWN_ROWS:
         console.print(f"and {_count(len(found.missing) - _SHOWN_ROWS)} more that are not there")
     took = found.report
-    to_stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+    to_stderr = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
     to_stderr.print(
         f"{_count(took.rows)} rows of {_count(took.keys)} keys: {took.index_type} left {_count(took.files_opened)} of "
         f"{_count(took.files)} files, {_count(took.row_groups_searched)} of {_count(took.row_groups)} row groups "

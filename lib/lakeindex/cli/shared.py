@@ -115,8 +115,8 @@ def out_console() -> Console:
     """Results: stdout. As wide as the terminal; piped, of a fixed width: it depends on nobody's window."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    console = Console(highlight=False, emoji=False, soft_wrap=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=PIPED_WIDTH)
 
 
 def progress() -> Progress:

@@ -20,6 +20,7 @@ from typing import Any, Final
 from lakeindex.errors import LakeIndexError, StorageError, TableCorruptError
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
+from lakeindex.time_spent import waiting
 from lakeindex.timeline import records
 
 TURNS_FOLDER: Final = f"{records.OWN_FOLDER}/turns"
@@ -176,7 +177,8 @@ class Turn:
             self._run(running=False)
             pause = pause * _GROWTH if ahead == place else _PAUSE * ahead  # who is next looks most often
             place, waited = ahead, True
-            self.host.clock.sleep(min(pause, _LONGEST_PAUSE) * (0.5 + secrets.randbelow(1_000) / 1_000))
+            with waiting():
+                self.host.clock.sleep(min(pause, _LONGEST_PAUSE) * (0.5 + secrets.randbelow(1_000) / 1_000))
         self._run(running=True)
         return waited
 

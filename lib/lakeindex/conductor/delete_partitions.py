@@ -5,7 +5,6 @@ No row is read. The files stay where they are until a clean deletes them, so a r
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -37,6 +36,7 @@ from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
+from lakeindex.time_spent import Account, current_account
 from lakeindex.write.types.avro_schema import schema_to_avro
 
 
@@ -80,13 +80,13 @@ def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSumma
         UsageError: there is no such partition.
         ConflictError: another writer's work stands in the way for good; nothing was published.
     """
-    started = time.perf_counter()
+    account = current_account()
     table = open_for_write(spec.table_uri, spec.config).table
     identity = RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{_asked(spec)}")
     session = begin_write(table, identity, spec.operation, spec.config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return keep_summary(spec, done_before(spec, session))
-    deletion = _Deletion(spec, table, session, chooser or Named(spec.partitions), started)
+    deletion = _Deletion(spec, table, session, chooser or Named(spec.partitions), account)
     try:
         session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make this one in vain
         done = until_still(table, spec.config, deletion.on, session.abandon)
@@ -97,7 +97,7 @@ def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSumma
 
 def plan_deletion(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
     """What :func:`delete_partitions` would do; nothing is written. Raises: as it."""
-    started = time.perf_counter()
+    account = current_account()
     table = open_for_write(spec.table_uri, spec.config).table
     identity = RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{_asked(spec)}")
     done = find_done(WriteContext(table, this_host(), spec.config, None, spec.force), identity)
@@ -107,7 +107,7 @@ def plan_deletion(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
     def planned(snapshot: Snapshot) -> RunSummary:
         files = _files_of(chooser or Named(spec.partitions), snapshot)
         snapshot.refuse_clustered(files)
-        summary = _summary(spec, files, count_rows(table.storage, files), started)
+        summary = _summary(spec, files, count_rows(table.storage, files), account)
         return replace(summary, noop=not files, dry_run=True)
 
     return until_still(table, spec.config, planned)
@@ -134,12 +134,12 @@ class _Deletion:
     table: Table
     session: WriteSession
     chooser: Chooser
-    started: float
+    account: Account
 
     def on(self, snapshot: Snapshot) -> RunSummary:
         files = _files_of(self.chooser, snapshot)
         snapshot.refuse_clustered(files)
-        summary = _summary(self.spec, files, count_rows(self.table.storage, files), self.started)
+        summary = _summary(self.spec, files, count_rows(self.table.storage, files), self.account)
         if not files:
             return replace(summary, notes=summary.notes + self.session.notes)
         return self._publish(snapshot, files, summary)
@@ -170,7 +170,8 @@ class _Deletion:
             )
 
 
-def _summary(spec: RunSpec, files: tuple[BaseFile, ...], counted: RowCount, started: float) -> RunSummary:
+def _summary(spec: RunSpec, files: tuple[BaseFile, ...], counted: RowCount, account: Account) -> RunSummary:
+    spent = account.unsettled()
     return RunSummary(
         instant=None,
         batch_id=spec.batch_id,
@@ -179,6 +180,9 @@ def _summary(spec: RunSpec, files: tuple[BaseFile, ...], counted: RowCount, star
         noop=True,
         files_replaced=len(files),
         rows_replaced=counted.rows,
-        seconds=round(time.perf_counter() - started, 4),
+        seconds=round(spent.wall, 4),
+        startup_seconds=round(spent.startup, 4),
+        waiting_seconds=round(spent.waiting, 4),
         notes=spec.config.notes + counted.notes,
+        change=spec.change,
     )

@@ -102,12 +102,11 @@ def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedU
         files_rewritten=sum(one.old is not None for one in plan.slices),
         files_replaced=len(planned.replaced.files),
         rows_replaced=planned.counted.rows,
-        seconds=round(sum(one.seconds for one in looked_up.summaries), 4),
-        stages=looked_up.summaries,
         notes=notes_of(spec, facts) + planned.counted.notes,
         dry_run=True,
         changes=_changes(plan),
-    )
+        change=spec.change,
+    ).with_stages(looked_up.summaries)
     summary.check_identity()
     return summary
 

@@ -37,6 +37,7 @@ from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
 from lakeindex.table.handle import Table
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner, do_task
+from lakeindex.time_spent import current_account
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -174,10 +175,9 @@ def nothing_to_do(spec: RunSpec, staged: StageRun) -> RunSummary:
         rows_in=int(counters["rows_in"]),
         combined=int(counters["combined"]),
         quarantined=int(counters["quarantined"]),
-        seconds=staged.summary.seconds,
-        stages=(staged.summary,),
         notes=spec.config.notes,
-    )
+        change=spec.change,
+    ).with_stages((staged.summary,))
 
 
 def keep_summary(spec: RunSpec, summary: RunSummary) -> RunSummary:
@@ -270,7 +270,9 @@ def done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
     if done.summary is not None:
         earlier = RunSummary.from_json(done.summary)
         return replace(earlier, noop=True, notes=earlier.notes + done.notes)
-    return RunSummary(done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True, notes=done.notes)
+    return RunSummary(
+        done.instant, spec.batch_id, spec.run_id, spec.operation, noop=True, notes=done.notes, change=spec.change
+    )
 
 
 def attempts(
@@ -354,11 +356,14 @@ def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFact
 
 def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:
     """Run a stage under a meter, write its manifest, and report what it cost; a whole checkpoint is taken over."""
+    account = current_account()
+    begun = account.so_far()
     outcome = do_task(lambda _: stage(), None)
     manifest = outcome.value
     reused = bool(manifest.costs)
     if not reused:
-        manifest = replace(manifest, costs=costs_of(outcome.cost))
+        cost = replace(outcome.cost, seconds=(account.so_far() - begun).work)
+        manifest = replace(manifest, costs=costs_of(cost, account.settle()))
         run_folder(spec).write_manifest(manifest)
     done = StageRun(manifest, summary_of(manifest, reused=reused))
     what = "taken over" if reused else "done"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Generic, TypeVarTuple
 
+from lakeindex.time_spent import starting
+
 _A = TypeVarTuple("_A")
 
 
@@ -41,7 +43,8 @@ class Loop(Generic[*_A]):
     def preload(self) -> Callable[[*_A], None]:
         """Load the compiled form, which is taken from now on."""
         if self._compiled is None:
-            self._compiled = self._load()
+            with starting():
+                self._compiled = self._load()
         return self._compiled
 
     def run(self, cost: int, *args: *_A) -> None:

@@ -14,6 +14,7 @@ from lakeindex.index.advice import STORED, KindAdvice
 from lakeindex.index.contract import Index
 from lakeindex.index.stored.contract import StoredIndex
 from lakeindex.model import IndexSpec, IndexType
+from lakeindex.time_spent import starting
 
 
 def index_for(spec: IndexSpec) -> Index:
@@ -23,7 +24,8 @@ def index_for(spec: IndexSpec) -> Index:
         OptionError: what it needs is not installed.
     """
     try:
-        module = importlib.import_module(f"{spec.index_type.package}.kind")
+        with starting():
+            module = importlib.import_module(f"{spec.index_type.package}.kind")
     except ModuleNotFoundError as error:
         raise OptionError(
             f"index type {spec.index_type} needs the package {error.name}, which is not installed",

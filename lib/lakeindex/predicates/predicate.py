@@ -21,6 +21,7 @@ from lakeindex.predicates.arrow import expression_of
 from lakeindex.predicates.bounds import Bounds, Facts, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
 from lakeindex.predicates.values import Family, family_of, scalar_of
+from lakeindex.time_spent import starting
 
 Condition: TypeAlias = str | pc.Expression
 """SQL-like text, as behind WHERE, or a pyarrow expression."""
@@ -107,7 +108,8 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
         raise UsageError(
             f"a condition cannot be {condition!r}", culprit=repr(condition), hint="give a text or a pyarrow expression"
         )
-    from lakeindex.predicates.parse import parse_condition
+    with starting():
+        from lakeindex.predicates.parse import parse_condition
 
     node = parse_condition(condition, schema)
     used = {path[0] for path in columns_of(node)}

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeindex.errors import UsageError
+from lakeindex.time_spent import starting
 
 if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Predicate
@@ -153,7 +154,8 @@ def _columns(conditions: tuple[Predicate | None, ...], row: str) -> tuple[str, .
 
 def _holds(predicate: Predicate, sides: Mapping[str, Columns], rows: int) -> Mask:
     """Where a condition is true: bool [rows]."""
-    import pyarrow.dataset as ds
+    with starting():
+        import pyarrow.dataset as ds
 
     table = pa.table({"row": pa.array(np.arange(rows))} | {name: _struct(side, rows) for name, side in sides.items()})
     found = ds.dataset(table).to_table(columns={"holds": predicate.expression}, use_threads=False).column(0)

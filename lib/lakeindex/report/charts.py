@@ -4,18 +4,19 @@ their texts are as large on a phone as beside them, and no number lies on a line
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
 from lakeindex.report.run_report import STEPS_OF_FATES, FunnelStep, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.text import human_bytes, human_count
+from lakeindex.run.summary import OUTSIDE, STARTUP, WAITING, RunSummary
 
-WORK: Final = "the longest task"
-AROUND: Final = "plan, start of tasks, turns of other tasks"
-OUTSIDE: Final = "before, between and after the stages"
-COLOURS: Final = ("blue", "orange", "green", "pink", "grey", "red", "brown")
+WORK: Final = "work: the longest task"
+AROUND: Final = "work: plan, start of tasks, turns of other tasks"
+COLOURS: Final = ("blue", "orange", "green", "pink", "brown", "grey", "red")
+_BESIDE: Final = {STARTUP: "grey", WAITING: "red", OUTSIDE: "brown"}
 _SET_ASIDE: Final = ("combined", "quarantined")
 
 
@@ -51,6 +52,11 @@ class RangeGroup:
 
     partition: str
     lines: tuple[tuple[float, float, str], ...]
+
+
+def colours_of(names: Sequence[str]) -> dict[str, str]:
+    """A colour for each name of a chart."""
+    return {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)} | _BESIDE
 
 
 def percent(value: float, top: float) -> float:
@@ -89,11 +95,23 @@ def fates_chart(report: RunReport) -> Chart:
     return Chart((Bar("", parts, ""),) if parts else (), parts)
 
 
-def stages_chart(report: RunReport) -> Chart:
-    """Seconds of each stage, those of its longest task apart; and what no stage took."""
+def time_chart(report: RunReport) -> Chart:
+    """What the seconds of the run were: one bar."""
     run = report.run
-    outside = max(run.seconds - sum(stage.seconds for stage in run.stages), 0.0)
-    top = max([stage.seconds for stage in run.stages] + [outside], default=0.0)
+    work = sum(stage.seconds for stage in run.stages)
+    shares = [("work of the stages", work, "blue")]
+    shares += [(name, value, _BESIDE[name]) for name, value in run.beside_stages.items()]
+    parts = tuple(Part(percent(value, run.seconds), colour, f"{value:.2f} s {name}") for name, value, colour in shares)
+    return Chart((Bar("", parts, ""),), parts)
+
+
+def stages_chart(report: RunReport) -> Chart:
+    """Seconds of each stage, those of its longest task apart; and, on lines of their own, start-up and waiting, by the
+    stage before or in which they were, and what was between the stages.
+    """
+    run = report.run
+    beside = run.beside_stages
+    top = max([*(stage.seconds for stage in run.stages), *beside.values()], default=0.0)
     bars = []
     for stage in run.stages:
         work = min(stage.slowest_task_seconds, stage.seconds)
@@ -104,9 +122,15 @@ def stages_chart(report: RunReport) -> Chart:
         name = stage.name + (" (taken over)" if stage.reused else "")
         tasks = f", {stage.tasks:,} tasks" if stage.tasks > 1 else ""
         bars.append(Bar(name, parts, f"{stage.seconds:.2f} s{tasks}"))
-    bars.append(Bar("start and end", (Part(percent(outside, top), "grey", OUTSIDE),), f"{outside:.2f} s"))
-    legend = (Part(0, "blue", WORK), Part(0, "orange", AROUND), Part(0, "grey", OUTSIDE))
-    return Chart(tuple(bars), legend)
+    by_stage = {
+        STARTUP: [(stage.name, stage.startup_seconds) for stage in run.stages],
+        WAITING: [(stage.name, stage.waiting_seconds) for stage in run.stages],
+    }
+    for name, total in beside.items():
+        shares = [share for share in by_stage.get(name, [(name, total)]) if share[1]]
+        pieces = tuple(Part(percent(value, top), _BESIDE[name], f"{stage} {value:.2f} s") for stage, value in shares)
+        bars.append(Bar(name, pieces, f"{total:.2f} s"))
+    return Chart(tuple(bars), (Part(0, "blue", WORK), Part(0, "orange", AROUND)))
 
 
 def sizes_chart(sizes: Sequence[SizeBin]) -> Chart:
@@ -140,10 +164,11 @@ def range_groups(ranges: RangeMap) -> list[RangeGroup]:
 
 def past_chart(report: RunReport, past: Sequence[PastRun]) -> Chart:
     """Seconds of earlier runs by stage, the oldest first, and of this one."""
-    runs = [(one.finished_at, one.stage_seconds, one.seconds) for one in reversed(past)]
-    runs.append(("this run", {stage.name: stage.seconds for stage in report.run.stages}, report.run.seconds))
+    run = report.run
+    runs = [(one.finished_at, _with_beside(one.stage_seconds, one), one.seconds) for one in reversed(past)]
+    runs.append(("this run", _with_beside({stage.name: stage.seconds for stage in run.stages}, run), run.seconds))
     names = list(dict.fromkeys(stage for _, seconds, _ in runs for stage in seconds))
-    colour = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
+    colour = colours_of(names)
     top = max((max(total, sum(seconds.values())) for _, seconds, total in runs), default=0.0)
     bars = tuple(
         Bar(
@@ -154,3 +179,9 @@ def past_chart(report: RunReport, past: Sequence[PastRun]) -> Chart:
         for when, seconds, total in runs
     )
     return Chart(bars, tuple(Part(0, colour[name], name) for name in names))
+
+
+def _with_beside(stages: Mapping[str, float], run: PastRun | RunSummary) -> dict[str, float]:
+    """Seconds by stage, and those of start-up and waiting, if there were any."""
+    beside = {STARTUP: run.startup_seconds, WAITING: run.waiting_seconds}
+    return {**stages, **{name: value for name, value in beside.items() if value}}

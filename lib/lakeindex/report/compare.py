@@ -59,7 +59,11 @@ def compare(first: RunReport, second: RunReport) -> Comparison:
 def _figures(report: RunReport) -> dict[tuple[str, str], float]:
     run = report.run
     fates = ("rows_in", "combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored", "rows_copied")
-    figures: dict[tuple[str, str], float] = {("seconds", "seconds"): run.seconds}
+    figures: dict[tuple[str, str], float] = {
+        ("seconds", "seconds"): run.seconds,
+        ("start-up", "seconds"): run.startup_seconds,
+        ("waiting", "seconds"): run.waiting_seconds,
+    }
     figures |= {(name, "rows"): float(getattr(run, name)) for name in fates}
     figures |= {(name, "files"): float(getattr(run, name)) for name in ("files_created", "files_rewritten")}
     figures["bytes_written", "bytes"] = float(run.bytes_written)

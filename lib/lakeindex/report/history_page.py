@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Final
 
-from lakeindex.report.charts import COLOURS, Bar, Chart, Part, percent
+from lakeindex.report.charts import Bar, Chart, Part, colours_of, percent
 from lakeindex.report.page import template
 from lakeindex.report.table_report import CommitLine, TableReport
 from lakeindex.report.text import human_bytes, human_count
+from lakeindex.run.summary import STARTUP, WAITING
 
 MOST_SHOWN: Final = 30
 """Commits that the page and the terminal show, the newest; the JSON has all."""
@@ -31,7 +32,7 @@ def render_history(report: TableReport) -> str:
 def history_charts(commits: Sequence[CommitLine]) -> list[tuple[str, str, Chart]]:
     """Title, explanation and bars of each chart; a bar is a commit, the oldest first."""
     oldest_first = commits[::-1]
-    names = list(dict.fromkeys(name for one in oldest_first for name in one.stage_seconds))
+    names = [*dict.fromkeys(name for one in oldest_first for name in one.stage_seconds), STARTUP, WAITING]
     return [
         (
             "Size of the table",
@@ -61,15 +62,19 @@ def history_charts(commits: Sequence[CommitLine]) -> list[tuple[str, str, Chart]
         ),
         (
             "Seconds by stage",
-            "Of the runs whose figures are known.",
+            "Of the runs whose figures are known; start-up and waiting are no stage's.",
             _bars(
                 [one for one in oldest_first if one.seconds is not None],
-                lambda one: {name: one.stage_seconds.get(name, 0.0) for name in names},
+                lambda one: {name: _seconds(one).get(name, 0.0) for name in names},
                 lambda one: f"{one.seconds:.2f} s",
                 digits=2,
             ),
         ),
     ]
+
+
+def _seconds(one: CommitLine) -> dict[str, float]:
+    return {**one.stage_seconds, STARTUP: one.startup_seconds or 0.0, WAITING: one.waiting_seconds or 0.0}
 
 
 def _files(one: CommitLine) -> dict[str, float]:
@@ -85,7 +90,7 @@ def _bars(
 ) -> Chart:
     told = [(one, values(one)) for one in commits]
     names = list(dict.fromkeys(name for _, found in told for name in found))
-    colour = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
+    colour = colours_of(names)
     top = max((sum(found.values()) for _, found in told), default=0.0)
     bars = tuple(
         Bar(

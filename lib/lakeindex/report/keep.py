@@ -6,14 +6,16 @@ from lakeindex.aftermath import noted
 from lakeindex.options.types import ReportFormat
 from lakeindex.report.build import PAGE_FILE, REPORT_FILE, build_report
 from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.summary import RunSummary
 
 
-def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
+def keep_report(spec: RunSpec, run: RunSummary, default: ReportFormat) -> tuple[str, ...]:
     """Write ``report.json`` and, if ``lakeindex.report`` asks for it, ``report.html`` into the
     folder of a finished run.
 
     Args:
         spec: the run.
+        run: its summary.
         default: what is written if the option is not given.
 
     Returns:
@@ -25,7 +27,7 @@ def keep_report(spec: RunSpec, default: ReportFormat) -> tuple[str, ...]:
         return ()
 
     def keep() -> None:
-        report = build_report(spec.checkpoints_uri, spec.run_id, spec.table_uri)
+        report = build_report(spec.checkpoints_uri, spec.run_id, spec.table_uri, run)
         store = storage_at(spec.checkpoints_uri)
         if wanted is ReportFormat.HTML:
             from lakeindex.report.page import render_page

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import re
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -14,9 +13,8 @@ from markupsafe import Markup
 from lakeindex.report import charts
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
+from lakeindex.report.titles import title_of
 from lakeindex.run.summary import RunSummary
-
-_BATCH_OF_AIRFLOW: Final = re.compile(r"([^/]+)/(.+)/(-?\d+)")
 
 
 def render_page(report: RunReport) -> str:
@@ -29,18 +27,6 @@ def render_page(report: RunReport) -> str:
         charts=charts,
         version=version("lakeindex"),
     )
-
-
-def title_of(report: RunReport) -> str:
-    """What was done to which table by which run; Airflow names a batch by DAG, run and number of the mapped task."""
-    run = report.run
-    table = report.table.rstrip("/").rpartition("/")[2] or report.table
-    by_airflow = _BATCH_OF_AIRFLOW.fullmatch(run.batch_id)
-    if by_airflow is None:
-        return f"{run.operation.lower()} into {table}: {run.batch_id}"
-    dag, name, part = by_airflow.groups()
-    number = "" if part == "-1" else f", part {part}"
-    return f"{run.operation.lower()} into {table}: run {name}{number} of {dag}"
 
 
 def _numbers(run: RunSummary) -> list[tuple[str, str]]:

@@ -141,6 +141,8 @@ class PastRun:
     files_written: int
     pairs_kept: float | None
     stage_seconds: dict[str, float]
+    startup_seconds: float = 0.0
+    waiting_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class RunReport:
         amplification: bytes written for a byte of the batch; None if nothing was written.
         slowest: the files that took longest.
         past: up to ten runs before this one, the newest first.
-        advice: what stands out, a sentence each.
+        advice: what stands out: a text each, with the likely cause and what to do.
         metadata: what came from Hudi's metadata table; None if nothing did.
     """
 

@@ -40,7 +40,9 @@ class CommitLine:
             None: there are none, and all fields below are empty.
         rows_in: rows of the batch.
         seconds: wall time of the run.
-        stage_seconds: seconds by stage.
+        stage_seconds: seconds by stage, without start-up and waiting.
+        startup_seconds: of the seconds, start-up.
+        waiting_seconds: of the seconds, waiting.
         false_positives: pairs that the filters let through; None if no filters were asked.
     """
 
@@ -62,6 +64,8 @@ class CommitLine:
     seconds: float | None = None
     stage_seconds: Mapping[str, float] = field(default_factory=dict)
     false_positives: FalsePositives | None = None
+    startup_seconds: float | None = None
+    waiting_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,6 +6,7 @@ from statistics import median
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.table import Table as Grid
 
@@ -14,6 +15,7 @@ from lakeindex.report.history_page import MOST_SHOWN, name_of
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.table_report import CommitLine, TableReport
 from lakeindex.report.text import human_bytes, human_count, printable
+from lakeindex.report.titles import title_of
 
 _BAR = 40
 
@@ -21,10 +23,13 @@ _BAR = 40
 def show_report(console: Console, report: RunReport) -> None:
     """What stands out, the funnel, the stages, the files that took longest."""
     run = report.run
-    console.print(f"[bold]{run.operation.lower()}[/bold] {_text(run.batch_id)}: {run.outcome}, {run.seconds:.2f} s")
+    console.print(f"[bold]{_text(title_of(report))}[/bold]: {run.outcome}, {run.seconds:.2f} s")
     console.print(f"{_text(report.table)}, {report.index_type}, {report.finished_at}")
     for sentence in report.advice:
-        console.print(f"[yellow]![/yellow] {_text(sentence)}")
+        what, *more = _text(sentence).split("\n")
+        console.print(f"[yellow]![/yellow] {what}")
+        for line in more:
+            console.print(Padding(line, (0, 0, 0, 2)))
     console.print(_funnel(report))
     console.print(_stages(report))
     if report.false_positives is not None:
@@ -83,6 +88,8 @@ def _stages(report: RunReport) -> Grid:
             f"{stage.median_task_seconds:.2f} s",
             human_bytes(stage.peak_bytes) if stage.peak_bytes else "unknown",
         )
+    for name, seconds in report.run.beside_stages.items():
+        grid.add_row(name, f"{seconds:.2f}")
     return grid
 
 
@@ -123,7 +130,18 @@ def show_table_report(console: Console, found: TableReport) -> None:
     shown = found.commits[:MOST_SHOWN]
     console.print(f"[bold]{_text(found.table)}[/bold] over {len(found.commits):,} commits, {_text(found.uri)}")
     grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("commit", "size", "files", "small", "changed", "written", "seconds", "false positives")
+    names = (
+        "commit",
+        "size",
+        "files",
+        "small",
+        "changed",
+        "written",
+        "seconds",
+        "start-up",
+        "waiting",
+        "false positives",
+    )
     for at, name in enumerate(names):
         grid.add_column(name, justify="right" if at else "left", overflow="fold")
     for one in shown:
@@ -145,5 +163,7 @@ def _commit_cells(one: CommitLine) -> tuple[str, ...]:
         human_count(one.inserts + one.updates + one.deletes),
         human_bytes(one.bytes_written),
         "?" if one.seconds is None else f"{one.seconds:.2f}",
+        "?" if one.startup_seconds is None else f"{one.startup_seconds:.2f}",
+        "?" if one.waiting_seconds is None else f"{one.waiting_seconds:.2f}",
         "" if wrong is None else f"{human_count(wrong.observed)} of {human_count(wrong.probed)}",
     )

@@ -5,18 +5,24 @@ The JSON of the command line and of Python.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 from lakeindex.errors import InvariantError
 from lakeindex.notebook import facts_html, rows_html
 from lakeindex.tasks.meter import StageCost
+from lakeindex.time_spent import Spent
 
 SCHEMA_VERSION = 1
 FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
 """What happens to a row of the input: exactly one of these, fields of :class:`RunSummary`."""
+
+STARTUP: Final = "start-up"
+WAITING: Final = "waiting"
+OUTSIDE: Final = "between the stages"
+"""What the seconds of a run are that are no stage's work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class StageSummary:
 
     Attributes:
         name: the stage.
-        seconds: wall time; 0 if its checkpoint was reused.
+        seconds: wall time without start-up and waiting; of a reused checkpoint, when it was made.
         rows_in: rows that came in.
         rows_out: rows passed to the next stage.
         pairs_in: (key, file) pairs before the stage, 0 where it has none.
@@ -34,11 +40,15 @@ class StageSummary:
         requests: storage requests.
         bytes_written: bytes written to storage, checkpoints included.
         tasks: tasks that the runner was given.
-        slowest_task_seconds: the longest of them.
+        slowest_task_seconds: the longest of them, without start-up and waiting.
         median_task_seconds: half of them took longer. If it is far below the longest, the work was divided unevenly.
         peak_bytes: most resident memory of a process that worked for the stage, whatever it did before; 0 if unknown.
         reused: the checkpoint of an earlier attempt was reused.
         counters: everything else the stage counted.
+        startup_seconds: start-up before the stage and in it: code was loaded or compiled, a session or workers were
+            started; of a command or a job, since its process began.
+        waiting_seconds: waiting before the stage and in it: for the table's lock, a turn, memory or a free slot.
+        other_seconds: what else was done since the stage before: opening the table, beginning, attempts that were lost.
     """
 
     name: str
@@ -56,6 +66,9 @@ class StageSummary:
     slowest_task_seconds: float = 0.0
     median_task_seconds: float = 0.0
     peak_bytes: int = 0
+    startup_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    other_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +137,11 @@ class RunSummary:
         chunks_encoded: column chunks of the new files that were encoded.
         files_replaced: file groups that are no part of the table any more, as a whole partition was replaced.
         rows_replaced: rows that were in them.
-        seconds: wall time of the whole run.
+        seconds: wall time of the whole run, start-up and waiting included.
+        startup_seconds: of them, start-up; in none of the stages' seconds.
+        waiting_seconds: of them, waiting; in none of the stages' seconds.
+        retries: attempts at the merge that were lost to other writers.
+        change: what was done with the rows that a condition chose: delete, update or replace; None: there was none.
         stages: the stages that ran, in order.
         estimate: the cost model's estimate of the look-up; None if there was none.
         notes: information for the caller: options that change nothing, an index that is behind.
@@ -161,6 +178,10 @@ class RunSummary:
     notes: tuple[str, ...] = ()
     dry_run: bool = False
     changes: tuple[PlannedChange, ...] = ()
+    startup_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    retries: int = 0
+    change: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -176,6 +197,13 @@ class RunSummary:
     def bytes_to_rewrite(self) -> int:
         """Of a dry run: size of the files that would be rewritten."""
         return sum(one.bytes for one in self.changes)
+
+    @property
+    def beside_stages(self) -> dict[str, float]:
+        """Seconds that are no stage's work, by what they were: start-up, waiting, and what was between the stages."""
+        stages = sum(stage.seconds for stage in self.stages)
+        rest = max(self.seconds - stages - self.startup_seconds - self.waiting_seconds, 0.0)
+        return {STARTUP: self.startup_seconds, WAITING: self.waiting_seconds, OUTSIDE: rest}
 
     @property
     def fates(self) -> dict[str, int]:
@@ -205,6 +233,8 @@ class RunSummary:
             ),
             "bytes written": self.bytes_written,
             "seconds": self.seconds,
+            "of them start-up": self.startup_seconds,
+            "of them waiting": self.waiting_seconds,
             "notes": self.notes,
         }
         columns = ("stage", "rows in", "rows out", "pairs in", "pairs out", "seconds", "bytes read", "requests")
@@ -213,6 +243,18 @@ class RunSummary:
             for s in self.stages
         ]
         return facts_html(f"{self.operation.lower()}: {self.outcome}", facts) + rows_html(columns, stages)
+
+    def with_stages(self, stages: Sequence[StageSummary]) -> RunSummary:
+        """The same run with its stages, whose time, and what was between them, is its time."""
+        startup, waiting = sum(one.startup_seconds for one in stages), sum(one.waiting_seconds for one in stages)
+        work = sum(one.seconds + one.other_seconds for one in stages)
+        return replace(
+            self,
+            stages=tuple(stages),
+            seconds=round(work + startup + waiting, 4),
+            startup_seconds=round(startup, 4),
+            waiting_seconds=round(waiting, 4),
+        )
 
     def check_identity(self) -> None:
         """Every row of the input has exactly one fate.
@@ -246,10 +288,18 @@ class RunSummary:
         return RunSummary(**known, stages=stages, estimate=Estimate(**estimate) if estimate else None, notes=notes)
 
 
-def costs_of(cost: StageCost) -> dict[str, int | float]:
-    """A stage's cost as its manifest holds it."""
+def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
+    """A stage's cost as its manifest holds it.
+
+    Args:
+        cost: of the stage.
+        spent: the time since the stage before.
+    """
     return {
         "seconds": cost.seconds,
+        "startup_seconds": round(spent.startup, 4),
+        "waiting_seconds": round(spent.waiting, 4),
+        "other_seconds": round(max(spent.work - cost.seconds, 0.0), 4),
         "requests": cost.io.requests,
         "bytes_read": cost.io.bytes_read,
         "bytes_written": cost.io.bytes_written,
@@ -281,4 +331,5 @@ def stage_summary(
         float(costs.get("slowest_task_seconds", 0.0)),
         float(costs.get("median_task_seconds", 0.0)),
         int(costs.get("peak_bytes", 0)),
+        *(float(costs.get(name, 0.0)) for name in ("startup_seconds", "waiting_seconds", "other_seconds")),
     )

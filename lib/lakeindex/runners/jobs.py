@@ -21,8 +21,9 @@ from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.runners.spark import SparkRunner, with_tables_written
-from lakeindex.runners.spark_session import JobSession
+from lakeindex.runners.spark_session import JobSession, begin_with_submit
 from lakeindex.telemetry.observer import RunObserver
+from lakeindex.time_spent import accounting
 
 _TRANSIENT = (ConflictError, StorageError, MachineError)
 
@@ -41,6 +42,12 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
         The exit code.
     """
     show_warnings()
+    begin_with_submit()
+    with accounting():
+        return _run_job(stage, spec)
+
+
+def _run_job(stage: Stage | None, spec: RunSpec) -> int:
     session: JobSession | None = None
     try:
         session = JobSession()
@@ -78,7 +85,7 @@ def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunO
     result = run_batch(spec, runner) if stage is None else run_stage(stage, spec, runner)
     notes = observer.ends(result)
     if isinstance(result, RunSummary):
-        notes += keep_report(spec, ReportFormat.HTML)
+        notes += keep_report(spec, result, ReportFormat.HTML)
         notes += end_run(spec)
         for note in notes:
             click.echo(note, err=True)

@@ -13,6 +13,7 @@ import gc
 import itertools
 import pickle
 import posixpath
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.progress_bars import NoProgress, Progress
+from lakeindex.time_spent import current_account
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +55,7 @@ class SparkRunner:
         self._given = session
         self._slots = slots
         self._progress = progress if progress is not None else NoProgress()
+        self._has_workers = False
 
     @cached_property
     def session(self) -> SparkSession:
@@ -103,25 +106,40 @@ class SparkRunner:
         do = partial(_do_task, pickle.dumps(function))
         context = self.session.sparkContext
         context.setJobDescription(title)
+        submitted = time.time()
         try:
             with self._progress.step(title, 1) as advance:
                 done = context.parallelize(payloads, len(payloads)).map(do).collect()
-                results = [pickle.loads(result) for result in done]  # noqa: S301 - our own tasks' results
+                results = [pickle.loads(result) for _, result in done]  # noqa: S301 - our own tasks' results
                 advance()
         finally:
             context.setJobDescription("")
+        self._book(submitted, min(begun for begun, _ in done))
         for result in results:
             if isinstance(result, LakeIndexError):
                 raise result
         return results
 
+    def _book(self, submitted: float, begun: float) -> None:
+        """Until its first task begins, a map starts executors and their workers, if it is the first one; a later map
+        waits for a free slot. Clocks of two machines may differ: it is no more than the map took.
+        """
+        delay = min(max(begun - submitted, 0.0), time.time() - submitted)
+        if self._has_workers:
+            current_account().book(startup=0.0, waiting=delay)
+        else:
+            current_account().book(startup=delay, waiting=0.0)
+        self._has_workers = True
 
-def _do_task(pickled: bytes, payload: bytes) -> bytes:
+
+def _do_task(pickled: bytes, payload: bytes) -> tuple[float, bytes]:
+    """When the task began, seconds since the epoch, and its pickled result."""
+    begun = time.time()
     function, task = pickle.loads(pickled), pickle.loads(payload)  # noqa: S301 - made by our own driver
     try:
-        return pickle.dumps(function(task))
+        return begun, pickle.dumps(function(task))
     except LakeIndexError as error:
-        return pickle.dumps(error)
+        return begun, pickle.dumps(error)
     finally:
         _keep_what_is_loaded()
 

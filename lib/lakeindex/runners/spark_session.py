@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakeindex.runners.java import find_java_home
 from lakeindex.runners.spark_settings import FAST_WORKERS
+from lakeindex.time_spent import begin_with_process, starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +33,11 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
     Raises:
         UsageError: no Java that Spark can start is on this machine.
     """
+    with starting():
+        return _session(master, app_name)
+
+
+def _session(master: str | None, app_name: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -53,6 +59,12 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
         )
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return builder.getOrCreate()
+
+
+def begin_with_submit() -> None:
+    """Count the time of a job from when the JVM that spark-submit started it with began."""
+    if _GATEWAY in os.environ:
+        begin_with_process(os.getppid())
 
 
 class JobSession:

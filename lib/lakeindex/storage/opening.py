@@ -10,6 +10,7 @@ from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.options import StoreOptions, current_options
 from lakeindex.storage.port import ListsNames, Storage, SyncsFolders
+from lakeindex.time_spent import starting
 
 if TYPE_CHECKING:
     from lakeindex.storage.hdfs import HdfsStorage
@@ -43,7 +44,8 @@ def open_storage(uri: str, options: StoreOptions | None = None) -> Storage:
     if scheme == "memory":
         return MemoryStorage.named(rest)
     if scheme in _OBJECT_SCHEMES:
-        from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
+        with starting():
+            from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
 
         return ObjectStorage(uri, current_options() if options is None else options)
     if scheme == "hdfs":
@@ -104,7 +106,8 @@ def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:
 
 def _hdfs(uri: str, options: StoreOptions) -> HdfsStorage:
     try:
-        from lakeindex.storage.hdfs import HdfsStorage
+        with starting():
+            from lakeindex.storage.hdfs import HdfsStorage
     except ModuleNotFoundError as error:
         hint = "pip install 'lakeindex[hdfs]', in the driver, the executors and Airflow alike"
         raise OptionError(f"{uri} needs hdfs-native, which is not installed", culprit=uri, hint=hint) from error

@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, Final
 
+from lakeindex.time_spent import waiting
+
 MIB: Final = 1024 * 1024
 LEAST_DEFAULT: Final = 512 * MIB
 _CGROUP_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -156,7 +158,8 @@ class MemoryGate:
         with self._changed:
             self._line.append(me)
             try:
-                self._changed.wait_for(lambda: self._line[0] is me and self._held + size <= bound)
+                with waiting():
+                    self._changed.wait_for(lambda: self._line[0] is me and self._held + size <= bound)
                 self._held += size
             finally:
                 self._line.remove(me)

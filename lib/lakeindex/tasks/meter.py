@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lakeindex.storage import list_names, sync_folders
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Storage
 from lakeindex.tasks.memory_bound import peak_resident_bytes
+from lakeindex.time_spent import Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,18 @@ class StageCost:
     """What a stage, or a part of one, cost.
 
     Attributes:
-        seconds: wall time.
+        seconds: wall time without start-up and waiting.
         io: storage requests and bytes, of the driver and all tasks.
-        task_seconds: wall time of each task.
+        task_seconds: the same of each task.
         peak_bytes: most resident memory of a process that worked for it, whatever else that process did before.
+        apart: of a task, what it took in a process that has no account of the run.
     """
 
     seconds: float
     io: IoCount = IoCount()
     task_seconds: tuple[float, ...] = ()
     peak_bytes: int = 0
+    apart: Spent | None = None
 
     def __add__(self, other: StageCost) -> StageCost:
         return StageCost(

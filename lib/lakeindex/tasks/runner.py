@@ -10,7 +10,7 @@ import heapq
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.storage import StoreOptions, current_options, using
 from lakeindex.tasks.memory_bound import current_bound, memory_share
 from lakeindex.tasks.meter import Meter, StageCost
+from lakeindex.time_spent import Spent, counting, current_account, handing_over
 
 _BEFORE_A_START: Final = 4
 """So many times as much is done nearby while there are no executors:
@@ -84,11 +85,13 @@ def do_task(
     token = _meter.set(meter)
     started = time.perf_counter()
     try:
-        with memory_share(share), using(current_options() if options is None else options):
+        with memory_share(share), using(current_options() if options is None else options), counting() as beside:
             value = function(task)
     finally:
         _meter.reset(token)
-    return TaskOutcome(value, meter.cost(time.perf_counter() - started))
+    spent = Spent(time.perf_counter() - started, beside.startup, beside.waiting)
+    cost = meter.cost(spent.work)
+    return TaskOutcome(value, replace(cost, apart=spent) if beside.is_apart else cost)
 
 
 def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], title: str) -> tuple[R, ...]:
@@ -97,7 +100,11 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
         return ()
     share = current_bound() // runner.slots
     bound = partial(do_task, function, share=share, options=current_options())
-    outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title)
+    with handing_over():
+        outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title)
+    apart = [outcome.cost.apart for outcome in outcomes if outcome.cost.apart is not None]
+    if apart:  # those that ran side by side started side by side
+        current_account().book(max(one.startup for one in apart), max(one.waiting for one in apart))
     driver = _meter.get()
     if driver is not None:
         driver.add_tasks([outcome.cost for outcome in outcomes])

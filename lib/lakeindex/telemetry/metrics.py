@@ -52,7 +52,9 @@ _KINDS: Final = (
     _Kind("lakeindex_files", True, "Base files written: of new file groups (created), new slices (rewritten)."),
     _Kind("lakeindex_file_bytes_written", True, "Bytes of base files."),
     _Kind("lakeindex_candidate_pairs", True, "Pairs of a key and a file: possible, left by ranges, left by filters."),
-    _Kind("lakeindex_stage_seconds", True, "Wall time of stages."),
+    _Kind("lakeindex_stage_seconds", True, "Wall time of stages, without start-up and waiting."),
+    _Kind("lakeindex_startup_seconds", True, "Start-up of runs, which is in no stage's seconds."),
+    _Kind("lakeindex_waiting_seconds", True, "Waiting of runs, which is in no stage's seconds."),
     _Kind("lakeindex_stage_read_bytes", True, "Bytes that stages read from storage."),
     _Kind("lakeindex_stage_written_bytes", True, "Bytes that stages wrote to storage, checkpoints included."),
     _Kind("lakeindex_stage_requests", True, "Storage requests of stages."),
@@ -186,6 +188,8 @@ class _Samples:
         for step, pairs in candidate_pairs(run.stages).items():
             self._add("lakeindex_candidate_pairs", pairs, table=table, step=step)
             self._set("lakeindex_last_run_candidate_pairs", pairs, table=table, step=step)
+        self._add("lakeindex_startup_seconds", run.startup_seconds, table=table)
+        self._add("lakeindex_waiting_seconds", run.waiting_seconds, table=table)
         for stage in run.stages:
             self._add("lakeindex_stage_seconds", stage.seconds, table=table, stage=stage.name)
             self._add("lakeindex_stage_read_bytes", stage.bytes_read, table=table, stage=stage.name)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from lakeindex.format.instants import instant_time_to_ms
+from lakeindex.time_spent import waiting
 
 UTC_TIMELINE: Final = "UTC"
 
@@ -61,7 +62,8 @@ class Patience:
 
     def pause(self) -> None:
         """Sleep until the next look."""
-        self._clock.sleep(self._pause)
+        with waiting():
+            self._clock.sleep(self._pause)
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
 

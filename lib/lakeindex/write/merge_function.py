@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, UsageError, first_line
 from lakeindex.hashing.arrow import one_array
+from lakeindex.time_spent import starting
 from lakeindex.write.types.schema_fit import fit_batch
 
 Merge: TypeAlias = Callable[[pa.Table, pa.Table], Any]
@@ -44,7 +45,8 @@ class MergeFunction:
         """
         module, _, name = text.partition(":")
         try:
-            found: Any = importlib.import_module(module)
+            with starting():
+                found: Any = importlib.import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)
         except (ImportError, AttributeError, ValueError) as error:

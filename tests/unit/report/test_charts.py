@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from lakeindex.pipeline import Stage
+import lakeindex
+from lakeindex.model import Change, Operation
+from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.report import charts
-from lakeindex.report.build import _SKEW
-from lakeindex.report.page import render_page, title_of
+from lakeindex.report.advice import _SKEW
+from lakeindex.report.find import find_report
+from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FunnelStep, PastRun, RangeLine, RangeMap, RunReport, SizeBin
+from lakeindex.report.terminal import show_report
+from lakeindex.report.titles import done_to, title_of
 from lakeindex.run.summary import FATES, RunSummary
 from tests.unit.report.test_report import made, stage
 
@@ -48,12 +57,45 @@ def test_every_row_is_in_the_bar_of_fates():
     assert len({part.colour for part in every.legend}) == len(FATES)
 
 
-def test_work_waiting_and_what_is_around_are_told_apart():
-    stages = (stage("index_lookup", seconds=2.0, slowest_task_seconds=0.5, tasks=4), stage("merge_write", seconds=4.0))
-    chart = charts.stages_chart(made({"seconds": 7.0}, stages))
-    assert [part.text for part in chart.legend] == [charts.WORK, charts.AROUND, charts.OUTSIDE]
-    assert [[part.width for part in bar.parts] for bar in chart.bars] == [[12.5, 37.5], [0.0, 100.0], [25.0]]
-    assert [bar.text for bar in chart.bars] == ["2.00 s, 4 tasks", "4.00 s", "1.00 s"]
+TIMED = {"seconds": 10.0, "startup_seconds": 2.0, "waiting_seconds": 1.0}
+LOOKUP = stage("index_lookup", seconds=2.0, slowest_task_seconds=0.5, tasks=4, startup_seconds=1.5, waiting_seconds=1.0)
+MERGE = stage("merge_write", seconds=4.0, startup_seconds=0.5)
+
+
+def test_what_was_work_start_up_waiting_and_between_is_told_apart():
+    (bar,) = charts.time_chart(made(TIMED, (LOOKUP, MERGE))).bars
+    assert [(part.width, part.text) for part in bar.parts] == [
+        (60.0, "6.00 s work of the stages"),
+        (20.0, "2.00 s start-up"),
+        (10.0, "1.00 s waiting"),
+        (10.0, "1.00 s between the stages"),
+    ]
+    chart = charts.stages_chart(made(TIMED, (LOOKUP, MERGE)))
+    assert [part.text for part in chart.legend] == [charts.WORK, charts.AROUND]
+    assert [(bar.name, [part.width for part in bar.parts], bar.text) for bar in chart.bars] == [
+        ("index_lookup", [12.5, 37.5], "2.00 s, 4 tasks"),
+        ("merge_write", [0.0, 100.0], "4.00 s"),
+        ("start-up", [37.5, 12.5], "2.00 s"),
+        ("waiting", [25.0], "1.00 s"),
+        ("between the stages", [25.0], "1.00 s"),
+    ]
+    assert [part.text for part in chart.bars[2].parts] == ["index_lookup 1.50 s", "merge_write 0.50 s"]
+
+
+def test_start_up_and_waiting_stand_in_the_page_and_in_the_terminal():
+    report = made(TIMED, (LOOKUP, MERGE))
+    page = render_page(report)
+    assert all(f'data-name="{name}">{value}<' in page for name, value in (("start-up", "1.50"), ("waiting", "1.00")))
+    console = Console(file=io.StringIO(), width=120)
+    show_report(console, report)
+    shown = console.file.getvalue()
+    assert [
+        " ".join(line.split()) for line in shown.splitlines() if line.startswith(("start-up", "waiting", "between"))
+    ] == [
+        "start-up 2.00",
+        "waiting 1.00",
+        "between the stages 1.00",
+    ]
 
 
 seconds = st.floats(0, 1e6, allow_nan=False)
@@ -76,6 +118,9 @@ def test_earlier_runs_come_first_and_colours_are_named_once():
     assert [bar.name for bar in chart.bars] == ["2026-11-24 10:00:00", "2026-11-25 10:00:00", "this run"]
     assert [part.text for part in chart.legend] == ["a", "b"]
     assert [bar.parts[0].width for bar in chart.bars] == [100.0, 100.0, 50.0]
+    waited = charts.past_chart(made({"seconds": 4.0, "waiting_seconds": 3.0}, (stage("a"),)), past)
+    assert [part.text for part in waited.legend] == ["a", "waiting"]
+    assert waited.bars[-1].parts[-1].text == "waiting 3.00 s"
 
 
 def test_ranges_are_named_by_partition_and_file():
@@ -114,6 +159,33 @@ def test_the_title_says_table_and_run(batch: str, title: str):
     assert f"batch {batch}" in render_page(report)
 
 
+@pytest.mark.parametrize(
+    ("operation", "change", "said"),
+    [
+        ("UPSERT", None, "upsert into"),
+        ("INSERT", None, "insert into"),
+        ("BULK_INSERT", None, "bulk insert into"),
+        ("INSERT_OVERWRITE", None, "overwrite of partitions of"),
+        ("INSERT_OVERWRITE_TABLE", None, "overwrite of"),
+        ("DELETE", None, "delete from"),
+        ("DELETE_PARTITION", None, "delete of partitions of"),
+        ("DELETE", "delete", "delete from"),
+        ("DELETE_PARTITION", "delete", "delete from"),
+        ("UPSERT", "update", "update of"),
+        ("UPSERT", "replace", "replacement of rows of"),
+    ],
+)
+def test_a_title_reads_as_what_was_done(operation: str, change: str | None, said: str):
+    assert done_to(RunSummary("1", "b", "r", operation, noop=False, change=change)) == said
+
+
+def test_every_operation_has_its_words():
+    for operation in Operation:
+        assert done_to(RunSummary("1", "b", "r", operation, noop=False))
+    for change in Change:
+        assert done_to(RunSummary("1", "b", "r", "UPSERT", noop=False, change=change))
+
+
 @pytest.mark.parametrize(("runs", "said"), [(1, "Beside the last run<"), (2, "Beside the last 2 runs<")])
 def test_one_run_is_no_runs(runs: int, said: str):
     past = tuple(PastRun(f"r{n}", "", 1, 1.0, 0, 0, None, {}) for n in range(runs))
@@ -122,3 +194,16 @@ def test_one_run_is_no_runs(runs: int, said: str):
 
 def test_a_slow_task_has_a_cause_and_a_cure_in_every_stage():
     assert _SKEW.keys() == set(Stage)
+
+
+def test_the_title_of_rows_that_a_condition_chose(tmp_path: Path):
+    table = lakeindex.create_table(str(tmp_path / "t"), like=pa.table({"id": ["a"], "v": [1]}), key=["id"])
+    table.upsert(pa.table({"id": ["a", "b", "c"], "v": [1, 2, 3]}))
+    for run, said in (
+        (table.update({"v": 9}, where="v = 2"), "update of t"),
+        (table.delete(where="v = 9"), "delete from t"),
+        (table.replace_where(pa.table({"id": ["d"], "v": [3]}), where="v = 3"), "replacement of rows of t"),
+        (table.truncate(), "delete of partitions of t"),
+    ):
+        report = find_report(f"{default_checkpoints(str(tmp_path / 't'))}/{run.run_id}")
+        assert title_of(report).startswith(f"{said}: ")

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import html.parser
+import io
 import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import lakeindex
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.build import advise
+from lakeindex.report.advice import Finding, advise
 from lakeindex.report.compare import compare
 from lakeindex.report.find import find_report
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
+from lakeindex.report.terminal import show_report
 from lakeindex.run.summary import RunSummary, StageSummary
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
 from tests.unit.cli.tables import new_table
 
-HOSTILE = "<script>alert(1)</script>\x07'\"&"
+HOSTILE = "<script>alert(1)</script>\x07'\"&:b:"
 
 
 def rows(first: int, count: int, ts: int, region: str = "eu") -> pa.Table:
@@ -225,20 +228,45 @@ LOOKED_UP = stage("index_lookup", pairs_in=1000, pairs_out=970)
         (made({"quarantined": 3}), "3 bad rows were quarantined"),
         (made({"combined": 20}), "20% of the rows were older duplicates"),
         (made({"ignored": 20}), "20% of the rows were ignored"),
-        (made(stages=(LOOKED_UP,), ranges=RANGES), "Ranges kept 97% of the pairs: keys look random."),
+        (made(stages=(LOOKED_UP,), ranges=RANGES), "Ranges kept 97% of the pairs: 9.0 files were candidates for a key.\nCause: Keys look random, as UUIDs"),
         (made(stages=(stage("index_lookup", pairs_in=10),), ranges=dataclasses.replace(RANGES, without_range=2)), "2 of 10 files have no key range"),
         (made(stages=(stage("bloom_check", counters={"filters_saturated": 4}),), false_positives=FalsePositives(9, 1.0, 0)), "4 filters are too full"),
         (made(stages=(stage("bloom_check", counters={"files_without_filter": 4}),), false_positives=FalsePositives(9, 1.0, 0)), "4 files have no filter"),
         (made(stages=(stage("bloom_check"),), false_positives=FalsePositives(9, 1.0, 21)), "21 false positives, 1.0 expected"),
-        (made({"rows_copied": 20_000, "files_rewritten": 7}), "Each changed row rewrote 200 others: the batch is spread over 7 files"),
+        (made({"rows_copied": 20_000, "files_rewritten": 7}), "Each changed row rewrote 200 others.\nCause: The batch is spread over 7 files"),
         (made(sizes=(SizeBin(2**20, 9, 0), SizeBin(None, 5, 0))), "9 of 14 files are below 8 MiB"),
-        (made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=5.0, median_task_seconds=1.0),)), "merge_write: one of 8 tasks took 5.0 s, half of them less than 1.0 s. One file has most of the changed rows"),
-        (made(stages=(stage("merge_write", seconds=2.0),), past=PAST), "3.0 s, 3.0 times the median of the last 3 runs; merge_write grew most, by 1.5 s."),
+        (made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=5.0, median_task_seconds=1.0),)), "merge_write: one of 8 tasks took 5.0 s, half of them less than 1.0 s.\nCause: One file has most of the changed rows"),
+        (made(stages=(stage("merge_write", seconds=2.0),), past=PAST), "3.0 s, 3.0 times the median of the last 3 runs; merge_write grew most, by 1.5 s.\nCause: The batch is no larger than usual"),
+        (made({"rows_in": 300, "inserts": 300, "startup_seconds": 1.4}, (stage("merge_write"),), past=PAST), "3.0 s, 3.0 times the median of the last 3 runs; start-up grew most, by 1.4 s.\nCause: The batch has 3.0 times the rows."),
+        (made(stages=(stage("bloom_check"),), false_positives=FalsePositives(9000, 990.0, 1000)), "1,000 of 9,000 pairs were false positives"),
+        (made({"retries": 2}), "2 attempts at the merge were lost to other writers."),
+        (made({"waiting_seconds": 1.5}, (stage("merge_write", waiting_seconds=1.5),)), "1.5 of 3.0 s were waiting.\nCause: Other writers were at the table"),
+        (made({"waiting_seconds": 1.5}, (stage("verify_keys", waiting_seconds=1.5), stage("merge_write"))), "1.5 of 3.0 s were waiting.\nCause: Most was in verify_keys"),
+        (made({"startup_seconds": 2.5}, (stage("merge_write", startup_seconds=2.5),)), "2.5 of 3.0 s were start-up.\nCause: Before a process works it loads the library, and a spark-submit Java and Spark. For"),
+        (made({"startup_seconds": 2.5}, (stage("stage_input", startup_seconds=1.2), stage("merge_write", startup_seconds=1.3))), "2.5 of 3.0 s were start-up.\nCause: Before a process works it loads the library, and a spark-submit Java and Spark; 2 stages of this run began so."),
     ],
 )  # fmt: skip
 def test_what_stands_out(report: RunReport, start: str):
-    (sentence,) = report.advice
-    assert sentence.startswith(start)
+    (text,) = report.advice
+    assert text.startswith(start)
+    what, cause, cure = text.split("\n")
+    assert all(line.endswith(".") for line in (what, cause, cure))
+    assert cause.startswith("Cause: ")
+    assert cure.startswith("What to do: ")
+
+
+def test_a_finding_is_three_lines_in_the_page_and_in_the_terminal():
+    report = made({"retries": 1})
+    (text,) = report.advice
+    assert text == Finding(*(line.split(": ")[-1] for line in text.split("\n"))).text
+    assert f"<li>{text.split(chr(10))[0]}\nCause: " in render_page(report)
+    console = Console(file=io.StringIO(), width=60)
+    show_report(console, report)
+    lines = [line for line in console.file.getvalue().splitlines() if line.startswith(("!", "  "))]
+    assert lines[0] == "! One attempt at the merge was lost to other writers."
+    assert lines[1].startswith("  Cause: ")
+    assert any(line.startswith("  What to do: ") for line in lines)
+    assert all(line.startswith("  ") for line in lines[1:])
 
 
 def test_nothing_stands_out_of_an_ordinary_run():

@@ -184,6 +184,8 @@ def _line(
         seconds=None if run is None else run.seconds,
         stage_seconds={} if run is None else {stage.name: stage.seconds for stage in run.stages},
         false_positives=None if run is None else false_positives_of(run),
+        startup_seconds=None if run is None else run.startup_seconds,
+        waiting_seconds=None if run is None else run.waiting_seconds,
     )
 
 

@@ -21,6 +21,7 @@ from thriftpy2.thrift import TClient, TException
 from thriftpy2.transport import TBufferedTransport, TSocket
 
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, first_line
+from lakeindex.time_spent import waiting
 
 VERSIONS: Final = 3
 _NO_TABLE: Final = ("TableNotFoundException", "NoSuchColumnFamilyException", "TableNotEnabledException")
@@ -180,7 +181,8 @@ class RowRate:
             now = time.monotonic()
             begin = max(now, self._free_at)
             self._free_at = begin + rows / self._rate
-        time.sleep(max(0.0, begin - now))
+        with waiting():
+            time.sleep(max(0.0, begin - now))
 
 
 _rates: dict[tuple[str, float], RowRate] = {}

@@ -6,7 +6,6 @@ publishing finds out under the lock.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,6 +47,7 @@ from lakeindex.stages.merge_write.written_files import check_counts, keep_writte
 from lakeindex.tasks.memory_bound import current_bound, write_bytes
 from lakeindex.tasks.meter import StageCost
 from lakeindex.tasks.runner import Runner, do_task, for_work, pack, run_tasks
+from lakeindex.time_spent import current_account
 from lakeindex.write.rewrite import ALL_IN_MEMORY
 from lakeindex.write.types.avro_schema import schema_to_avro
 
@@ -122,7 +122,8 @@ class MergeAttempt:
         self._terms = terms
         self._folder = run_folder(spec)
         self._chunks = chunks_of(self._folder, looked_up.staged)
-        self._started = time.perf_counter()
+        self._account = current_account()
+        self._begun = self._account.so_far()
         self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
         self._homes = index_for(facts.index).homes
         self._replaced = replaced_by(spec.operation, snapshot, looked_up.staged, is_global=facts.is_global)
@@ -157,9 +158,7 @@ class MergeAttempt:
             instant=published.value,
             notes=summary.notes + self._session.notes,
             noop=published.value != summary.instant,  # another run of the same batch was first
-            stages=(*self._looked_up.summaries, stage),
-            seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
-        )
+        ).with_stages((*self._looked_up.summaries, stage))
 
     def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
         planned = plan_merge(
@@ -330,15 +329,15 @@ class MergeAttempt:
             chunks_encoded=sum(w.chunks_encoded for w in written),
             files_replaced=len(self._replaced.files),
             rows_replaced=self._counted.rows,
-            seconds=round(sum(s.seconds for s in (*self._looked_up.summaries, stage)), 4),
-            stages=(*self._looked_up.summaries, stage),
             estimate=estimate_of(
                 self._facts.index_type,
                 self._looked_up.staged,
                 self._looked_up.lookup,
                 self._looked_up.summaries,
             ),
-        )
+            retries=self._terms.lost,
+            change=self._spec.change,
+        ).with_stages((*self._looked_up.summaries, stage))
 
     def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], cost: StageCost) -> StageSummary:
         counters = {
@@ -351,5 +350,6 @@ class MergeAttempt:
             "chunks_copied": sum(w.chunks_copied for w in written),
             "chunks_encoded": sum(w.chunks_encoded for w in written),
         }
-        costs = costs_of(replace(cost, seconds=time.perf_counter() - self._started))
+        seconds = (self._account.so_far() - self._begun).work
+        costs = costs_of(replace(cost, seconds=seconds), self._account.unsettled())
         return stage_summary(Stage.MERGE_WRITE, costs, counters, reused=False)

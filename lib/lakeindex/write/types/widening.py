@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.time_spent import starting
 from lakeindex.write.keys.java_text import java_text
 
 _NAME = "stored"
@@ -62,7 +63,8 @@ def widened_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _doubles(array: pa.Array) -> pa.Array:
     """Floats as doubles, by way of their texts."""
-    from lakeindex.write.types.widening_kernels import doubles_of_texts
+    with starting():
+        from lakeindex.write.types.widening_kernels import doubles_of_texts
 
     floats = array.cast(pa.float32())
     values = np.ascontiguousarray(floats.fill_null(0.0).to_numpy(zero_copy_only=False))
