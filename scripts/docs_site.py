@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import sys
@@ -32,8 +33,9 @@ PAGES: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "README.md": "index.md",
     "benchmarks/README.md": "benchmarks.md",
+    "examples/first_hour.ipynb": "first-hour.md",
 }
-"""Markdown of the checkout outside ``docs/`` -> its page. The README's place is taken by the site's first page."""
+"""Markdown and notebooks of the checkout outside ``docs/`` -> the page. The README's place is the first page's."""
 
 SHOWN: Final = "source"
 """Folder of the pages that show a file of the checkout."""
@@ -50,7 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made of files outside ``docs/``: those in ``PAGES``, and all that a page links to."""
     for path, uri in PAGES.items():
         if (ROOT / path).is_file() and uri not in files.src_uris:
-            files.append(_generated(config, uri, (ROOT / path).read_text(encoding="utf-8")))
+            files.append(_generated(config, uri, _markdown_of(path)))
     for file in list(files.documentation_pages()):
         for match in _LINK.finditer(file.content_string):
             path = _checkout_path(file.src_uri, match["target"])
@@ -146,6 +148,16 @@ def _uri_of(path: str) -> str:
 
 def _is_shown(path: str) -> bool:
     return path not in PAGES and not path.startswith(f"{DOCS}/")
+
+
+def _markdown_of(path: str) -> str:
+    """A file of the checkout as Markdown: a notebook's code stands between its texts."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if not path.endswith(".ipynb"):
+        return text
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
+    parts = [f"```python\n{source}\n```" if kind == "code" else source for kind, source in cells]
+    return "\n\n".join(parts) + "\n"
 
 
 def _as_page(path: str) -> str:

@@ -52,6 +52,13 @@ def test_markdown_of_the_checkout_is_a_page_whose_links_are_turned(files: Files)
     )
 
 
+def test_a_notebook_is_a_page_of_its_texts_and_its_code(files: Files) -> None:
+    page = rendered(files, "first-hour.md")
+    assert page.startswith("# The first hour\n")
+    assert "```python\nimport datetime as dt" in page
+    assert "](reading.md)" in page
+
+
 def test_a_link_that_leads_nowhere_is_left_for_the_strict_build(files: Files) -> None:
     config = load_config(str(ROOT / "mkdocs.yml"))
     file = files.get_file_from_path("cli.md")
