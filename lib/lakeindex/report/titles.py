@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from lakeindex.model import Change, Operation
@@ -10,7 +11,7 @@ from lakeindex.report.run_report import RunReport
 from lakeindex.run.summary import RunSummary
 
 _BATCH_OF_AIRFLOW: Final = re.compile(r"([^/]+)/(.+)/(-?\d+)")
-_OPERATIONS: Final = {
+_OPERATIONS: Final[Mapping[str, str]] = {
     Operation.UPSERT: "upsert into",
     Operation.INSERT: "insert into",
     Operation.BULK_INSERT: "bulk insert into",
@@ -19,7 +20,7 @@ _OPERATIONS: Final = {
     Operation.DELETE: "delete from",
     Operation.DELETE_PARTITION: "delete of partitions of",
 }
-_CHANGES: Final = {
+_CHANGES: Final[Mapping[str, str]] = {
     Change.DELETE: "delete from",
     Change.UPDATE: "update of",
     Change.REPLACE: "replacement of rows of",
@@ -28,7 +29,9 @@ _CHANGES: Final = {
 
 def done_to(run: RunSummary) -> str:
     """What was done, with the word that stands before the table: ``upsert into``, ``delete from``."""
-    return _OPERATIONS[Operation(run.operation)] if run.change is None else _CHANGES[Change(run.change)]
+    words = _OPERATIONS if run.change is None else _CHANGES
+    what = run.change or run.operation
+    return words.get(what, f"{what.lower()} of")  # a later release may know more
 
 
 def title_of(report: RunReport) -> str:

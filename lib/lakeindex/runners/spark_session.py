@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakeindex.runners.java import find_java_home
 from lakeindex.runners.spark_settings import FAST_WORKERS
-from lakeindex.time_spent import begin_with_process, starting
+from lakeindex.time_spent import age_of, begin_with_process, starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Set in a process that spark-submit started."""
+_LAUNCH_SECONDS = 300
+"""A JVM that starts a job's Python later than that was started for something else."""
 _YARN_CONTAINER = "CONTAINER_ID"
 """Set by YARN's node manager in each container it starts (Hadoop's ``ApplicationConstants.Environment``; Spark itself
 goes by it): a driver in one is in cluster mode."""
@@ -62,9 +64,12 @@ def _session(master: str | None, app_name: str) -> SparkSession:
 
 
 def begin_with_submit() -> None:
-    """Count the time of a job from when the JVM that spark-submit started it with began."""
+    """Count the time of a job from when the JVM that spark-submit started it with began; a JVM that was there for long
+    has not been started for it.
+    """
     if _GATEWAY in os.environ:
-        begin_with_process(os.getppid())
+        own, parent = os.getpid(), os.getppid()
+        begin_with_process(parent if age_of(parent) - age_of(own) < _LAUNCH_SECONDS else own)
 
 
 class JobSession:

@@ -21,7 +21,7 @@ from lakeindex.report.find import find_report
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FunnelStep, PastRun, RangeLine, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report
-from lakeindex.report.titles import done_to, title_of
+from lakeindex.report.titles import _CHANGES, _OPERATIONS, done_to, title_of
 from lakeindex.run.summary import FATES, RunSummary
 from tests.unit.report.test_report import made, stage
 
@@ -179,11 +179,13 @@ def test_a_title_reads_as_what_was_done(operation: str, change: str | None, said
     assert done_to(RunSummary("1", "b", "r", operation, noop=False, change=change)) == said
 
 
+def test_an_operation_of_a_later_release_has_words():
+    assert done_to(RunSummary("1", "b", "r", "COMPACT_LATER", noop=False)) == "compact_later of"
+
+
 def test_every_operation_has_its_words():
-    for operation in Operation:
-        assert done_to(RunSummary("1", "b", "r", operation, noop=False))
-    for change in Change:
-        assert done_to(RunSummary("1", "b", "r", "UPSERT", noop=False, change=change))
+    assert _OPERATIONS.keys() == set(Operation)
+    assert _CHANGES.keys() == set(Change)
 
 
 @pytest.mark.parametrize(("runs", "said"), [(1, "Beside the last run<"), (2, "Beside the last 2 runs<")])
