@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -35,13 +37,6 @@ from lakeindex.time_spent import Spent, accounting, age_of, current_account, sta
 from lakeindex.timeline.clock import Patience, SystemClock
 
 PAUSE = 0.08
-HOLD = 3.0
-"""Seconds for which another writer has the lock: a run comes to it before, on a busy machine, too."""
-
-
-def close(seconds: float) -> object:
-    """A time that was slept: no less, and not much more on a busy machine."""
-    return pytest.approx(seconds + 0.2, abs=0.21)
 
 
 def spent_by(work: Callable[[], object]) -> Spent:
@@ -59,7 +54,9 @@ def test_start_up_waiting_and_work_are_three_figures():
         time.sleep(3 * PAUSE)
 
     found = spent_by(work)
-    assert (found.startup, found.waiting, found.work) == (close(PAUSE), close(2 * PAUSE), close(3 * PAUSE))
+    assert found.startup >= PAUSE
+    assert found.waiting >= 2 * PAUSE
+    assert found.work >= 3 * PAUSE
     assert found.wall == pytest.approx(found.startup + found.waiting + found.work)
 
 
@@ -71,8 +68,9 @@ def test_what_is_waited_for_within_a_start_is_waiting_and_counted_once():
                 time.sleep(PAUSE)
 
     found = spent_by(work)
-    assert (found.startup, found.waiting) == (close(PAUSE), close(PAUSE))
-    assert found.wall < 4 * PAUSE + 0.2
+    assert found.startup >= PAUSE
+    assert found.waiting >= PAUSE
+    assert found.startup + found.waiting <= found.wall
 
 
 def test_what_nobody_accounts_for_costs_nothing():
@@ -89,11 +87,19 @@ def sleepy(kind: str) -> str:
     return kind
 
 
-def together(task: tuple[str, threading.Barrier]) -> str:
-    """As :func:`sleepy`, when the other task is there, too."""
+def together(task: tuple[str, threading.Barrier]) -> None:
+    """Start or work while the other task does what it does."""
     kind, barrier = task
-    barrier.wait(10)
-    return sleepy(kind)
+    barrier.wait(30)
+    if kind == "start":
+        with starting():
+            barrier.wait(30)
+            time.sleep(PAUSE)
+            barrier.wait(30)
+    else:
+        barrier.wait(30)
+        barrier.wait(30)
+    barrier.wait(30)
 
 
 def side_by_side(*kinds: str) -> Spent:
@@ -104,18 +110,20 @@ def side_by_side(*kinds: str) -> Spent:
 def test_what_is_loaded_beside_the_work_of_other_tasks_delays_nothing():
     """Of two tasks one starts something while the other works: the run lost no time by it."""
     found = side_by_side("start", "work")
-    assert found.startup < PAUSE / 2
-    assert found.work >= 3 * PAUSE
+    assert found.startup == 0
+    assert found.work >= PAUSE
 
 
 def test_tasks_that_start_side_by_side_start_once():
-    assert PAUSE / 2 < side_by_side("start", "start").startup < 2 * PAUSE
+    found = side_by_side("start", "start")
+    assert PAUSE <= found.startup <= found.wall
 
 
 def test_a_task_s_seconds_are_its_work():
+    begun = time.perf_counter()
     with accounting():
         outcome = do_task(sleepy, "start")
-    assert outcome.cost.seconds < PAUSE / 2
+    assert outcome.cost.seconds <= time.perf_counter() - begun - PAUSE
 
 
 class ElsewhereRunner(LocalRunner):
@@ -135,8 +143,7 @@ class ElsewhereRunner(LocalRunner):
 
 def test_what_workers_start_is_booked_here_once_for_all_that_start_side_by_side():
     found = spent_by(lambda: run_tasks(ElsewhereRunner(2), sleepy, ["start", "start", "work"], "t"))
-    assert found.startup == close(PAUSE)
-    assert found.startup < 2 * PAUSE
+    assert PAUSE <= found.startup <= found.wall - 4 * PAUSE  # one of the two, and not the work
     assert found.wall == pytest.approx(found.startup + found.waiting + found.work)
 
 
@@ -146,7 +153,7 @@ def test_a_settled_account_begins_anew():
             time.sleep(PAUSE)
         first = current_account().settle()
         second = current_account().unsettled()
-    assert first.startup == close(PAUSE)
+    assert first.startup >= PAUSE
     assert second.startup == 0
 
 
@@ -156,12 +163,12 @@ def test_a_compiled_loop_is_loaded_as_start_up():
         return lambda: None
 
     loop: Loop[()] = Loop(lambda: None, load, 0)  # type: ignore[arg-type] # a loop without arguments
-    assert spent_by(lambda: loop.run(1)).startup == close(PAUSE)
-    assert spent_by(lambda: loop.run(1)).startup < PAUSE / 2
+    assert spent_by(lambda: loop.run(1)).startup >= PAUSE
+    assert spent_by(lambda: loop.run(1)).startup < PAUSE
 
 
 def test_a_pause_before_a_lock_is_waiting():
-    assert spent_by(Patience(SystemClock(), 1000).pause).waiting == close(0.05)
+    assert spent_by(Patience(SystemClock(), 1000).pause).waiting >= 0.05
 
 
 def test_memory_that_others_hold_is_waited_for():
@@ -170,6 +177,8 @@ def test_memory_that_others_hold_is_waited_for():
     def hold() -> None:
         with gate.holding(10, 10):
             held.set()
+            while not gate._line:
+                time.sleep(0.01)
             time.sleep(PAUSE)
 
     def work() -> None:
@@ -180,7 +189,7 @@ def test_memory_that_others_hold_is_waited_for():
     thread = threading.Thread(target=hold)
     thread.start()
     held.wait()
-    assert spent_by(work).waiting == close(PAUSE)
+    assert spent_by(work).waiting >= PAUSE / 2
     thread.join()
 
 
@@ -191,7 +200,7 @@ def test_the_age_of_a_process():
         return
     assert before > 0
     time.sleep(PAUSE)
-    assert age_of(os.getpid()) - before == close(PAUSE)
+    assert age_of(os.getpid()) - before >= PAUSE - 0.02  # it is told in hundredths
     assert age_of(2**22 + 1) == 0
 
 
@@ -210,16 +219,36 @@ def total(run: RunSummary) -> float:
     return sum(s.seconds + s.startup_seconds + s.waiting_seconds + s.other_seconds for s in run.stages)
 
 
+@contextmanager
+def locked_until_waited_for(table: lakeindex.LakeTable) -> Iterator[None]:
+    """Another writer holds the lock until the caller has waited for it for a while."""
+    held = lock.acquire(open_storage(table.uri), this_host(), lease_ms=60_000, wait_ms=0, purpose="a test")
+    waiter = threading.get_ident()
+
+    def let_go() -> None:
+        while Patience.pause.__code__ not in _codes(sys._current_frames().get(waiter)):
+            time.sleep(0.005)
+        time.sleep(PAUSE)
+        held.release()
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    yield
+    thread.join()
+
+
+def _codes(frame: FrameType | None) -> Iterator[CodeType]:
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
+
+
 def test_a_run_waits_for_the_lock_in_no_stage(table: lakeindex.LakeTable):
-    storage = open_storage(table.uri)
-    held = lock.acquire(storage, this_host(), lease_ms=60_000, wait_ms=0, purpose="a test")
-    timer = threading.Timer(HOLD, held.release)
-    timer.start()
     started = time.perf_counter()
-    run = table.upsert(rows(10, 2))
+    with locked_until_waited_for(table):
+        run = table.upsert(rows(10, 2))
     wall = time.perf_counter() - started
-    timer.join()
-    assert 0.3 <= run.waiting_seconds <= HOLD
+    assert run.waiting_seconds >= 0.04
     assert run.seconds == pytest.approx(total(run), abs=0.001)
     assert run.seconds <= wall
     assert run.waiting_seconds + run.startup_seconds + sum(stage.seconds for stage in run.stages) <= run.seconds + 0.001
@@ -236,27 +265,26 @@ def test_a_stage_s_seconds_are_its_work_and_what_was_before_it_stands_apart(tmp_
         time.sleep(PAUSE)
         return Manifest(Stage.STAGE_INPUT, "r", "")
 
+    begun = time.perf_counter()
     with accounting():
         time.sleep(2 * PAUSE)
         with waiting():
             time.sleep(3 * PAUSE)
         found = run_metered(spec, stage).summary
         following = run_metered(spec, lambda: Manifest(Stage.INDEX_LOOKUP, "r", "")).summary
-    assert PAUSE <= found.seconds < 3 * PAUSE
-    assert 4 * PAUSE <= found.startup_seconds < 6 * PAUSE
-    assert 3 * PAUSE <= found.waiting_seconds < 5 * PAUSE
-    assert 2 * PAUSE <= found.other_seconds < 4 * PAUSE
+    elapsed = time.perf_counter() - begun
+    assert found.seconds >= PAUSE
+    assert found.startup_seconds >= 4 * PAUSE
+    assert found.waiting_seconds >= 3 * PAUSE
+    assert found.other_seconds >= 2 * PAUSE
+    assert found.seconds + found.startup_seconds + found.waiting_seconds + found.other_seconds <= elapsed
     assert (following.startup_seconds, following.waiting_seconds) == (0, 0)
 
 
 def test_partitions_are_deleted_with_the_same_figures(table: lakeindex.LakeTable):
-    storage = open_storage(table.uri)
-    held = lock.acquire(storage, this_host(), lease_ms=60_000, wait_ms=0, purpose="a test")
-    timer = threading.Timer(HOLD, held.release)
-    timer.start()
-    run = table.delete_partitions(["d"])
-    timer.join()
-    assert 0.3 <= run.waiting_seconds <= run.seconds
+    with locked_until_waited_for(table):
+        run = table.delete_partitions(["d"])
+    assert 0.04 <= run.waiting_seconds <= run.seconds
 
 
 _SCRIPT = """

@@ -13,11 +13,12 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.run.stage_run import finished_stages
 from lakeindex.run.summary import RunSummary, StageSummary
-from lakeindex.telemetry.metrics import MetricsFile, metrics_file
 from lakeindex.telemetry.outcome import RunEnding, ended_badly, ended_well
+from lakeindex.time_spent import starting
 
 if TYPE_CHECKING:
     from lakeindex.telemetry.lineage import Lineage
+    from lakeindex.telemetry.metrics import MetricsFile
 
 _LOG = logging.getLogger("lakeindex.telemetry")
 
@@ -45,9 +46,13 @@ class RunObserver:
         self._metrics: MetricsFile | None = None
         self._lineage: Lineage | None = None
         if config.metrics_textfile is not None:
+            with starting():
+                from lakeindex.telemetry.metrics import metrics_file
+
             self._metrics = metrics_file(config.metrics_textfile, spec)
         if config.openlineage:
-            from lakeindex.telemetry.lineage import lineage_of
+            with starting():
+                from lakeindex.telemetry.lineage import lineage_of
 
             self._lineage = lineage_of(stage, parent)
 
