@@ -26,6 +26,7 @@
     |   `-- BatchIdReusedError                   same batch id, other input
     |-- InvariantError                  exit 6   an identity is broken; nothing was published
     |-- StorageError                    exit 1   the storage failed
+    |   |-- AccessDeniedError                    the store or file system refuses who asks
     |   |-- ObjectNotFoundError
     |   |-- ObjectExistsError
     |   |-- ObjectChangedError                   replace-if-unchanged found another version, or none
@@ -177,6 +178,10 @@ class StorageError(LakeIndexError):
     """The storage failed."""
 
 
+class AccessDeniedError(StorageError):
+    """The store or the file system refuses who asks: credentials or rights are missing or wrong."""
+
+
 class MachineError(LakeIndexError):
     """The machine has no more memory or threads."""
 
@@ -207,6 +212,16 @@ class HBaseUnavailableError(StorageError):
 
 class HBaseTableError(StorageError):
     """A table of HBase is missing, or is not fit to keep an index."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether doing the same again may go better: another writer ends, a store or the machine recovers.
+
+    Errors that are not of this tree may pass: nothing is known of them.
+    """
+    if not isinstance(error, LakeIndexError):
+        return True
+    return isinstance(error, ConflictError | StorageError | MachineError) and not isinstance(error, AccessDeniedError)
 
 
 def first_line(error: object) -> str:

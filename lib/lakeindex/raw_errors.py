@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, ParamSpec, TypeVar
 
-from lakeindex.errors import LakeIndexError, MachineError, StorageError
+from lakeindex.errors import AccessDeniedError, LakeIndexError, MachineError, StorageError, may_pass
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 _NO_THREAD: Final = "can't start new thread"
+_REFUSED: Final = frozenset({errno.EACCES, errno.EPERM})
 _HINTS: Final = {
     errno.EACCES: "give the user who runs this the right to it: "
     "`ls -ld` of the file and the folders above say who has it",
@@ -52,8 +53,19 @@ def in_our_words(error: BaseException) -> LakeIndexError | None:
     if isinstance(error, OSError) and (error.filename is not None or os_error_hint(error) is not None):
         path = None if error.filename is None else str(error.filename)
         what = error.strerror or type(error).__name__
-        return StorageError(what if path is None else f"{path}: {what}", culprit=path, hint=os_error_hint(error))
+        kind = AccessDeniedError if error.errno in _REFUSED else StorageError
+        return kind(what if path is None else f"{path}: {what}", culprit=path, hint=os_error_hint(error))
     return None
+
+
+def described(raised: BaseException) -> dict[str, object]:
+    """An error as JSON values: class, message, culprit, hint, exit code, and whether it may pass (``transient``)."""
+    error = in_our_words(raised) or raised
+    said: dict[str, object] = {"error": type(error).__name__, "transient": may_pass(error)}
+    if isinstance(error, LakeIndexError):
+        told = {"message": error.message, "culprit": error.culprit, "hint": error.hint, "exit_code": error.exit_code}
+        return {**said, **told}
+    return {**said, "message": str(error), "culprit": None, "hint": None, "exit_code": 1}
 
 
 @contextmanager

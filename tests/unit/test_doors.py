@@ -26,6 +26,7 @@ from lakeindex.api.run import run, run_upsert
 from lakeindex.api.table import LakeTable
 from lakeindex.cli.group import Failure
 from lakeindex.errors import (
+    AccessDeniedError,
     InputError,
     LakeIndexError,
     MachineError,
@@ -36,8 +37,7 @@ from lakeindex.errors import (
     UsageError,
     first_line,
 )
-from lakeindex.raw_errors import in_our_words
-from lakeindex.runners import jobs
+from lakeindex.raw_errors import described, in_our_words
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.unit.commands.tables import unstamped
@@ -182,7 +182,7 @@ def test_every_public_method_is_a_door() -> None:
         (MemoryError(), MachineError, "lakeindex.memory"),
         (pa.ArrowMemoryError("malloc of size 7 failed"), MachineError, "lakeindex.memory"),
         (RuntimeError("can't start new thread"), MachineError, "lakeindex.parallelism"),
-        (PermissionError(errno.EACCES, "Permission denied", "/lake/x"), StorageError, "the right to it"),
+        (PermissionError(errno.EACCES, "Permission denied", "/lake/x"), AccessDeniedError, "the right to it"),
         (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), StorageError, "free some space"),
         (OSError(errno.EMFILE, "Too many open files"), StorageError, "ulimit -n"),
     ],
@@ -191,14 +191,14 @@ def test_errors_of_the_machine_are_said_in_our_words(error: Exception, kind: typ
     ours = in_our_words(error)
     assert type(ours) is kind
     shown = Failure.of(error)
-    described = jobs._described(error)
-    assert shown.kind == described["error"] == kind.__name__
-    assert shown.exit_code == described["exit_code"] == 1
-    assert described["transient"] is True
-    for hint in (shown.hint, described["hint"]):
+    said = described(error)
+    assert shown.kind == said["error"] == kind.__name__
+    assert shown.exit_code == said["exit_code"] == 1
+    assert said["transient"] is (kind is not AccessDeniedError)
+    for hint in (shown.hint, said["hint"]):
         assert cure in str(hint)
     if isinstance(error, OSError) and error.filename:
-        assert shown.culprit == described["culprit"] == "/lake/x"
+        assert shown.culprit == said["culprit"] == "/lake/x"
         assert "/lake/x" in shown.message
 
 

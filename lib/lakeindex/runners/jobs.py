@@ -11,10 +11,10 @@ import click
 
 from lakeindex.aftermath import noted, show_warnings
 from lakeindex.conductor.upsert import run_batch, run_stage
-from lakeindex.errors import ConflictError, LakeIndexError, MachineError, StorageError
+from lakeindex.errors import LakeIndexError
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
-from lakeindex.raw_errors import in_our_words
+from lakeindex.raw_errors import described
 from lakeindex.report.keep import keep_report
 from lakeindex.run.retention import end_run
 from lakeindex.run.run_folders import begin_run
@@ -24,8 +24,6 @@ from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession, begin_with_submit
 from lakeindex.telemetry.observer import RunObserver
 from lakeindex.time_spent import accounting
-
-_TRANSIENT = (ConflictError, StorageError, MachineError)
 
 
 def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
@@ -55,11 +53,11 @@ def _run_job(stage: Stage | None, spec: RunSpec) -> int:
         with RunObserver(spec, stage, parent_of(session) if spec.config.openlineage else None) as observer:
             result = _run(stage, spec, runner, observer)
     except LakeIndexError as error:
-        _say(_described(error), spec, stage)
+        _say(described(error), spec, stage)
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - whatever it is, the DAG must hear of it by file and exit code
         traceback.print_exc(file=sys.stderr)
-        _say(_described(error), spec, stage)
+        _say(described(error), spec, stage)
         return 1
     finally:
         if session is not None:
@@ -92,21 +90,8 @@ def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunO
     return result
 
 
-def _described(raised: Exception) -> dict[str, object]:
-    error = in_our_words(raised) or raised
-    is_ours = isinstance(error, LakeIndexError)
-    return {
-        "error": type(error).__name__,
-        "message": error.message if isinstance(error, LakeIndexError) else str(error),
-        "culprit": error.culprit if isinstance(error, LakeIndexError) else None,
-        "hint": error.hint if isinstance(error, LakeIndexError) else None,
-        "exit_code": error.exit_code if isinstance(error, LakeIndexError) else 1,
-        "transient": not is_ours or isinstance(error, _TRANSIENT),
-    }
-
-
-def _say(described: dict[str, object], spec: RunSpec, stage: Stage | None) -> None:
-    text = json.dumps(described)
+def _say(failure: dict[str, object], spec: RunSpec, stage: Stage | None) -> None:
+    text = json.dumps(failure)
     click.echo(text)
     sys.stdout.flush()
     name = f"{spec.run_id}/{stage or 'upsert'}.error.json"

@@ -13,16 +13,25 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import (
+    AccessDeniedError,
     ObjectChangedError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -61,6 +70,10 @@ _ENDPOINT_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """What the endpoint may be called, as an option or, in capitals, in the environment;
 first the name that counts for most.
 """
+_STATUS: Final = re.compile(r"status code: ([0-9]{3})")
+_REFUSED: Final = frozenset({"401", "403"})
+_REFUSED_HINT: Final = "look at the credentials and what they allow; docs/storage.md says where they come from"
+_MISSING: Final = "404"
 _TOKEN_NAMES: Final = frozenset({"aws_session_token", "aws_token"})
 
 
@@ -96,14 +109,14 @@ class ObjectStorage:
     def list(self, prefix: str = "") -> list[ObjectMeta]:
         """All objects below a folder, at any depth, sorted by path."""
         folder = checked_folder(prefix)
-        with _translated("list", folder):
+        with _translated("list", f"{self._uri}/{folder}".rstrip("/")):
             listed = [_meta(one) for batch in self._bulk.list(_listed(folder)) for one in batch]
         return sorted(one for one in listed if _below(one.path, folder))
 
     def list_folder(self, prefix: str = "") -> Listing:
         """One level below a folder."""
         folder = checked_folder(prefix)
-        with _translated("list", folder):
+        with _translated("list", f"{self._uri}/{folder}".rstrip("/")):
             found = self._bulk.list_with_delimiter(_listed(folder))
         folders = (name.rstrip("/") for name in found["common_prefixes"])
         objects = (_meta(one) for one in found["objects"])
@@ -296,7 +309,10 @@ def _changed(path: str) -> ObjectChangedError:
 
 @contextmanager
 def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None]:
-    """Raise obstore's errors as ours. Any other error of a write leaves open whether it happened."""
+    """Raise obstore's errors as ours. Any other error of a write leaves open whether it happened.
+
+    Of a listing that a store refuses, or of a bucket that is not there, obstore says so in its text only.
+    """
     try:
         yield
     except AlreadyExistsError as error:
@@ -306,5 +322,13 @@ def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None
     except (NotFoundError, FileNotFoundError) as error:
         raise ObjectNotFoundError(f"{path} does not exist", culprit=path) from error
     except (BaseError, ValueError, OSError) as error:
-        kind = UnknownOutcomeError if writing else StorageError
-        raise kind(f"cannot {what} {path}: {first_line(error)}", culprit=path) from error
+        text = f"cannot {what} {path}: {first_line(error)}"
+        if writing:
+            raise UnknownOutcomeError(text, culprit=path) from error
+        status = _STATUS.search(text)
+        refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        if refused or (status and status[1] in _REFUSED):
+            raise AccessDeniedError(text, culprit=path, hint=_REFUSED_HINT) from error
+        if status and status[1] == _MISSING:
+            raise ObjectNotFoundError(text, culprit=path) from error
+        raise StorageError(text, culprit=path) from error

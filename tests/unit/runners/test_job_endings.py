@@ -9,10 +9,11 @@ import pytest
 
 from lakeindex.errors import InvariantError, LakeIndexError, StorageError, TableNotFoundError, WriteConflictError
 from lakeindex.pipeline import Stage
+from lakeindex.raw_errors import described
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs
 from lakeindex.runners.job_arguments import run_spec
-from lakeindex.runners.jobs import _described, run_stage_job
+from lakeindex.runners.jobs import run_stage_job
 from lakeindex.runners.spark_session import JobSession
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
@@ -44,7 +45,7 @@ def test_the_first_failure_of_a_map_is_raised(slots: int, tasks: list[int]):
     ],
 )
 def test_a_job_says_whether_it_helps_to_try_again(error: Exception, code: int, transient: bool):
-    said = _described(error)
+    said = described(error)
     assert (said["exit_code"], said["transient"]) == (code, transient)
     assert (error.message if isinstance(error, LakeIndexError) else str(error)) in str(said["message"])
 

@@ -1,8 +1,19 @@
 """What is special about object stores."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
-from lakeindex.errors import ObjectExistsError, OptionError, StorageError, UnknownOutcomeError
+from lakeindex.errors import (
+    AccessDeniedError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    OptionError,
+    StorageError,
+    UnknownOutcomeError,
+    may_pass,
+)
 from lakeindex.storage import open_storage
 from lakeindex.storage.objects import ObjectStorage
 
@@ -112,3 +123,34 @@ def test_plain_http_is_allowed_by_the_endpoint_of_the_store_at_hand(
     assert not _allow_http(scheme)
     monkeypatch.setenv("AZURE_ALLOW_HTTP", "true")
     assert _allow_http(scheme) == (scheme != "s3")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(401, AccessDeniedError), (403, AccessDeniedError), (404, ObjectNotFoundError)]
+)
+def test_a_store_that_refuses_is_told_from_one_that_does_not_answer(
+    status: int, kind: type[StorageError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refuses(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET  # noqa: N815 - the server's name for it
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuses) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_REGION", "us-east-1")):
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        store = open_storage("s3://bucket/x")
+        for ask in (store.list, store.list_folder, lambda: store.read("y"), lambda: store.head("y")):
+            with pytest.raises(kind) as caught:
+                ask()
+            assert may_pass(caught.value) is (kind is ObjectNotFoundError)
+        server.shutdown()
+        thread.join()
