@@ -10,6 +10,7 @@ import pytest
 
 from lakeindex.airflow.planning import plan_run, refuse_backfill
 from lakeindex.airflow.tables import TableConf
+from lakeindex.errors import TableNotFoundError, UsageError
 from tests.cli_support import lakeindex
 from tests.unit.cli.tables import SCHEMA
 
@@ -40,24 +41,20 @@ def test_a_table_that_says_which_row_is_newer_can_be_backfilled(tmp_path: Path) 
     "words", [(), ("--ordering", "ts", "-o", "hoodie.write.record.merge.mode=COMMIT_TIME_ORDERING")]
 )
 def test_a_table_where_the_last_run_wins_cannot(tmp_path: Path, words: tuple[str, ...]) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
     table = made(tmp_path, *words)
-    with pytest.raises(AirflowFailException, match=r"a backfill of t is refused.*ordering field"):
+    with pytest.raises(UsageError, match=r"a backfill of t is refused.*ordering field"):
         plan(table, "backfill")
     assert plan(table, "scheduled").table == "t"
 
 
 def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
     table = made(tmp_path, "--ordering", "ts")
-    with pytest.raises(AirflowFailException, match="t: a backfill cannot delete"):
+    with pytest.raises(UsageError, match="t: a backfill cannot delete"):
         plan(table, "backfill", operation="DELETE")
-    with pytest.raises(AirflowFailException, match="t: a backfill cannot overwrite"):
+    with pytest.raises(UsageError, match="t: a backfill cannot overwrite"):
         plan(table, "backfill", operation="INSERT_OVERWRITE")
     gone = TableConf("u", "u", str(tmp_path / "u"), str(tmp_path / "runs"), inputs=table.inputs)
-    with pytest.raises(AirflowFailException, match=str(tmp_path / "u")):
+    with pytest.raises(TableNotFoundError, match=str(tmp_path / "u")):
         plan(gone, "backfill")
 
 
@@ -68,6 +65,8 @@ def test_the_operator_refuses_one_too(tmp_path: Path) -> None:
 
     table = made(tmp_path)
     task = LakeIndexUpsertOperator(task_id="t", table=table.uri, inputs="x")
+    told: dict[str, Any] = {}
     with pytest.raises(AirflowFailException, match="a backfill of t is refused"):
-        task.execute({"dag_run": SimpleNamespace(run_type="backfill")})
+        task.execute({"dag_run": SimpleNamespace(run_type="backfill"), "ti": SimpleNamespace(xcom_push=told.update)})
+    assert (told["key"], told["value"]["error"], told["value"]["transient"]) == ("lakeindex_error", "UsageError", False)
     refuse_backfill(task.plan(), {"dag_run": SimpleNamespace(run_type="manual")})

@@ -153,15 +153,13 @@ def test_a_run_without_an_interval_says_so(name: str) -> None:
 
 
 def test_it_is_what_plans_a_run(tmp_path: Any) -> None:
-    from airflow.sdk.exceptions import AirflowFailException
-
     from lakeindex.airflow.planning import plan_run
     from lakeindex.airflow.tables import TableConf
 
     (tmp_path / "2026-11-20.csv").write_text("id\n")
     table = TableConf("t", "t", str(tmp_path / "t"), str(tmp_path / "runs"), inputs=(f"{tmp_path}/{{{{ ds }}}}.csv",))
     given = {**context(), "params": {"input": "{{ conn.prod.password }}"}}
-    with pytest.raises(AirflowFailException, match=r"names 'conn'.*templates see logical_date"):
+    with pytest.raises(UsageError, match=r"names 'conn'.*templates see logical_date"):
         plan_run(table, given, batch_id="b", may_skip=False)
     planned = plan_run(table, {**context(), "params": {}}, batch_id="b", may_skip=False)
     assert planned.inputs == (f"{tmp_path}/2026-11-20.csv",)

@@ -177,7 +177,7 @@ def stage_task(lake: Lake) -> Callable[[str], Any]:
             "inputs": ["x"],
             "options": [],
         }
-        ti = type("TI", (), {"xcom_pull": lambda *_, **__: plan})()
+        ti = type("TI", (), {"xcom_pull": lambda *_, **__: plan, "xcom_push": lambda *_, **__: None})()
         return lake.daily.task_dict[stage].execute({"ti": ti})
 
     return execute

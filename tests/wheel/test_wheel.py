@@ -155,11 +155,13 @@ def test_airflow(wheel: Path, place: Path, tmp_path: Path):
     }
     code = (
         "import json, os\nfrom airflow.dag_processing.dagbag import DagBag\n"
+        "from airflow.providers_manager import ProvidersManager\n"
         "bag = DagBag(os.environ['AIRFLOW__CORE__DAGS_FOLDER'])\n"
         "jobs = sorted({t.application for d in bag.dags.values() for t in d.tasks if hasattr(t, 'application')})\n"
-        "print(json.dumps([sorted(bag.dags), bag.import_errors, jobs]))"
+        "print(json.dumps([sorted(bag.dags), bag.import_errors, jobs, 'lakeindex' in ProvidersManager().providers]))"
     )
-    dags, errors, jobs = json.loads(env.python(code, airflow).splitlines()[-1])
+    dags, errors, jobs, is_provider = json.loads(env.python(code, airflow).splitlines()[-1])
+    assert is_provider
     assert errors == {}
     assert dags == ["example_consumer", "maintain_tables", "upsert_orders", "upsert_table", "upsert_tables"]
     assert {Path(job).name for job in jobs} >= {f"{stage}.py" for stage in Stage}

@@ -10,6 +10,28 @@ if TYPE_CHECKING:
 __all__ = ["LakeIndexUpsertOperator"]
 
 
+def get_provider_info() -> dict[str, Any]:
+    """What Airflow asks a provider: for ``airflow providers``, and where the operators and links are.
+
+    There is no connection type: jobs are submitted through the Spark provider's connection, and stores take their
+    credentials from the environment (``docs/airflow.md``).
+    """
+    return {
+        "package-name": "lakeindex",
+        "name": "lakeindex",
+        "description": "Row-level upserts into Apache Hudi copy-on-write tables, without a Hudi jar",
+        "integrations": [
+            {
+                "integration-name": "lakeindex",
+                "external-doc-url": "https://hudi.apache.org/",
+                "tags": ["apache"],
+            }
+        ],
+        "operators": [{"integration-name": "lakeindex", "python-modules": ["lakeindex.airflow.upsert_operator"]}],
+        "extra-links": ["lakeindex.airflow.operator.RunReportLink", "lakeindex.airflow.operator.TableHistoryLink"],
+    }
+
+
 def __getattr__(name: str) -> Any:
     """Load the operator, and Airflow's Spark provider with it, when it is asked for."""
     if name in __all__:

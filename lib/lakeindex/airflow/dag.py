@@ -16,6 +16,7 @@ from typing import Any, Final
 from airflow.sdk import DAG, AssetAlias, CronDataIntervalTimetable, Param, TriggerRule, task
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
+from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_KEY, PLAN_TASK, RETRIES, SPARK_CONF, StageOperator
 from lakeindex.airflow.plan import AS_THE_TABLE_SAYS, DagPlan, batch_of_run
 from lakeindex.airflow.planning import plan_run
@@ -204,14 +205,15 @@ def _stage_task(stage: Stage, root: Path, table: TableConf | None) -> StageOpera
 
 
 def _check_input_task(tables: Mapping[str, TableConf]) -> Any:
-    @task(task_id=PLAN_TASK, multiple_outputs=False, retries=0)
+    @task(task_id=PLAN_TASK, multiple_outputs=False)
     def check_input(**context: Any) -> dict[str, Any]:
         """Work out the run's plan; skip a scheduled run without data, fail one by hand."""
         by_hand, ti = "table" in context["params"], context["ti"]
         table = tables[context["params"]["table"]] if by_hand else next(iter(tables.values()))
         batch_id = batch_of_run(ti.dag_id, ti.run_id, ti.map_index)
         may_skip = table.schedule is not None and not by_hand
-        plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip).to_xcom()
+        with told_failures(context):
+            plan = plan_run(table, context, batch_id=batch_id, may_skip=may_skip).to_xcom()
         ti.xcom_push(key=PLAN_KEY, value=plan)
         return plan
 

@@ -9,19 +9,25 @@ from __future__ import annotations
 import fnmatch
 import json
 import posixpath
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lakeindex.errors import ObjectNotFoundError, TableNotFoundError
 from lakeindex.model import MergeMode
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 
+if TYPE_CHECKING:
+    from lakeindex.telemetry.lineage import LineageFacets
+
 
 def is_there(place: str) -> bool:
-    """Whether a file, a folder with files, or a ``*`` pattern that matches is there."""
+    """Whether a file, a folder with files, or a ``*`` pattern that matches is there; not in a bucket that is not."""
     parent, name = posixpath.split(place.rstrip("/"))
-    listing = open_storage(parent or "/").list_folder()
+    try:
+        listing = open_storage(parent or "/").list_folder()
+    except ObjectNotFoundError:
+        return False
     if any(fnmatch.fnmatchcase(item.path, name) for item in listing.objects):
         return True
     return bool(name) and name in listing.folders and bool(open_storage(place).list())
@@ -39,6 +45,13 @@ def read_json(root: str, path: str) -> dict[str, Any] | None:
 def delete(root: str, path: str) -> None:
     """Remove a file below ``root``, if it is there."""
     open_storage(root).delete(path)
+
+
+def lineage_facets(uri: str, inputs: Sequence[str], summary: Mapping[str, Any]) -> LineageFacets:
+    """What OpenLineage is told of a run that ended well, as :func:`lakeindex.telemetry.lineage.facets_of_summary`."""
+    from lakeindex.telemetry.lineage import facets_of_summary
+
+    return facets_of_summary(uri, inputs, summary)
 
 
 def merge_mode(uri: str) -> MergeMode | None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, Param, TriggerRule, task, task_group
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
+from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.many import table_names, tables_param
-from lakeindex.airflow.operator import NOT_RETRIED, RETRIES
+from lakeindex.airflow.operator import RETRIES
 from lakeindex.airflow.tables import load_table
-from lakeindex.errors import LakeIndexError, UsageError
 
 MAINTAIN_DAG: Final = "maintain_tables"
 _DOC: Final = """\
@@ -59,17 +59,19 @@ def maintenance_dag(folder: Path, root: Path, *, schedule: str | None = None, at
         doc_md=_DOC,
     ) as dag:
 
-        @task(retries=0)
+        @task
         def find_tables(**context: Any) -> list[str]:
             """Names of the tables of this run."""
-            return table_names(folder, context["params"].get("tables"))
+            with told_failures(context):
+                return table_names(folder, context["params"].get("tables"))
 
         @task(multiple_outputs=False, map_index_template="{{ task.op_kwargs['table'] }}")
         def step(table: str, name: str, **context: Any) -> dict[str, Any]:
             """One step for one table."""
             if name == "check" and not context["params"].get("check"):
                 raise AirflowSkipException("the form does not ask for it")
-            return take_step(folder / f"{table}.yaml", root, name)
+            with told_failures(context):
+                return take_step(folder / f"{table}.yaml", root, name)
 
         @task_group(group_id="table")
         def maintain_one(table: str) -> None:
@@ -92,20 +94,12 @@ def take_step(file: Path, root: Path, step: str) -> dict[str, Any]:
 
     Raises:
         AirflowSkipException: the table is not there yet.
-        AirflowFailException: trying again would not help: the table's file is wrong, the table is refused or broken.
-        LakeIndexError: it may go better later: another writer is at work, the storage failed.
+        LakeIndexError: the table's file is wrong, the table is refused or broken, another writer is at work, or the
+            storage failed.
     """
     from lakeindex.airflow.files import maintenance_step, table_is_there
 
-    try:
-        table = load_table(file, root, os.environ)
-    except UsageError as error:
-        raise AirflowFailException(str(error)) from error
+    table = load_table(file, root, os.environ)
     if not table_is_there(table.uri):
         raise AirflowSkipException(f"there is no table at {table.uri} yet")
-    try:
-        return maintenance_step(table.uri, step, table.checkpoints, table.options)
-    except LakeIndexError as error:
-        if error.exit_code in NOT_RETRIED:
-            raise AirflowFailException(f"{error} ({error.hint})") from error
-        raise
+    return maintenance_step(table.uri, step, table.checkpoints, table.options)

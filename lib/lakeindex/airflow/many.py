@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import DAG, Param, task, task_group
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lakeindex.airflow.dag import advanced_params
+from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_TASK, RETRIES
 from lakeindex.airflow.planning import plan_run
 from lakeindex.airflow.tables import load_table
@@ -56,15 +57,17 @@ def tables_dag(folder: Path, root: Path, *, pool: str = "default_pool", at_once:
         doc_md=_DOC,
     ) as dag:
 
-        @task(retries=0)
+        @task
         def find_tables(**context: Any) -> list[str]:
             """Names of the tables of this run."""
-            return table_names(folder, context["params"].get("tables"))
+            with told_failures(context):
+                return table_names(folder, context["params"].get("tables"))
 
-        @task(task_id=PLAN_TASK, retries=0, multiple_outputs=True, map_index_template="{{ task.op_kwargs['table'] }}")
+        @task(task_id=PLAN_TASK, multiple_outputs=True, map_index_template="{{ task.op_kwargs['table'] }}")
         def check_input(table: str, **context: Any) -> dict[str, Any]:
             """What the table's operator is given."""
-            return upsert_arguments(folder / f"{table}.yaml", root, context)
+            with told_failures(context):
+                return upsert_arguments(folder / f"{table}.yaml", root, context)
 
         @task_group(group_id="table")
         def upsert_one(table: str) -> None:
@@ -111,13 +114,15 @@ def table_names(folder: Path, wanted: list[str] | None) -> list[str]:
     """Names of the files of a folder, or of those that are wanted.
 
     Raises:
-        AirflowFailException: there is none, or one that is wanted is not there.
+        UsageError: there is none, or one that is wanted is not there.
     """
     there = sorted(file.stem for file in folder.glob("*.yaml"))
     unknown = sorted(set(wanted or ()) - set(there))
     if unknown or not there:
-        raise AirflowFailException(
-            f"no table {', '.join(unknown)} in {folder} (there are: {', '.join(there) or 'none'})"
+        raise UsageError(
+            f"no table {', '.join(unknown)} in {folder}",
+            culprit=str(folder),
+            hint=f"there are: {', '.join(there) or 'none'}",
         )
     return [name for name in there if not wanted or name in wanted]
 
@@ -127,12 +132,9 @@ def upsert_arguments(file: Path, root: Path, context: Any) -> dict[str, Any]:
 
     Raises:
         AirflowSkipException: the table has no input, or it is not there yet.
-        AirflowFailException: the table's file is wrong; names file, line and key.
+        LakeIndexError: the table's file is wrong (names file, line and key), or its input cannot be looked up.
     """
-    try:
-        table = load_table(file, root, os.environ)
-    except UsageError as error:
-        raise AirflowFailException(str(error)) from error
+    table = load_table(file, root, os.environ)
     if not table.inputs:
         raise AirflowSkipException(f"{file} names no input")
     run = context["dag_run"]

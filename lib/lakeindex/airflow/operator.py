@@ -1,4 +1,4 @@
-"""Operators that submit a job of the library and understand what it left behind; here the one of a stage."""
+"""Operators that submit a job of the library, understand what it left behind and link to the plugin's pages on it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode, urlsplit
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 from lakeindex.runners.spark_settings import FAST_WORKERS
+
+if TYPE_CHECKING:
+    from lakeindex.telemetry.lineage import LineageFacets
 
 PLAN_TASK: Final = "check_input"
 #: Key of the XCom by which the report tab finds a run: the plan, of whatever task of whatever DAG.
@@ -36,8 +42,51 @@ RETRIES: Final[Mapping[str, Any]] = {
     "retry_exponential_backoff": True,
     "max_retry_delay": timedelta(minutes=10),
 }
+#: Where the plugin's pages are.
+PREFIX: Final = "/lakeindex"
 #: The job that does all stages, beside the stages' own.
 WHOLE_RUN: Final = "upsert"
+
+
+def base_path() -> str:
+    """Path below which Airflow is served, without a slash at its end."""
+    from airflow.configuration import conf
+
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+
+
+def report_url(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
+    """The report of what a task upserted, or of what the plan says that the task left."""
+    query = urlencode({"task_id": task_id, "map_index": map_index})
+    return f"{base_path()}{PREFIX}/report/{quote(dag_id)}/{quote(run_id)}?{query}"
+
+
+def history_url(dag_id: str, uri: str | None) -> str:
+    """The history of a table of a DAG; without a table a list of the DAG's."""
+    query = f"?{urlencode({'table': uri})}" if uri else ""
+    return f"{base_path()}{PREFIX}/history/{quote(dag_id)}{query}"
+
+
+class RunReportLink(BaseOperatorLink):
+    """From a task that submits a job to the report of its run."""
+
+    name = "Run report"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The URL; Airflow asks when the task has ended, however it did."""
+        task_id = operator.plan_task or ti_key.task_id
+        return report_url(ti_key.dag_id, ti_key.run_id, task_id, ti_key.map_index)
+
+
+class TableHistoryLink(BaseOperatorLink):
+    """From a task that submits a job to the history of its table."""
+
+    name = "Table history"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The URL; Airflow asks when the task has ended, however it did."""
+        plan = operator.plan_of_run
+        return history_url(ti_key.dag_id, None if plan is None else plan.uri)
 
 
 class JobOperator(SparkSubmitOperator):
@@ -45,7 +94,22 @@ class JobOperator(SparkSubmitOperator):
 
     A job that says that its data or its table is wrong fails the task for good; any other failure is retried, which the
     jobs allow: a checkpoint counts when its manifest is there, and a batch is committed once.
+
+    Attributes:
+        plan_task: the task that left the plan as XCom; None: this one.
+        plan_of_run: the run, once it is known.
     """
+
+    operator_extra_links = (RunReportLink(), TableHistoryLink())
+    plan_task: str | None = None
+    plan_of_run: DagPlan | None = None
+    _summary: Mapping[str, Any] | None = None
+
+    def __init__(self, **kwargs: Any) -> None:
+        if not kwargs.get("yarn_track_via_rm_api") and "durable" not in (kwargs.get("default_args") or {}):
+            # the provider would find the job of the attempt before, which needs YARN's REST API; here a retry fences it
+            kwargs.setdefault("durable", False)
+        super().__init__(**kwargs)
 
     def submit_job_of(self, plan: DagPlan, job: str, context: Any) -> None:
         """Submit ``self.application`` with the plan's arguments.
@@ -62,33 +126,48 @@ class JobOperator(SparkSubmitOperator):
         from lakeindex.airflow import files
 
         error_file = f"{plan.run_id}/{job}.error.json"
-        files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
         self.application_args = plan.arguments()
         self.name = f"lakeindex {job} {plan.table}"
-        try:
-            super().execute(context)
-        except AirflowException as failure:
-            error = files.read_json(plan.checkpoints, error_file)
-            if error is None:
-                if _exit_code(failure) in NOT_RETRIED:  # where run folders are refused no file is left
+        said: dict[str, Any] | None = None
+        cause: AirflowException | None = None
+        with told_failures(context):
+            files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
+            try:
+                super().execute(context)
+            except AirflowException as failure:
+                said, cause = files.read_json(plan.checkpoints, error_file), failure
+                if said is None and _exit_code(failure) in NOT_RETRIED:  # where run folders are refused no file is left
                     raise AirflowFailException(f"{failure} The task's log has the error.") from failure
-                raise
-            message = describe(error)
-            if error.get("exit_code") in NOT_RETRIED:
-                raise AirflowFailException(message) from failure
-            raise AirflowException(message) from failure
+                if said is None:
+                    raise
+        if said is not None:  # the report tab reads the file
+            passes = said.get("transient", said.get("exit_code") not in NOT_RETRIED)
+            raise (AirflowException if passes else AirflowFailException)(describe(said)) from cause
 
     def read_left(self, plan: DagPlan, name: str) -> dict[str, Any]:
         """What a job that ended well left in the run's folder."""
         from lakeindex.airflow import files
 
         found = files.read_json(plan.checkpoints, f"{plan.run_id}/{name}")
+        if found is not None and name == RUN_SUMMARY:
+            self._summary = found
         if found is None:
             raise AirflowException(
                 f"{self.task_id} ended well but left no {name} in {plan.checkpoints}/{plan.run_id}: "
                 "can the Airflow worker and the Spark driver both reach that folder?"
             )
         return found
+
+    def get_openlineage_facets_on_complete(self, _: Any) -> LineageFacets | None:
+        """Inputs and output of the run for OpenLineage, of the task that knows what was committed.
+
+        The Airflow provider of OpenLineage calls this, and only that needs openlineage-python.
+        """
+        if self.plan_of_run is None or self._summary is None:
+            return None
+        from lakeindex.airflow import files
+
+        return files.lineage_facets(self.plan_of_run.uri, self.plan_of_run.inputs, self._summary)
 
 
 class StageOperator(JobOperator):
@@ -100,6 +179,8 @@ class StageOperator(JobOperator):
     The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped.
     """
 
+    plan_task = PLAN_TASK
+
     def __init__(self, *, stage: Stage, **kwargs: Any) -> None:
         kwargs.setdefault("task_id", str(stage))
         kwargs.setdefault("doc_md", STAGE_TITLES[stage])
@@ -108,7 +189,7 @@ class StageOperator(JobOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the stage; the return value is what it counted."""
-        plan = DagPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
+        plan = self.plan_of_run = DagPlan.from_xcom(context["ti"].xcom_pull(task_ids=PLAN_TASK))
         self._skip_if_not_needed(plan)
         job = str(self.stage)
         if plan.is_single:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lakeindex.airflow.plan import DagPlan, make_plan
 from lakeindex.airflow.run_fields import rendered
 from lakeindex.airflow.tables import TableConf
-from lakeindex.errors import LakeIndexError, UsageError
+from lakeindex.errors import InputError, UsageError
 from lakeindex.model import MergeMode, Operation
 
 #: Airflow's type of the runs of a backfill.
@@ -30,22 +30,25 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
 
     Raises:
         AirflowSkipException: the input is not there yet.
-        AirflowFailException: input that a person named is not there, or no input was named.
+        InputError: input that a person named is not there.
+        UsageError: no input was named, a template is wrong, or a backfill is refused.
+        StorageError: the store does not answer, or refuses.
     """
     from lakeindex.airflow import files
 
     params = context["params"]
     given = params.get("input")
-    try:
-        inputs = rendered(given.splitlines() if given else table.inputs, context)
-        plan = make_plan(table, params, inputs, batch_id=batch_id)
-    except UsageError as error:
-        raise AirflowFailException(str(error)) from error
+    inputs = rendered(given.splitlines() if given else table.inputs, context)
+    plan = make_plan(table, params, inputs, batch_id=batch_id)
     missing = [place for place in plan.inputs if not files.is_there(place)]
     if missing and may_skip:
         raise AirflowSkipException(f"no data yet: {', '.join(missing)}")
     if missing:
-        raise AirflowFailException(f"no input at {', '.join(missing)}")
+        raise InputError(
+            f"no input at {', '.join(missing)}",
+            culprit=missing[0],
+            hint="name files, folders or * patterns that are there, as the Airflow worker sees them",
+        )
     refuse_backfill(plan, context)
     return as_it_began(plan)
 
@@ -63,29 +66,26 @@ def refuse_backfill(plan: DagPlan, context: Mapping[str, Any]) -> None:
     """Refuse a run of a backfill that would put older rows over newer ones.
 
     Raises:
-        AirflowFailException: the table has no ordering field that says which row is newer,
-            or the rows are to be deleted.
+        UsageError: the table has no ordering field that says which row is newer, or rows are to be deleted or replaced.
+        TableError: there is no table, or it is damaged.
     """
     from lakeindex.airflow import files
 
     run = context.get("dag_run")
     if run is None or run.run_type != BACKFILL:
         return
-    by_hand = "or trigger the intervals by hand, oldest first, and those after them again"
+    by_hand = "trigger the intervals by hand, oldest first, and those after them again"
+    name = plan.table
     if plan.operation == Operation.DELETE:
-        raise AirflowFailException(
-            f"{plan.table}: a backfill cannot delete, for a delete by key wins over newer rows ({by_hand[3:]})"
-        )
+        raise _refused(plan, f"{name}: a backfill cannot delete, for a delete by key wins over newer rows", by_hand)
     if plan.operation in (Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE):
-        raise AirflowFailException(
-            f"{plan.table}: a backfill cannot overwrite, for it would replace newer rows, too ({by_hand[3:]})"
-        )
-    try:
-        mode = files.merge_mode(plan.uri) or dict(plan.options).get(MERGE_OPTION)
-    except LakeIndexError as error:
-        raise AirflowFailException(str(error)) from error
+        raise _refused(plan, f"{name}: a backfill cannot overwrite, for it would replace newer rows, too", by_hand)
+    mode = files.merge_mode(plan.uri) or dict(plan.options).get(MERGE_OPTION)
     if mode != MergeMode.EVENT_TIME_ORDERING:
-        raise AirflowFailException(
-            f"a backfill of {plan.table} is refused: its rows are not ordered by a field, so an older interval would "
-            f"overwrite newer rows (create the table with an ordering field, {by_hand})"
-        )
+        why = "no field orders its rows, so an older interval would overwrite newer ones"
+        cure = f"create the table with an ordering field, or {by_hand}"
+        raise _refused(plan, f"a backfill of {name} is refused: {why}", cure)
+
+
+def _refused(plan: DagPlan, why: str, hint: str) -> UsageError:
+    return UsageError(why, culprit=plan.uri, hint=hint)

@@ -6,18 +6,18 @@ which only the API server does: schedulers, DAG processors and workers load this
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Final
+from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
-from lakeindex.airflow.operator import PLAN_KEY
+from lakeindex.airflow.failures import ERROR_KEY
+from lakeindex.airflow.operator import PLAN_KEY, PREFIX, base_path, history_url, report_url
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.errors import LakeIndexError
 
-PREFIX: Final = "/lakeindex"
 #: Plans that are looked through for the tables of a DAG; each run has one for every table.
 _NEWEST_PLANS: Final = 500
 #: A document without scripts; of this origin, or its links would be followed without the cookie
@@ -47,7 +47,7 @@ def report_app() -> Any:
         failed = _failed(session, dag_id, run_id)
         if task_id:
             upserts = [one for one in upserts if (one.task_id, one.map_index) == (task_id, map_index)]
-            failed = [(task, index, url) for task, index, url in failed if index == map_index]
+            failed = [one for one in failed if one.map_index == map_index]
         return HTMLResponse(page_of(f"{dag_id}, run {run_id}", upserts, failed), headers=_HEADERS)
 
     def history(dag_id: str, session: Any, table: str = "") -> HTMLResponse:
@@ -71,26 +71,50 @@ class Upsert:
     url: str
 
 
-#: A task that failed: its id, its map index, and the page of its log.
-FailedTask: TypeAlias = tuple[str, int, str]
+@dataclass(frozen=True, slots=True)
+class FailedTask:
+    """A task that failed.
+
+    Attributes:
+        task_id: its id.
+        map_index: which instance of it; -1 if it is not mapped.
+        url: the page of its log.
+        waits: whether it is tried again.
+        said: why it failed, if it said so.
+    """
+
+    task_id: str
+    map_index: int
+    url: str
+    waits: bool = False
+    said: Mapping[str, Any] | None = None
+
+    @property
+    def label(self) -> str:
+        """The task as a reader knows it."""
+        return _label(self.task_id, self.map_index)
 
 
 def page_of(title: str, upserts: Sequence[Upsert], failed: Sequence[FailedTask] = ()) -> str:
     """What the tab shows: the page of the one upsert of the run, or a list of several."""
-    from lakeindex.report.progress import Link, overview_page, run_outcome, run_page
+    from lakeindex.report.progress import Failures, Link, overview_page, run_outcome, run_page
 
-    logs = [Link(_label(task, index), url) for task, index, url in failed]
+    failures = Failures(
+        tuple(Link(one.label, one.url) for one in failed),
+        tuple({**one.said, "stage": one.label} for one in failed if one.said),
+        waits=bool(failed) and all(one.waits for one in failed),
+    )
     if not upserts:
-        return run_page(None, "", title, logs)
+        return run_page(None, "", title, failures)
     if len(upserts) == 1:
         plan = upserts[0].plan
-        return run_page(plan.checkpoints, plan.run_id, plan.uri, logs)
+        return run_page(plan.checkpoints, plan.run_id, plan.uri, failures)
     lines = [
         (Link(f"{one.plan.table} ({_label(one.task_id, one.map_index)})", one.url),
          run_outcome(one.plan.checkpoints, one.plan.run_id))
         for one in upserts
     ]  # fmt: skip
-    return overview_page(title, lines, logs)
+    return overview_page(title, lines, failures)
 
 
 def history_of(dag_id: str, plans: Sequence[DagPlan], wanted: str = "") -> str:
@@ -105,8 +129,7 @@ def history_of(dag_id: str, plans: Sequence[DagPlan], wanted: str = "") -> str:
 
     shown = [one for one in plans if not wanted or one.uri == wanted]
     if len(shown) != 1:
-        base = f"{_base_path()}{PREFIX}/history/{quote(dag_id)}"
-        return history_list(dag_id, [Link(one.table, f"{base}?{urlencode({'table': one.uri})}") for one in shown])
+        return history_list(dag_id, [Link(one.table, history_url(dag_id, one.uri)) for one in shown])
     from lakeindex.commands.look.table_report import table_report
     from lakeindex.report.history_page import render_history
 
@@ -127,8 +150,7 @@ def _upserts(session: Any, dag_id: str, run_id: str) -> list[Upsert]:
     found = {}
     for row in session.scalars(XComModel.get_many(run_id=run_id, key=PLAN_KEY, dag_ids=dag_id)):
         plan = DagPlan.from_xcom(XComModel.deserialize_value(row))
-        query = urlencode({"task_id": row.task_id, "map_index": row.map_index})
-        url = f"{_base_path()}{PREFIX}/report/{quote(dag_id)}/{quote(run_id)}?{query}"
+        url = report_url(dag_id, run_id, row.task_id, row.map_index)
         found[plan.run_id] = Upsert(row.task_id, row.map_index, plan, url)
     return sorted(found.values(), key=lambda one: (one.task_id, one.map_index))
 
@@ -147,26 +169,32 @@ def _tables(session: Any, dag_id: str) -> list[DagPlan]:
 
 
 def _failed(session: Any, dag_id: str, run_id: str) -> list[FailedTask]:
+    """The tasks of the run that failed, with what they left to say why."""
     from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
     from airflow.utils.state import TaskInstanceState
     from sqlalchemy import select
 
+    said = {
+        (row.task_id, row.map_index): XComModel.deserialize_value(row)
+        for row in session.scalars(XComModel.get_many(run_id=run_id, key=ERROR_KEY, dag_ids=dag_id))
+    }
     states = (TaskInstanceState.FAILED, TaskInstanceState.UP_FOR_RETRY)
-    query = select(TaskInstance.task_id, TaskInstance.map_index, TaskInstance.try_number).where(
+    columns = (TaskInstance.task_id, TaskInstance.map_index, TaskInstance.try_number, TaskInstance.state)
+    query = select(*columns).where(
         TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state.in_(states)
     )
-    run = f"{_base_path()}/dags/{quote(dag_id)}/runs/{quote(run_id)}"
+    run = f"{base_path()}/dags/{quote(dag_id)}/runs/{quote(run_id)}"
     return [
-        (task, index, f"{run}/tasks/{quote(task)}{f'/mapped/{index}' if index >= 0 else ''}?try_number={number}")
-        for task, index, number in sorted(map(tuple, session.execute(query)))
+        FailedTask(
+            task,
+            index,
+            f"{run}/tasks/{quote(task)}{f'/mapped/{index}' if index >= 0 else ''}?try_number={number}",
+            state == TaskInstanceState.UP_FOR_RETRY,
+            said.get((task, index)),
+        )
+        for task, index, number, state in sorted(map(tuple, session.execute(query)))
     ]
-
-
-def _base_path() -> str:
-    """Path below which Airflow is served, without a slash at its end."""
-    from airflow.configuration import conf
-
-    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
 class _Apps:

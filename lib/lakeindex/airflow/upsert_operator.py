@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from airflow.sdk import AssetAlias
-from airflow.sdk.exceptions import AirflowFailException
 
 from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
+from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.planning import as_it_began, refuse_backfill
@@ -95,12 +95,10 @@ class LakeIndexUpsertOperator(JobOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the upsert; the return value says what became of the rows."""
-        try:
+        with told_failures(context):
             plan = self.plan()
-        except UsageError as error:
-            raise AirflowFailException(str(error)) from error
-        refuse_backfill(plan, context)
-        plan = as_it_began(plan)
+            refuse_backfill(plan, context)
+            plan = self.plan_of_run = as_it_began(plan)
         context["ti"].xcom_push(key=PLAN_KEY, value=plan.to_xcom())
         self.conf = {**SPARK_CONF, **(self.conf or {})}
         self.submit_job_of(plan, WHOLE_RUN, context)

@@ -16,7 +16,7 @@ from lakeindex.doctor.findings import Check, fail, ok, warn
 OLDEST: Final = (3, 11)
 NEWEST: Final = (3, 13)
 #: Extras that a person asks for; the others are for those who work on lakeindex.
-EXTRAS: Final = ("spark", "airflow", "hbase", "hdfs", "metrics", "lineage", "java", "postgres")
+EXTRAS: Final = ("spark", "airflow", "hbase", "hdfs", "metrics", "lineage", "airflow-lineage", "java", "postgres")
 
 #: Version of an installed distribution, None if it is not installed.
 Installed = Callable[[str], str | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.storage.port import Storage
 
 _ERROR_SUFFIX: Final = ".error.json"
+_NEVER_BEGAN: Final = "The run failed before it began"
 _SHOWN_ROWS: Final = 20
 
 
@@ -33,30 +34,50 @@ class Link:
     url: str
 
 
-def run_page(checkpoints_uri: str | None, run_id: str, table: str, failed: Sequence[Link] = ()) -> str:
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What is known of the tasks of a run that failed.
+
+    Attributes:
+        logs: where the log of each is.
+        errors: what some said: class, message, culprit, hint, whether it may pass, and the task as ``stage``.
+        waits: whether all of them are tried again.
+    """
+
+    logs: tuple[Link, ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
+    waits: bool = False
+
+
+NO_FAILURES: Final = Failures()
+
+
+def run_page(checkpoints_uri: str | None, run_id: str, table: str, failures: Failures = NO_FAILURES) -> str:
     """A page on a run, whatever became of it.
 
     Args:
         checkpoints_uri: root of the run folders; None if the run has not said yet where that is.
         run_id: the run.
         table: the table's folder.
-        failed: logs of the tasks that failed.
+        failures: the tasks that failed.
     """
     if checkpoints_uri is None:
-        title = "The run failed before it began" if failed else "No report yet: no task has said what it upserts"
-        return _progress(title, table, run_id, _Found(failed=tuple(failed)))
+        title = "No report yet: no task has said what it upserts"
+        if failures.logs:
+            title = "The run has not begun: what failed is tried again" if failures.waits else _NEVER_BEGAN
+        return _progress(title, table, run_id, _Found(failures.errors, failed=failures.logs))
     store = storage_at(checkpoints_uri)
     listed = {one.path for one in store.list_folder(run_id).objects}
-    title = "The run failed" if failed else "The run has not finished"
+    title = "The run failed" if failures.logs and not failures.waits else "The run has not finished"
     if f"{run_id}/{SUMMARY_FILE}" in listed:
         try:
             return render_page(find_report(f"{checkpoints_uri.rstrip('/')}/{run_id}"))
         except (LakeIndexError, ValueError, TypeError, KeyError) as error:
             title = f"The run has finished, but its report cannot be made: {error}"
-    errors = _errors(store, listed)
+    errors = [*_errors(store, listed), *failures.errors]
     rows = next((rows for error in errors if (rows := _set_aside(checkpoints_uri, error)) is not None), _NO_ROWS)
-    found = _Found(tuple(errors), tuple(finished_stages(RunFolder(store, run_id))), rows, tuple(failed))
-    return _progress("The run failed" if errors else title, table, run_id, found)
+    found = _Found(tuple(errors), tuple(finished_stages(RunFolder(store, run_id))), rows, failures.logs)
+    return _progress("The run failed" if errors and not failures.waits else title, table, run_id, found)
 
 
 def run_outcome(checkpoints_uri: str, run_id: str) -> str:
@@ -74,15 +95,15 @@ def run_outcome(checkpoints_uri: str, run_id: str) -> str:
     return f"{errors[0]['error']}: {errors[0]['message']}" if errors else "not finished"
 
 
-def overview_page(title: str, runs: Sequence[tuple[Link, str]], failed: Sequence[Link] = ()) -> str:
+def overview_page(title: str, runs: Sequence[tuple[Link, str]], failures: Failures = NO_FAILURES) -> str:
     """A page on a DAG run that upserted several tables: a line each, with a link to its page.
 
     Args:
         title: what ran.
         runs: the upserts, and what became of each.
-        failed: logs of the tasks that failed.
+        failures: the tasks that failed.
     """
-    return template("overview.html.jinja").render(title=title, runs=runs, failed=failed)
+    return template("overview.html.jinja").render(title=title, runs=runs, failures=failures)
 
 
 def history_list(title: str, tables: Sequence[Link]) -> str:
@@ -112,7 +133,7 @@ _NO_ROWS: Final = _Rows()
 class _Found:
     """What there is of a run that left no report."""
 
-    errors: tuple[dict[str, Any], ...] = ()
+    errors: tuple[Mapping[str, Any], ...] = ()
     stages: tuple[StageSummary, ...] = ()
     rows: _Rows = _NO_ROWS
     failed: tuple[Link, ...] = ()
@@ -136,7 +157,7 @@ def _error(store: Storage, path: str) -> dict[str, Any]:
         return {**empty, "message": f"{path} cannot be read: {error}", "stage": stage}
 
 
-def _set_aside(checkpoints_uri: str, error: dict[str, Any]) -> _Rows | None:
+def _set_aside(checkpoints_uri: str, error: Mapping[str, Any]) -> _Rows | None:
     """The first rows of the quarantine file that an error names."""
     root, place = checkpoints_uri.rstrip("/") + "/", str(error["culprit"] or "").split(", ")[0]
     if not place.startswith(root) or not place.endswith(".parquet"):

@@ -11,7 +11,7 @@ import json
 import os
 import posixpath
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -26,7 +26,7 @@ from lakeindex.run.spec import RunSpec, storage_at
 from lakeindex.run.summary import RunSummary
 from lakeindex.run.table_facts import table_schema
 from lakeindex.table.handle import Table
-from lakeindex.telemetry.outcome import RunEnding, RunOutcome
+from lakeindex.telemetry.outcome import RunEnding, RunOutcome, ended_well
 
 _SAME_BUCKET = {"s3a": "s3", "s3n": "s3"}
 
@@ -110,6 +110,18 @@ def lineage_facets(
     )
 
 
+def facets_of_summary(table_uri: str, inputs: Sequence[str], summary: Mapping[str, Any]) -> LineageFacets:
+    """Datasets and facets of a run that ended well, from the JSON it left.
+
+    Args:
+        table_uri: the table's folder.
+        inputs: files, folders and ``*`` patterns of the batch.
+        summary: the run's summary.
+    """
+    ending = ended_well(RunSummary.from_json(json.dumps(summary)), 0)
+    return lineage_facets(table_uri, inputs, summary=ending.counted, schema=_columns(table_uri))
+
+
 def lineage_of(stage: Stage | None, parent: str | None = None) -> Lineage:
     """Lineage of a run.
 
@@ -148,7 +160,7 @@ class Lineage:
             spec.table_uri,
             _outside(spec),
             summary=ending.counted,
-            schema=None if ending.summary is None else _columns(spec),
+            schema=None if ending.summary is None else _columns(spec.table_uri),
             error=ending.error,
         )
         self._emit(spec, _state(ending), facets, datetime.fromtimestamp(ending.finished_at, UTC))
@@ -246,10 +258,10 @@ def _fields(columns: pa.Schema | pa.StructType) -> list[Any]:
     ]
 
 
-def _columns(spec: RunSpec) -> pa.Schema | None:
+def _columns(table_uri: str) -> pa.Schema | None:
     """The table's columns; None if they cannot be read, which is no reason to say nothing of the run."""
     try:
-        table = Table.open(storage_at(spec.table_uri))
+        table = Table.open(storage_at(table_uri))
         return table_schema(table, table.snapshot())
     except LakeIndexError:
         return None
