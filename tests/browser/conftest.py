@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import operator
 import os
@@ -16,6 +17,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tenacity
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from PIL import Image
+from playwright.sync_api import Browser, FloatRect, Page, expect, sync_playwright
 
 from lakeindex.api.table import open_table
 from scripts import postgres_parts
@@ -80,6 +83,14 @@ class Site:
         assert answer.ok, answer.text()
         return answer.json()
 
+    def start(self, page: Page, dag: str, **conf: Any) -> str:
+        """Start a run through the API, as the person who is signed in, of a DAG that may be paused; its id."""
+        assert page.request.patch(f"{self.url}/api/v2/dags/{dag}", data={"is_paused": False}).ok
+        body = {"logical_date": datetime.now(UTC).isoformat(), "conf": conf}
+        answer = page.request.post(f"{self.url}/api/v2/dags/{dag}/dagRuns", data=body)
+        assert answer.ok, answer.text()
+        return str(answer.json()["dag_run_id"])
+
 
 @pytest.fixture(scope="session")
 def database() -> Iterator[str]:
@@ -108,14 +119,17 @@ def database() -> Iterator[str]:
 def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Site]:
     """Airflow, from its migration to its end; sign-in is by password."""
     # a picture shows paths: short ones
-    folder = Path(tempfile.mkdtemp(prefix="lake-")) if PICTURES else tmp_path_factory.mktemp("site")
+    folder = Path(tempfile.mkdtemp(prefix="lake-", dir="/tmp")) if PICTURES else tmp_path_factory.mktemp("site")
     site = Site(folder, free_port())
     (folder / "conf").mkdir()
     (folder / "conf/trips.yaml").write_text(
-        f"title: Trips of a day\nuri: {site.table}\ncheckpoints: {folder}/runs\nexecution: single\n"
+        f"title: Trips of a day\nuri: {site.table}\ncheckpoints: {folder}/runs\n"
         "schedule: '@daily'\nstart_date: 2026-01-01\n"
         f"input: {folder}/feed/{{{{ data_interval_start | ds }}}}.parquet\n"
     )
+    for name in ("vans", "zones"):
+        place = f"uri: {folder}/lake/{name}\ncheckpoints: {folder}/runs\n"
+        (folder / f"conf/{name}.yaml").write_text(f"{place}input: {folder}/feed/{name}.parquet\n")
     (folder / "passwords.json").write_text(json.dumps({USER: PASSWORD}))
     site.env = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
@@ -134,8 +148,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Si
         "LAKEINDEX_TABLES": str(folder / "conf"),
     }
     like = site.batch("like", {"id": ["a"], "day": ["1"], "ts": [1]})
-    site.run("lakeindex", "create", str(site.table), "--like", str(like),
-             "--key", "id", "--partition", "day", "--ordering", "ts")  # fmt: skip
+    for name in ("trips", "vans"):
+        site.run("lakeindex", "create", f"{folder}/lake/{name}", "--like", str(like),
+                 "--key", "id", "--partition", "day", "--ordering", "ts")  # fmt: skip
     write_history(site)
     site.run("airflow", "db", "migrate")
     log, parts = folder / "airflow.log", []
@@ -205,8 +220,8 @@ def chromium() -> Iterator[Browser]:
 def page(site: Site, chromium: Browser) -> Iterator[Page]:
     """A page on Airflow's home, signed in by name and password."""
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(30_000)
-    expect.set_options(timeout=30_000)
+    page.set_default_timeout(90_000)  # a busy machine draws slowly
+    expect.set_options(timeout=90_000)
     page.goto(site.url)
     page.locator("input[name=username]").fill(USER)
     page.locator("input[name=password]").fill(PASSWORD)
@@ -220,9 +235,19 @@ def page(site: Site, chromium: Browser) -> Iterator[Page]:
 def picture(page: Page) -> Any:
     """Takes a picture of the page, if a folder for them is given."""
 
-    def take(name: str) -> None:
+    def take(name: str, *, width: int = 1000, height: int = 640, panel: bool = False) -> None:
+        """Take a picture; with ``panel`` without the navigation and the list of tasks: it is read on a phone, too."""
         if PICTURES:
+            before = page.viewport_size
+            left, top = (
+                (round(0.2 * (width - 64)) + 80, 62) if panel else (0, 0)
+            )  # of the list, a fifth beside the navigation
+            page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(800)  # what moves has come to rest
-            page.screenshot(path=str(Path(PICTURES) / f"{name}.png"), animations="disabled")
+            clip = FloatRect(x=left, y=top, width=width - left, height=height - top)
+            shot = page.screenshot(animations="disabled", clip=clip)
+            with Image.open(io.BytesIO(shot)) as image:  # a page has few colours: a third of the bytes
+                image.quantize(96).save(Path(PICTURES) / f"{name}.png", optimize=True)
+            page.set_viewport_size(before or {"width": 1280, "height": 1000})
 
     return take
