@@ -213,7 +213,7 @@ class Turns(RuleBasedStateMachine):
         if self.metadata == "everything" and "record_index" not in metadata_partitions(self.path):
             writer = US  # 1.2 rolls a dead instant back without a schema, and makes the record index then: it fails
         if writer == US:
-            instant = self._table().delete(batch, options=self.ours).instant
+            instant = self._table().delete(batch, options=self._told()).instant
         else:
             instant = self._send(writer, batch, {"hoodie.datasource.write.operation": "delete"})
         self._became(instant, State(rows, self.state.columns))
@@ -284,11 +284,11 @@ class Turns(RuleBasedStateMachine):
         there = sorted({self._partition_of(n) for n in self.state.rows})
         gone = data.draw(st.sets(st.sampled_from(there), min_size=1))
         if gone == set(there):
-            instant = self._table().truncate(options=self.ours).instant
+            instant = self._table().truncate(options=self._told()).instant
         else:
             hive = "region=" if self.layout.hive_style else ""
             instant = (
-                self._table().delete_partitions([f"{hive}{one}" for one in sorted(gone)], options=self.ours).instant
+                self._table().delete_partitions([f"{hive}{one}" for one in sorted(gone)], options=self._told()).instant
             )
         kept = {n: one for n, one in self.state.rows.items() if self._partition_of(n) not in gone}
         self._became(instant, State(kept, self.state.columns))
@@ -310,7 +310,7 @@ class Turns(RuleBasedStateMachine):
         """Our writer dies with its data files and its delta commit written, before it is decided that it commits."""
         batch = self.folder / "killed.parquet"
         pq.write_table(self._batch(chosen), batch)
-        line = [sys.executable, str(_DIES), str(self.path), str(batch), "*/verdicts/*", json.dumps(self.ours)]
+        line = [sys.executable, str(_DIES), str(self.path), str(batch), "*/verdicts/*", json.dumps(self._told())]
         done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 137, done.stderr
         self._judge(f"we died while we upserted {sorted(chosen)}", pending=True)
@@ -327,7 +327,7 @@ class Turns(RuleBasedStateMachine):
         """A batch of ours arrives once more: nothing is to be done, unless its commit is no part of the table any more."""
         name = data.draw(st.sampled_from(sorted(self.batches)))
         instant, batch, rows = self.batches[name]
-        summary = self._table().upsert(batch, batch_id=name, options=self.ours)
+        summary = self._table().upsert(batch, batch_id=name, options=self._told())
         if instant in self.states:
             assert summary.noop, f"{name} is in the table as {instant}, and was written again as {summary.instant}"
         else:
