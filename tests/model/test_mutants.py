@@ -18,6 +18,7 @@ from lakeindex.lock.storage_lock import StorageLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.stages.merge_write import insert_check
 from lakeindex.storage.port import Storage
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Verdict, overrule
 from tests.model.exploring import Story, Violation, explore
 from tests.model.shared_lock import SHARED_STORIES
@@ -95,9 +96,9 @@ def ledger_only_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     real = commit.find_done
     looks: Counter[int] = Counter()
 
-    def look(context: WriteContext, run: RunIdentity) -> commit.AlreadyDone | None:
+    def look(context: WriteContext, run: RunIdentity, timeline: Timeline | None = None) -> commit.AlreadyDone | None:
         looks[id(run)] += 1
-        return real(context, run) if looks[id(run)] <= 2 else None
+        return real(context, run, timeline) if looks[id(run)] <= 2 else None
 
     monkeypatch.setattr(commit, "find_done", look)
 

@@ -273,7 +273,7 @@ def is_empty_table(_: MemoryStorage) -> None:
     assert content_of(LakeTable(TABLE)) == set()
 
 
-@pytest.mark.parametrize(("index", "every"), [("BLOOM", 11), ("BUCKET", 17), ("RECORD_INDEX", 21)])
+@pytest.mark.parametrize(("index", "every"), [("BLOOM", 11), ("BUCKET", 17), ("RECORD_INDEX", 18)])
 def test_upsert_survives_some_failing_calls(index: str, every: int):
     report = fail_every_call(upsert(index), every=every)
     assert report.histories > 10
