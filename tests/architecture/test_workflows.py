@@ -16,6 +16,7 @@ CALLS = {
     "compose": "sh docker/smoke.sh",
     "docs": "make docs",
     "mutants": "make mutants",
+    "scorecard": "make scorecard",
     "versions": "make versions test-dag interop",
 }
 

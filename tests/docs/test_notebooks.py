@@ -26,7 +26,9 @@ def kernel_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(
+        notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the client and its loop
         return asyncio.run(client.async_execute())
