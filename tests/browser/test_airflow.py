@@ -169,7 +169,7 @@ def test_a_run_whose_job_is_killed_is_tried_again_and_commits(
         assert time.monotonic() < deadline, said
         page.goto(f"{site.url}/dags/upsert_table/runs/{run}/plugin/lakeindex-report")
         said = page.frame_locator("iframe").locator("main").inner_text()
-    picture("airflow-retry", height=860, panel=True)
+    picture("airflow-retry", height=534, panel=True)
     assert "The run has not finished" in said
     watch(site, page, run, "Success")
     found = {row["id"]: row["ts"] for row in open_table(str(site.table)).read(meta=True).to_pylist()}
