@@ -8,6 +8,7 @@ turns, and every upsert is of other rows of the same files. The relay counts the
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -141,7 +142,7 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
         raise RuntimeError(f"expected {rows:,} rows, the same everywhere: {totals}")
     for peer, timing in found.items():
         if done[peer]:
-            timing.facts["requests"] = str(sorted(done[peer][1:] or done[peer])[len(done[peer][1:]) // 2])
+            timing.facts["requests"] = str(statistics.median_low(done[peer][1:] or done[peer]))
     return list(found.values())
 
 

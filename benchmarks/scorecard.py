@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import plots, timings
-from benchmarks.report import WorkloadResult
-from benchmarks.timings import Measurement
+from benchmarks.report import PeerResult, WorkloadResult
+from benchmarks.timings import Measurement, Timing
 
 OURS: Final = "lakeindex"
 #: Columns in this order, as far as they were measured; of Hudi's index types only the fastest is shown.
@@ -60,38 +60,26 @@ class Line:
 
 def lines(results: Iterable[WorkloadResult], bulk: Measurement | None) -> list[Line]:
     """Those in which lakeindex was measured."""
-    found = [line for result in results if (line := _of_upserts(result)) is not None]
-    return found + (_of_loads(bulk) if bulk is not None else [])
+    found = [_line(result.workload, result.peers, result) for result in results]
+    if bulk is not None:
+        for name in dict.fromkeys(timing.workload for timing in bulk.timings):
+            loads = [timing for timing in bulk.timings if timing.workload == name]
+            found.append(_line(f"bulk load, {name}", loads, bulk))
+    return [line for line in found if line is not None]
 
 
-def _of_upserts(result: WorkloadResult) -> Line | None:
-    by_name = {peer.peer: peer for peer in result.peers}
-    ours = by_name.get(OURS)
-    if ours is None or not ours.seconds:
+def _line(workload: str, peers: Sequence[PeerResult | Timing], source: WorkloadResult | Measurement) -> Line | None:
+    """One workload; None if lakeindex was not measured. A load that ended was judged before it counted."""
+    ours = next((peer for peer in peers if peer.peer == OURS and peer.seconds), None)
+    if ours is None:
         return None
+    right = {peer.peer: peer.correct if isinstance(peer, PeerResult) else peer.failed is None for peer in peers}
     cells = {
-        name: Cell(peer.median / ours.median if peer.seconds else None, peer.correct, peer.noisy)
-        for name, peer in by_name.items()
-        if name != OURS
+        peer.peer: Cell(peer.median / ours.median if peer.seconds else None, right[peer.peer], peer.noisy)
+        for peer in peers
+        if peer.peer != OURS
     }
-    return Line(result.workload, ours.median, ours.correct, _best_of_hudi(cells), result.started, result.commit)
-
-
-def _of_loads(bulk: Measurement) -> list[Line]:
-    found = []
-    for workload in dict.fromkeys(timing.workload for timing in bulk.timings):
-        by_name = {timing.peer: timing for timing in bulk.timings if timing.workload == workload}
-        ours = by_name.get(OURS)
-        if ours is None or not ours.seconds:
-            continue
-        cells = {
-            name: Cell(one.median / ours.median if one.seconds else None, one.failed is None, one.noisy)
-            for name, one in by_name.items()
-            if name != OURS
-        }
-        name = f"bulk load, {workload}"
-        found.append(Line(name, ours.median, True, _best_of_hudi(cells), bulk.started, bulk.commit))
-    return found
+    return Line(workload, ours.median, right[OURS], _best_of_hudi(cells), source.started, source.commit)
 
 
 def _best_of_hudi(cells: dict[str, Cell]) -> dict[str, Cell]:

@@ -24,6 +24,7 @@ from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.pipeline import Stage
 from lakeindex.storage.port import Storage
+from lakeindex.tasks.memory_bound import cache_bytes, current_share
 
 MANIFEST_VERSION = 4
 READ_VERSIONS: Final[Mapping[int, tuple[Stage, ...]]] = {
@@ -254,7 +255,7 @@ class RunFolder:
         self.store.write(own, (memoryview(data),))
         part, held = Part(own, rows, data.size, digest_of(data)), _held.get()
         if held is not None and data.size <= LARGEST_HELD:
-            held.put((part.path, part.digest), memoryview(data))
+            held.put((part.path, part.digest), memoryview(data), cache_bytes(current_share()))
         return part
 
     def read_bytes(self, part: Part) -> memoryview:
