@@ -1,30 +1,64 @@
-"""Whole commands from a cold start: ``python -m benchmarks.cold [--workload L_small] [--peer help] [--runs 5]``.
+"""Whole commands from a cold start: ``python -m benchmarks.cold [--workload thousand] [--peer help] [--runs 5]``.
 
-What a person or a cron job waits for: the interpreter, the imports, the work. Compiled kernels are cached on disk by
-the run that does not count. Where the imports' time goes comes from ``-X importtime``.
+What a person or a cron job waits for: the interpreter, the imports, the work. They run in an environment of their own
+(:func:`benchmarks.environment.make_cold`) that has what the library needs and delta-rs, so neither pandas nor coverage,
+which pyarrow and numba import where they are. Modules are compiled and caches filled by the run that does not count.
+Where the imports' time goes comes from ``-X importtime``.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks import options, page, timings
+import pyarrow.parquet as pq
+
+from benchmarks import environment, options, page, timings
 from benchmarks.measuring import Usage, restore
+from benchmarks.peers.base import hudi_totals
+from benchmarks.peers.delta import DeltaRs
 from benchmarks.peers.lakeindex import LakeIndexLocal
 from benchmarks.timings import Measurement, Timing
-from benchmarks.workloads import DATA, Workload, names, workload
+from benchmarks.workloads import DATA, Totals, Workload, names, workload
 
-_RUN: Final = "from lakeindex.cli import main; main()"
+_SCRIPTS: Final = Path(__file__).with_name("scripts")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One that is timed.
+
+    Attributes:
+        title: what it is called in the tables.
+        words: what is run, behind the interpreter, with ``{bin}``, ``{table}``, ``{delta}``, ``{batch}``, ``{key}``.
+        writes: it upserts the batch.
+    """
+
+    title: str
+    words: tuple[str, ...]
+    writes: bool = False
+
+
+_OURS: Final = "{bin}/lakeindex"
 PEERS: Final = {
-    "python": "python -c pass",
-    "help": "lakeindex --help",
-    "upsert": "lakeindex upsert",
+    "python": Command("python -c pass", ("-c", "pass")),
+    "help": Command("lakeindex --help", (_OURS, "--help")),
+    "upsert": Command("lakeindex upsert", (_OURS, "upsert", "{table}", "{batch}"), writes=True),
+    "delta-rs": Command(
+        "a script: MERGE of delta-rs", (str(_SCRIPTS / "upsert_with_delta.py"), "{delta}", "{batch}"), writes=True
+    ),
+    "script": Command(
+        "a script: open_table, upsert", (str(_SCRIPTS / "upsert_with_lakeindex.py"), "{table}", "{batch}"), writes=True
+    ),
+    "history": Command("lakeindex history", (_OURS, "history", "{table}")),
+    "inspect": Command("lakeindex inspect", (_OURS, "inspect", "{table}")),
+    "get": Command("lakeindex get, one key", (_OURS, "get", "{table}", "{key}")),
 }
 _SHOWN: Final = 6
 _LINE: Final = re.compile(r"import time:\s+(\d+) \|\s+(\d+) \| +(\S+)")
@@ -44,39 +78,54 @@ def _summary(times: dict[str, float]) -> str:
 
 
 class Cold:
-    """The commands, on a table that lakeindex loaded."""
+    """The commands, on tables that lakeindex and delta-rs loaded."""
 
     def __init__(self, wanted: Workload, folder: Path) -> None:
         self._wanted, self._folder = wanted, folder
-        self._base, self._work = folder / "base" / "orders", folder / "work" / "orders"
+        self._bin = environment.make_cold()
+        self._env = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
+        self._tables = {"table": folder / "work" / "orders", "delta": folder / "work" / "delta"}
+        self._batch = pq.read_table(wanted.batch, columns=["id"])
 
     def load(self) -> None:
-        """Make the base table."""
+        """Make the base tables."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._base.parent.mkdir(parents=True)
-        LakeIndexLocal(sync=True).load(self._wanted, self._base)
-
-    def command(self, peer: str, *flags: str) -> list[str]:
-        """The words of one."""
-        if peer == "python":
-            return [sys.executable, *flags, "-c", "pass"]
-        words = ["--help"] if peer == "help" else ["upsert", str(self._work), str(self._wanted.batch)]
-        return [sys.executable, *flags, "-c", _RUN, *words]
+        self._tables["table"].parent.mkdir(parents=True)
+        LakeIndexLocal(sync=True).load(self._wanted, self._tables["table"])
+        DeltaRs(None).load(self._wanted, self._tables["delta"])
+        self._tables["table"].parent.rename(self._folder / "base")
 
     def once(self, peer: str) -> Usage:
-        """One run, on a fresh copy if it writes."""
-        self._fresh(peer)
-        return timings.timed(lambda: subprocess.run(self.command(peer), check=True, capture_output=True))
+        """One run, on a fresh copy if it writes; what it left is checked."""
+        self._fresh(PEERS[peer])
+        usage = timings.timed(lambda: self._run(peer))
+        if PEERS[peer].writes:
+            found = self._totals(peer)
+            if found != self._wanted.truth:
+                raise RuntimeError(f"{found}, expected {self._wanted.truth}")
+        return usage
 
     def imports(self, peer: str) -> dict[str, float]:
         """Where the time of its imports goes."""
-        self._fresh(peer)
-        done = subprocess.run(self.command(peer, "-X", "importtime"), check=True, capture_output=True, text=True)
-        return import_times(done.stderr)
+        self._fresh(PEERS[peer])
+        return import_times(self._run(peer, "-X", "importtime").stderr)
 
-    def _fresh(self, peer: str) -> None:
-        if peer == "upsert":
-            restore(self._base.parent, self._work.parent)
+    def _run(self, peer: str, *flags: str) -> subprocess.CompletedProcess[str]:
+        places = {name: str(path) for name, path in self._tables.items()}
+        places |= {"bin": str(self._bin), "batch": str(self._wanted.batch), "key": self._batch["id"][0].as_py()}
+        words = [word.format(**places) for word in PEERS[peer].words]
+        command = [str(self._bin / "python"), *flags, *words]
+        done = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip() or f"{peer} ended with {done.returncode}")
+        return done
+
+    def _fresh(self, command: Command) -> None:
+        if command.writes or not self._tables["table"].exists():
+            restore(self._folder / "base", self._tables["table"].parent)
+
+    def _totals(self, peer: str) -> Totals:
+        return DeltaRs(None).totals(self._tables["delta"]) if peer == "delta-rs" else hudi_totals(self._tables["table"])
 
     def close(self) -> None:
         """Remove the tables."""
@@ -84,27 +133,25 @@ class Cold:
 
 
 def measure(wanted: Workload, peers: tuple[str, ...], runs: int) -> list[Timing]:
-    """All commands."""
+    """All commands, in turns."""
     cold = Cold(wanted, DATA / "tables" / "cold")
-    found = []
+    rows = f", {wanted.batch_rows:,} rows"
+    found = {peer: Timing(wanted.name, peer, PEERS[peer].title + rows * PEERS[peer].writes) for peer in peers}
     try:
         cold.load()
-        for peer in peers:
-            title = PEERS[peer] + (f", {wanted.batch_rows:,} rows" if peer == "upsert" else "")
-            timing = Timing(wanted.name, peer, title)
-            timings.repeat(timing, runs, lambda peer=peer: cold.once(peer))  # type: ignore[misc]
+        timings.in_turns(found, runs, cold.once)
+        for peer, timing in found.items():
             if timing.failed is None:
                 timing.facts["imports, ms"] = _summary(cold.imports(peer))
-            found.append(timing)
     finally:
         cold.close()
-    return found
+    return list(found.values())
 
 
 def main() -> int:
     """Entry point; 1 if a command failed."""
     about = "whole commands from a cold start"
-    given = options.parse("cold", about, workloads=names(), default=["L_small"], peers=PEERS)
+    given = options.parse("cold", about, workloads=names(), default=["thousand"], peers=PEERS)
     done = Measurement.begin("cold")
     for name in given.workloads:
         done.timings += measure(workload(name), given.peers or tuple(PEERS), given.runs)

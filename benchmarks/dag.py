@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import options, page, timings
-from benchmarks.measuring import Usage, restore
+from benchmarks.measuring import Usage, restore, with_stored_modules
 from benchmarks.peers import hudi
 from benchmarks.peers.base import hudi_totals
 from benchmarks.peers.lakeindex import LakeIndexLocal
@@ -45,7 +45,8 @@ class Dag:
     def __init__(self, wanted: Workload, folder: Path) -> None:
         self._wanted, self._folder = wanted, folder
         self._table, self._runs = folder / "work" / "orders", folder / "runs"
-        self._env = {**os.environ, "AIRFLOW_HOME": str(folder / "airflow"), "LAKEINDEX_TABLES": str(folder / "conf")}
+        places = {"AIRFLOW_HOME": str(folder / "airflow"), "LAKEINDEX_TABLES": str(folder / "conf")}
+        self._env = with_stored_modules(os.environ) | places
 
     def load(self, peers: tuple[str, ...]) -> None:
         """Base tables, each where it is worked on and then moved aside; Airflow's database."""
@@ -99,7 +100,7 @@ class Dag:
         upsert = {**hudi.OPTIONS, "hoodie.datasource.write.operation": "upsert"}
         script = str(ROOT / "benchmarks" / "peers" / "hudi_submit.py")
         words = [script, str(self._wanted.batch), str(self._table), json.dumps(upsert)]
-        self._run([*submit, *settings, *words], interop_env.environment())
+        self._run([*submit, *settings, *words], with_stored_modules(interop_env.environment()))
 
     def has_single(self) -> bool:
         """Whether the DAG can be told to run as one spark-submit."""

@@ -4,7 +4,7 @@
 
 A virtual environment from ``benchmarks/requirements.lock``, and the jars of Delta Lake and Iceberg for the Spark 3.5 of
 the interop environment (``scripts/interop_env.py``), checked by SHA-256. Jars come from Maven where there is one, else
-from the Ivy that is part of Spark.
+from the Ivy that is part of Spark. ``benchmarks.cold`` makes one more: what the library needs by itself, and delta-rs.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from scripts.interop_env import Jar, SetupError
 ROOT: Final = Path(__file__).resolve().parents[1]
 HOME: Final = ROOT / ".bench"
 LOCK: Final = ROOT / "benchmarks" / "requirements.lock"
+COLD: Final = HOME / "cold"
+COLD_LOCK: Final = ROOT / "benchmarks" / "cold.lock"
 
 
 JARS: Final = {
@@ -59,6 +61,14 @@ def make() -> None:
         interop_env.make_venv(HOME, LOCK)
     for wanted in JARS.values():
         interop_env.fetch_jar(wanted, HOME)
+
+
+def make_cold() -> Path:
+    """The environment of cold commands if it is missing, the checkout installed in it; its folder of commands."""
+    COLD.mkdir(parents=True, exist_ok=True)
+    if not interop_env.is_made(COLD, COLD_LOCK):
+        interop_env.make_venv(COLD, COLD_LOCK, checkout=True)
+    return interop_env.python(COLD).parent
 
 
 def main() -> int:

@@ -2,15 +2,14 @@
 
 ``partial``: an upsert of two of a table's columns beside one of all, on fresh copies of one table. ``insert``: new rows
 into an empty table with buckets, their keys looked up or not. ``stream``: a whole table read in batches, in a process
-of its own, and the most memory that it held. Batches are Arrow tables in memory; operations take turns.
+of its own, and the most memory that it held. ``commits``: an upsert on a short and a long timeline. ``read`` and
+``get``: a whole table, and single rows by their keys, beside delta-rs. Batches of the first two are Arrow tables in
+memory; operations take turns.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,12 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakeindex
-from benchmarks import options, page, timings
+from benchmarks import options, page, reads, timings
+from benchmarks.long_timeline import LongTimeline
 from benchmarks.measuring import Usage, restore
+from benchmarks.reads import Reading
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of
 from benchmarks.shapes import wide
 from benchmarks.timings import Measurement, Timing
-from benchmarks.workloads import DATA
+from benchmarks.workloads import DATA, Workload, workload
 
 PEERS: Final = {
     "whole": "upsert of all columns",
@@ -35,23 +36,19 @@ PEERS: Final = {
     "bulk-insert": "bulk_insert",
     "insert": "insert, keys looked up",
     "stream": "scan().to_batches()",
+    "short": "upsert of S mono, without them",
+    "long": "upsert of S mono, beside them",
+    "read": "scan().to_arrow()",
+    "delta-read": "delta-rs, to_pyarrow_table()",
+    "get": f"get of one key, {reads.GETS} times, process warm",
+    "delta-get": f"delta-rs, one key by to_pyarrow_dataset(), {reads.GETS} times, process warm",
+    "first-get": "get of one key, first call",
+    "delta-first-get": "delta-rs, the same",
 }
 GIVEN: Final = 2
 """Columns of a partial update beside key, partition and ordering field."""
 _BUCKETS: Final = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "8"}
 _PIECE: Final = 500_000
-_STREAM: Final = """
-import json, sys, time
-from pathlib import Path
-import lakeindex
-started, rows, cpu = time.perf_counter(), 0, time.process_time()
-for batch in lakeindex.open_table(sys.argv[1]).scan().to_batches():
-    rows += batch.num_rows
-took = {"seconds": time.perf_counter() - started, "cpu_seconds": time.process_time() - cpu}
-status = Path("/proc/self/status").read_text()  # of this process alone: ru_maxrss counts in who started it
-peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
-print(json.dumps({"rows": rows, "usage": took | {"peak_bytes": peak}}))
-"""
 Once = Callable[[str], Usage]
 
 
@@ -60,14 +57,16 @@ class Asked:
     """A workload.
 
     Attributes:
-        rows: of the table, or of the batch that is inserted.
+        size: of the table, or of the batch that is inserted.
         peers: the operations.
         prepare: makes what they need in a folder, and says how one is done once.
+        unit: what is counted.
     """
 
-    rows: int
+    size: int
     peers: tuple[str, ...]
     prepare: Callable[[Path, int], Once]
+    unit: str = "rows"
 
 
 def _orders(first: int, rows: int, days: int = 1) -> pa.Table:
@@ -80,12 +79,6 @@ def _create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> lak
     return lakeindex.create_table(
         str(path), schema, key="id", partition="day", ordering="ts", properties=dict(properties)
     )
-
-
-def checked(found: int, wanted: int) -> None:
-    """Raises: RuntimeError: it is another number of rows."""
-    if found != wanted:
-        raise RuntimeError(f"{found:,} rows, expected {wanted:,}")
 
 
 def partial(folder: Path, rows: int) -> Once:
@@ -105,7 +98,7 @@ def partial(folder: Path, rows: int) -> Once:
         table, done = lakeindex.open_table(str(copy)), []
         batch = few if peer == "partial" else whole
         usage = timings.timed(lambda: done.append(table.upsert(batch, partial=peer == "partial")))
-        checked(done[0].updates, rows)
+        timings.checked(done[0].updates, rows)
         return usage
 
     return once
@@ -120,7 +113,7 @@ def insert(folder: Path, rows: int) -> Once:
         table = _create(folder / "table", batch.schema, _BUCKETS)
         write = table.insert if peer == "insert" else table.bulk_insert
         usage = timings.timed(lambda: write(batch))
-        checked(table.count(), rows)
+        timings.checked(table.count(), rows)
         return usage
 
     return once
@@ -137,34 +130,55 @@ def stream(folder: Path, rows: int) -> Once:
 
     def once(peer: str) -> Usage:
         assert peer == "stream"
-        done = subprocess.run([sys.executable, "-c", _STREAM, table.uri], check=True, capture_output=True, text=True)
-        seen = json.loads(done.stdout)
-        checked(seen["rows"], rows)
-        return Usage(**seen["usage"])
+        found, usage = reads.alone(reads.STREAM, table.uri)
+        timings.checked(found, rows)
+        return usage
 
     return once
+
+
+def _of(name: str, make: Callable[[Workload, Path, int], Once]) -> Callable[[Path, int], Once]:
+    """Prepares what works on the tables of a workload of the upserts."""
+    return lambda folder, number: make(workload(name), folder, number)
+
+
+def _long(wanted: Workload, folder: Path, commits: int) -> Once:
+    return LongTimeline(wanted, folder, commits).once
+
+
+def _reading(wanted: Workload, folder: Path, rows: int) -> Once:
+    assert wanted.base_rows == rows
+    return Reading(wanted, folder).once
 
 
 WORKLOADS: Final = {
     "partial": Asked(100_000, ("whole", "partial"), partial),
     "insert": Asked(1_000_000, ("bulk-insert", "insert"), insert),
     "stream": Asked(20_000_000, ("stream",), stream),
-    "T_partial": Asked(500, ("whole", "partial"), partial),  # to try the benchmark itself, as the next two
+    "commits": Asked(2_000, ("short", "long"), _of("S_mono", _long), "commits"),
+    "read": Asked(5_000_000, ("read", "delta-read"), _of("M_mono", _reading)),
+    "get": Asked(1_000_000, ("get", "delta-get", "first-get", "delta-first-get"), _of("S_mono", _reading)),
+    "T_partial": Asked(500, ("whole", "partial"), partial),  # to try the benchmark itself, as the next five
     "T_insert": Asked(1_000, ("bulk-insert", "insert"), insert),
     "T_stream": Asked(1_000, ("stream",), stream),
+    "T_commits": Asked(3, ("short", "long"), _of("T_mono", _long), "commits"),
+    "T_read": Asked(20_000, ("read", "delta-read"), _of("T_mono", _reading)),
+    "T_get": Asked(20_000, ("get", "delta-get", "first-get", "delta-first-get"), _of("T_mono", _reading)),
 }
 
 
 def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     """The operations of a workload."""
     asked = WORKLOADS[name]
-    found = {peer: Timing(name, peer, f"{PEERS[peer]}, {asked.rows:,} rows") for peer in asked.peers if peer in peers}
+    found = {
+        peer: Timing(name, peer, f"{PEERS[peer]}, {asked.size:,} {asked.unit}") for peer in asked.peers if peer in peers
+    }
     DATA.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="operations-", dir=DATA) as folder:
-        once = asked.prepare(Path(folder), asked.rows)
+        once = asked.prepare(Path(folder), asked.size)
         timings.in_turns(found, runs, once)
-    if "stream" in found:  # the others share this process
-        found["stream"].facts["peak MB"] = f"{found['stream'].peak_bytes / 2**20:.0f}"
+    for peer in reads.ALONE & found.keys():  # the others share this process
+        found[peer].facts["peak MB"] = f"{found[peer].peak_bytes / 2**20:.0f}"
     return list(found.values())
 
 

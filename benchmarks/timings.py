@@ -110,6 +110,12 @@ def timed(step: Callable[[], object]) -> Usage:
     return usage
 
 
+def checked(found: int, wanted: int) -> None:
+    """Raises: RuntimeError: it is another number of rows."""
+    if found != wanted:
+        raise RuntimeError(f"{found:,} rows, expected {wanted:,}")
+
+
 def save(measurement: Measurement) -> None:
     """Raw figures; lines of workloads that were not measured this time stay."""
     old = load(measurement.name)

@@ -41,6 +41,7 @@ SPREAD: Final[dict[str, Spread]] = {
     "one": Spread(_MILLION, 1, updates=1.0),
     "inserts": Spread(5 * _MILLION, 100_000, updates=0.0),
     "deletes": Spread(5 * _MILLION, 100_000, updates=1.0, operation=DELETE),
+    "thousand": Spread(_MILLION, 1_000),
     "parts": Spread(_MILLION, 6_000, "uuid", partitions=2_000, files_per_partition=1, evenly=True),
 }
 TAILS: Final[dict[str, Tail]] = {

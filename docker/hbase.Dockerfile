@@ -1,7 +1,9 @@
 # A standalone HBase with a Thrift server, from the same lock as `make hbase`. For testing on one's own machine.
 FROM python:3.12-slim-bookworm AS parts
 
-RUN apt-get update \
+# Java's package links manuals into a folder that slim images have not
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update \
  && apt-get install --yes --no-install-recommends maven \
  && rm -rf /var/lib/apt/lists/*
 
@@ -13,7 +15,8 @@ RUN python scripts/hbase_parts.py
 FROM python:3.12-slim-bookworm
 
 # procps: ps tells whether a process still is ours
-RUN apt-get update \
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update \
  && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
  && rm -rf /var/lib/apt/lists/*
 

@@ -23,5 +23,6 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
+$compose --profile demo build demo
 $compose up --build --detach --wait --wait-timeout 600
 LAKEINDEX_FIRST_MONTH=${LAKEINDEX_FIRST_MONTH:-2013-11} $compose run --rm --no-deps demo

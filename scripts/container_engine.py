@@ -36,6 +36,14 @@ COMPOSE_RELEASE: Final = "trixie"
 CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 HEALTH_SECONDS: Final = 5
 START_SECONDS: Final = 30
+_DEBIAN: Final = "lakeindex-debootstrap:bookworm-slim"
+_NOT_NEEDED: Final = ("doc", "info", "locale", "man")
+_APT_KEEPS_NOTHING: Final = """\
+DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/archives/partial/*.deb /var/cache/apt/*.bin"; };
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+Acquire::Languages "none";
+"""
 _NOT_COPIED: Final = shutil.ignore_patterns("test", "__pycache__", "*.a", "site-packages")
 
 
@@ -180,14 +188,15 @@ class Podman:
             shutil.copy(next(Path(name).glob("**/cli-plugins/docker-compose")), plugin)  # others are for shells
 
     def _base(self) -> None:
-        if self._has("lakeindex-debootstrap:bookworm"):
+        if self._has(_DEBIAN):
             return
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             root = Path(name) / "root"
             self._run("debootstrap", "--variant=minbase", RELEASE, str(root), _mirror())
+            _slim(root)
             archive = Path(name) / "root.tar"
             self._run("tar", "--directory", str(root), "--create", "--file", str(archive), ".")
-            self._run("podman", "import", "--quiet", str(archive), "localhost/lakeindex-debootstrap:bookworm")
+            self._run("podman", "import", "--quiet", str(archive), f"localhost/{_DEBIAN}")
 
     def _has(self, image: str) -> bool:
         words = ["podman", "image", "exists", f"localhost/{image}"]
@@ -211,6 +220,17 @@ class Podman:
 
     def _run(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         subprocess.run(words, env=env or self.env, check=True, stdout=sys.stderr)
+
+
+def _slim(root: Path) -> None:
+    """As Debian's own slim images are: no package keeps its documentation, and apt keeps neither packages nor lists."""
+    (root / "etc/dpkg/dpkg.cfg.d/slim").write_text("".join(f"path-exclude /usr/share/{one}/*\n" for one in _NOT_NEEDED))
+    (root / "etc/apt/apt.conf.d/slim").write_text(_APT_KEEPS_NOTHING)
+    for one in _NOT_NEEDED:
+        shutil.rmtree(root / "usr/share" / one, ignore_errors=True)
+    for folder in ("var/cache/apt", "var/lib/apt/lists"):
+        shutil.rmtree(root / folder, ignore_errors=True)
+        (root / folder).mkdir()
 
 
 def _mirror() -> str:

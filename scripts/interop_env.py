@@ -118,8 +118,8 @@ def _run(command: list[str], why: str) -> None:
         raise SetupError(f"{why} failed: {' '.join(command)}\n{(done.stdout + done.stderr)[-3000:]}")
 
 
-def make_venv(home: Path = HOME, lock: Path = LOCK) -> None:
-    """The virtual environment ``home/venv``, from a lock and nothing else."""
+def make_venv(home: Path = HOME, lock: Path = LOCK, *, checkout: bool = False) -> None:
+    """The virtual environment ``home/venv``, from a lock and nothing else, or with this checkout installed."""
     where = home / "venv"
     shutil.rmtree(where, ignore_errors=True)
     local_uv = ROOT / ".uv" / "bin" / "uv"
@@ -131,6 +131,8 @@ def make_venv(home: Path = HOME, lock: Path = LOCK) -> None:
         venv.create(where, with_pip=True, symlinks=os.name != "nt")
         install = [str(python(home)), "-m", "pip", "install", "-q"]
     _run([*install, "--require-hashes", "-r", str(lock)], f"installing {lock.relative_to(ROOT)}")
+    if checkout:
+        _run([*install, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], "installing the checkout")
     stamp(home).write_text(sha256(lock))
 
 

@@ -1,9 +1,10 @@
-"""Make ``requirements.lock`` and the image's, ``docker/requirements.lock``, or check that they fit ``pyproject.toml``.
+"""Make ``requirements.lock``, those of the images, ``docker/*.lock``, and ``benchmarks/cold.lock``, or check them.
 
-The image's has the same versions, without the tools of development and Java, which the image has from Debian. A lock's
-first line holds a digest of what it was made from, so that the check needs no registry. The override file takes out
-pyspark-client, which the Spark provider of Airflow asks for: it installs into pyspark's own folder and overwrites its
-files.
+The images' have the same versions, without the tools of development and Java, which the image has from Debian; what
+only the demo's has is in ``docker/demo.lock``. The last has what the library needs by itself, and delta-rs, for the
+benchmark of cold commands. A lock's first line holds a digest of what it was made from, so that the check needs no
+registry. The override file takes out pyspark-client, which
+the Spark provider of Airflow asks for: it installs into pyspark's own folder and overwrites its files.
 """
 
 from __future__ import annotations
@@ -22,13 +23,20 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = "requirements.lock"
 IMAGE_LOCK = "docker/requirements.lock"
 NOT_IN_IMAGE = ("dev", "java")
-IMAGE_TOOLS = "boto3\nduckdb\nhatchling\nhudi\n"
-"""What the image's own programs take of them: to make a bucket, to read the demo's table, to install the checkout."""
+IMAGE_TOOLS = "boto3\nhatchling\n"
+"""What the image's own programs take of them: to make a bucket, to install the checkout."""
+DEMO_LOCK = "docker/demo.lock"
+DEMO_TOOLS = "duckdb\nhudi\n"
+"""What reads the demo's table beside lakeindex; what they need is in the image."""
+COLD_LOCK = "benchmarks/cold.lock"
+COLD_TOOLS = "deltalake\nhatchling\n"
+"""What is measured beside the library, and what installs the checkout."""
+LOCKS = (LOCK, IMAGE_LOCK, DEMO_LOCK, COLD_LOCK)
 MARK = "# made from: "
 COMPILE = (
     "pip", "compile", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-annotate", "--quiet",
     "--no-emit-package", "pyspark-client", "--override", "requirements.override",
-    "--custom-compile-command", "make lock", "pyproject.toml",
+    "--custom-compile-command", "make lock",
 )  # fmt: skip
 
 
@@ -63,9 +71,16 @@ def find_uv() -> str:
 def make() -> None:
     """Resolve anew; versions that still fit stay."""
     extras = [f"--extra={name}" for name in _project()["optional-dependencies"] if name not in NOT_IN_IMAGE]
-    for lock, chosen in {LOCK: ["--all-extras"], IMAGE_LOCK: [*extras, "--constraint", LOCK, "-"]}.items():
+    beside = ("--constraint", LOCK, "-")
+    wanted = (
+        (LOCK, ["pyproject.toml", "--all-extras"], ""),
+        (IMAGE_LOCK, ["pyproject.toml", *extras, *beside], IMAGE_TOOLS),
+        (DEMO_LOCK, ["--no-deps", *beside], DEMO_TOOLS),
+        (COLD_LOCK, ["pyproject.toml", *beside], COLD_TOOLS),
+    )
+    for lock, chosen, tools in wanted:
         command = [find_uv(), *COMPILE, *chosen, "-o", lock]
-        subprocess.run(command, cwd=ROOT, check=True, input=IMAGE_TOOLS, text=True)
+        subprocess.run(command, cwd=ROOT, check=True, input=tools, text=True)
         file = ROOT / lock
         file.write_text(f"{MARK}{digest()}\n{file.read_text()}")
 
@@ -75,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only check; needs no registry")
     if parser.parse_args().check:
-        for lock in (LOCK, IMAGE_LOCK):
+        for lock in LOCKS:
             if locked_digest(lock) != digest():
                 sys.exit(f"{lock} does not belong to this pyproject.toml: run make lock")
     else:

@@ -124,12 +124,13 @@ class Floor:
         batch = pq.read_table(workload.batch)
         owners = workload.owners()
         order = np.argsort(owners, kind="stable")
-        ordered, owner_of = batch.take(pa.array(order)), owners[order]
-        cuts: Sequence[int] = np.searchsorted(owner_of, np.arange(len(files) + 1)).tolist()
-        inserts = ordered.slice(0, cuts[0])
+        cuts: Sequence[int] = np.searchsorted(owners[order], np.arange(len(files) + 1)).tolist()
+        inserts = batch.take(pa.array(order[: cuts[0]]))
         jobs = []
         for index, source in enumerate(files):
-            updates = ordered.slice(cuts[index], cuts[index + 1] - cuts[index])
+            updates = batch.take(
+                pa.array(order[cuts[index] : cuts[index + 1]])
+            )  # a slice is sent with all of its table
             last = index % workload.files_per_partition == workload.files_per_partition - 1
             day = workload.day_of(index)
             new = inserts.filter(pc.equal(inserts["day"], day)) if last else inserts.slice(0, 0)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from lakeindex import release
+
 if TYPE_CHECKING:
     from lakeindex.api.creating import create_table
     from lakeindex.api.finding import find_tables
     from lakeindex.api.table import LakeTable, open_table
+
+__version__ = release.VERSION
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # a library prints nothing by itself
 

@@ -1,4 +1,4 @@
-"""The error tree: one root, one exit code a branch.
+"""The error tree: one root, one exit code a branch, and which errors may pass when the same is done again.
 
 ::
 
@@ -41,7 +41,7 @@ Every message names the offending value, the file or instant, and the cure (``hi
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class LakeIndexError(Exception):
@@ -54,6 +54,8 @@ class LakeIndexError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    transient: ClassVar[bool] = False
+    """Doing the same again may go better: another writer ends, a store or the machine recovers."""
 
     def __init__(self, message: str, *, culprit: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -138,6 +140,7 @@ class ConflictError(LakeIndexError):
     """The work of another writer, or of another attempt, prevents this one."""
 
     exit_code = 5
+    transient = True
 
 
 class WriteConflictError(ConflictError):
@@ -177,13 +180,19 @@ class InvariantError(LakeIndexError):
 class StorageError(LakeIndexError):
     """The storage failed."""
 
+    transient = True
+
 
 class AccessDeniedError(StorageError):
     """The store or the file system refuses who asks: credentials or rights are missing or wrong."""
 
+    transient = False
+
 
 class MachineError(LakeIndexError):
     """The machine has no more memory or threads."""
+
+    transient = True
 
 
 class ObjectNotFoundError(StorageError):
@@ -214,14 +223,27 @@ class HBaseTableError(StorageError):
     """A table of HBase is missing, or is not fit to keep an index."""
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether doing the same again may go better: another writer ends, a store or the machine recovers.
+MOVED_FOR_SURE: Final = (WriteConflictError, TimelineChangedError, IndexChangedError)
+MOVED_ERRORS: Final = (*MOVED_FOR_SURE, ObjectNotFoundError, TableCorruptError)
+"""What reading or publishing may end with when the table or its index has moved meanwhile."""
 
-    Errors that are not of this tree may pass: nothing is known of them.
+
+def may_pass(error: BaseException) -> bool:
+    """Whether doing the same again may go better. An error that is not of this tree may pass: nobody knows it."""
+    return error.transient if isinstance(error, LakeIndexError) else True
+
+
+def code_may_pass(exit_code: int) -> bool:
+    """The same of a process of which no more than its end is known: some error with this exit code may pass, or none of
+    this tree has it.
     """
-    if not isinstance(error, LakeIndexError):
-        return True
-    return isinstance(error, ConflictError | StorageError | MachineError) and not isinstance(error, AccessDeniedError)
+    kinds = [kind for kind in _kinds(LakeIndexError) if kind.exit_code == exit_code]
+    return not kinds or any(kind.transient for kind in kinds)
+
+
+def _kinds(kind: type[LakeIndexError]) -> list[type[LakeIndexError]]:
+    """A class and all below it."""
+    return [kind, *(below for one in kind.__subclasses__() for below in _kinds(one))]
 
 
 def first_line(error: object) -> str:

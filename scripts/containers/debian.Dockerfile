@@ -1,5 +1,5 @@
 # debian:bookworm-slim, with the certificates that this machine trusts
-FROM localhost/lakeindex-debootstrap:bookworm
+FROM localhost/lakeindex-debootstrap:bookworm-slim
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates \
  && rm -rf /var/lib/apt/lists/*

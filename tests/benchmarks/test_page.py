@@ -43,7 +43,7 @@ def test_pages_show_what_is_there(pages: Path) -> None:
     pruning.save([Timing(Case("growing", 10, 2), 10, dict.fromkeys(Pruner, 1.5))])
     page.publish(measurement("cold", "L_small", help=0.5), dry=False)
     text = page.PAGE.read_text()
-    assert "| M mono | local | <= 0.9 x the floor | with sync 0.50 x | floor | yes |" in text
+    assert "| M mono | local | <= 0.8 x the floor | with sync 0.50 x | floor | yes |" in text
     assert "## Growth" in text
     assert "## Cold commands" in text
     assert "T_mono" not in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import operator
 import os
@@ -25,21 +24,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tenacity
-from PIL import Image
 from playwright.sync_api import Browser, FloatRect, Page, expect, sync_playwright
 
 from lakeindex.api.table import open_table
 from scripts import postgres_parts
 from scripts.browser import ensure
 from scripts.ports import free_port
+from tests.browser import pictures
 
 ROOT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "ann", "only-for-this-test"
 START_SECONDS = 240
 #: Rows of the table before the first test.
 TRIPS = 9000
-#: A folder for pictures of what the tests see; none are taken without it.
-PICTURES = os.environ.get("LAKEINDEX_PICTURES")
 
 
 @dataclass
@@ -118,8 +115,9 @@ def database() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Site]:
     """Airflow, from its migration to its end; sign-in is by password."""
-    # a picture shows paths: short ones
-    folder = Path(tempfile.mkdtemp(prefix="lake-", dir="/tmp")) if PICTURES else tmp_path_factory.mktemp("site")
+    if pictures.SHOWN:
+        pictures.LAKE.mkdir()
+    folder = pictures.LAKE if pictures.SHOWN else tmp_path_factory.mktemp("site")
     site = Site(folder, free_port())
     (folder / "conf").mkdir()
     (folder / "conf/trips.yaml").write_text(
@@ -165,7 +163,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[Si
         yield site
     finally:
         stop(parts)
-        if PICTURES:
+        if pictures.SHOWN:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -235,19 +233,17 @@ def page(site: Site, chromium: Browser) -> Iterator[Page]:
 def picture(page: Page) -> Any:
     """Takes a picture of the page, if a folder for them is given."""
 
-    def take(name: str, *, width: int = 1000, height: int = 640, panel: bool = False) -> None:
-        """Take a picture; with ``panel`` without the navigation and the list of tasks: it is read on a phone, too."""
-        if PICTURES:
+    def take(name: str, *, width: int = 1000, height: int = 640, top: int = 0, panel: bool = False) -> None:
+        """Take a picture, from ``top`` on; with ``panel`` without the navigation and the list of tasks: it is read on a
+        phone, too.
+        """
+        if pictures.SHOWN:
             before = page.viewport_size
-            left, top = (
-                (round(0.2 * (width - 64)) + 80, 62) if panel else (0, 0)
-            )  # of the list, a fifth beside the navigation
+            # of the list, a fifth beside the navigation
+            left, top = (round(0.2 * (width - 64)) + 80, 62) if panel else (0, top)
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(800)  # what moves has come to rest
-            clip = FloatRect(x=left, y=top, width=width - left, height=height - top)
-            shot = page.screenshot(animations="disabled", clip=clip)
-            with Image.open(io.BytesIO(shot)) as image:  # a page has few colours: a third of the bytes
-                image.quantize(96).save(Path(PICTURES) / f"{name}.png", optimize=True)
+            pictures.show(page, name, FloatRect(x=left, y=top, width=width - left, height=height - top))
             page.set_viewport_size(before or {"width": 1280, "height": 1000})
 
     return take

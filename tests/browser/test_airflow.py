@@ -16,7 +16,10 @@ from playwright.sync_api import FrameLocator, Page, expect
 
 from lakeindex.airflow.plan import batch_of_run
 from lakeindex.api.table import open_table
+from lakeindex.lock.held_lock import locked
+from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage, run_id_of
+from lakeindex.tasks.stores import storage_at
 from tests.browser.conftest import PASSWORD, TRIPS, USER, Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
@@ -127,12 +130,15 @@ def test_a_backfill_and_a_run_by_hand_write_one_table_at_once(
         site.batch(day, {"id": [f"late-{day}", "trip-00001"], "day": ["5", "1"], "ts": [5, int(day[-2:])]})
     source = site.batch("beside", {"id": ["beside", "trip-00002"], "day": ["6", "2"], "ts": [9, 9]})
     site.run("airflow", "dags", "unpause", "upsert_trips")
-    run = site.start(page, "upsert_table", table="trips", input=str(source), execution="single")
-    site.run("airflow", "backfill", "create", "--dag-id", "upsert_trips", "--from-date", "2026-01-05", "--to-date",
-             "2026-01-06", "--max-active-runs", "1", "--dag-run-conf", '{"execution": "single"}')  # fmt: skip
-    page.goto(f"{site.url}/dag_runs?state=running")
-    expect(page.get_by_test_id("state-badge").filter(has_text="Running")).to_have_count(2, timeout=RUN_SECONDS * 1000)
-    picture("airflow-two-runs", height=330)
+    # both are under way, and neither can begin its write before both were seen
+    with locked(storage_at(str(site.table)), parse_options({"lakeindex.lock.wait": 60}), "two runs are watched"):
+        run = site.start(page, "upsert_table", table="trips", input=str(source), execution="single")
+        site.run("airflow", "backfill", "create", "--dag-id", "upsert_trips", "--from-date", "2026-01-05", "--to-date",
+                 "2026-01-06", "--max-active-runs", "1", "--dag-run-conf", '{"execution": "single"}')  # fmt: skip
+        page.goto(f"{site.url}/dag_runs?state=running")
+        badge = page.get_by_test_id("state-badge").filter(has_text="Running")  # the filter of the list has one, too
+        expect(page.get_by_role("row").filter(has=badge)).to_have_count(2, timeout=RUN_SECONDS * 1000)
+        picture("airflow-two-runs", height=330, top=112)  # the filter shows the name of its text, not the text
     watch(site, page, run, "Success")
     page.goto(f"{site.url}/dags/upsert_trips/runs")
     ended = page.get_by_role("row").filter(has_text="Backfill").filter(has_text="Success")

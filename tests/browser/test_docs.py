@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.pictures import look
+
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).resolve().parents[2]
-PICTURES = os.environ.get("LAKEINDEX_PICTURES")
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +34,7 @@ def page(request: pytest.FixtureRequest, chromium: Browser) -> Iterator[Page]:
 
 
 def picture(page: Page, name: str) -> None:
-    if PICTURES:
-        width = (page.viewport_size or {"width": 0})["width"]
-        page.screenshot(path=str(Path(PICTURES) / f"docs-{name}-{width}.png"))
+    look(page, f"docs-{name}-{(page.viewport_size or {'width': 0})['width']}")
 
 
 def test_the_search_finds_pages_from_disk(site: Path, page: Page):

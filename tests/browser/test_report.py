@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, FloatRect
 
 from lakeindex.cli.demo.story import play
 from lakeindex.commands.look.table_report import table_report
@@ -16,10 +15,10 @@ from lakeindex.report.advice import advise
 from lakeindex.report.history_page import render_history
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import PastRun, RunReport, SizeBin
+from tests.browser.pictures import look, show
 
 pytestmark = pytest.mark.browser
 
-PICTURES = os.environ.get("LAKEINDEX_PICTURES")
 OVERLAPS = """() => [...document.querySelectorAll(".line, .group")].filter(line => {
   const boxes = [...line.children].map(one => one.getBoundingClientRect()).filter(box => box.width && box.height)
   return boxes.some((a, n) => boxes.slice(n + 1).some(b =>
@@ -80,12 +79,25 @@ def test_a_page_is_read_at_a_glance(
     file: Path = request.getfixturevalue(name)
     page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(file.as_uri())
-    if PICTURES:
-        page.screenshot(path=str(Path(PICTURES) / f"{name}-{width}-{scheme}.png"), full_page=True)
+    look(page, f"{name}-{width}-{scheme}", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(OVERLAPS) == []
     assert page.evaluate(CUT) == []
     smallest = """() => Math.min(...[...document.querySelectorAll(".chart span")].filter(one => one.innerText.trim())
       .map(one => parseFloat(getComputedStyle(one).fontSize)))"""
     assert page.evaluate(smallest) >= 13
+    page.close()
+
+
+def test_the_page_that_the_documentation_shows_names_no_folder_of_a_test(
+    report: Path, tmp_path: Path, chromium: Browser
+):
+    found = RunReport.from_json((report.parent / "report.json").read_text())
+    file = tmp_path / "report.html"
+    file.write_text(render_page(replace(found, table="/lake/orders")), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 1000, "height": 1345}, color_scheme="light")
+    page.goto(file.as_uri())
+    assert page.locator("h1 + p").inner_text().startswith("/lake/orders · BLOOM · committed ")
+    assert str(report.parents[2]) not in page.content()
+    show(page, "report", FloatRect(x=0, y=0, width=1000, height=1345))
     page.close()

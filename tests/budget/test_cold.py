@@ -1,7 +1,8 @@
 """What a command loads before it works: modules are most of a cold command's time.
 
-The figures stand in ``cold.json``: modules of the library, and all modules, that each command has loaded at its end. They may grow
-by a twentieth; record them anew, as the other budgets (:mod:`tests.budget.test_budget`).
+The figures stand in ``cold.json``: modules of the library, and all modules, that each command has loaded at its end, and
+the kilobytes of Python in those that are installed (not Python's own, which differ by version). They may grow by a
+twentieth; record them anew, as the other budgets (:mod:`tests.budget.test_budget`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +24,11 @@ import lakeindex
 
 BUDGET: Final = Path(__file__).with_name("cold.json")
 MARGIN: Final = 0.05
-HEAVY: Final = ("numba", "pandas", "pyspark", "airflow", "duckdb", "polars", "sqlglot", "hdfs_native", "happybase")
-"""What nothing of a small table's work needs."""
+HEAVY: Final = (
+    *("numba", "pandas", "pyspark", "airflow", "duckdb", "polars", "sqlglot", "hdfs_native", "happybase"),
+    *("jinja2", "rich", "pyarrow.dataset", "importlib.metadata", "statistics"),
+)
+"""What nothing of a small table's work needs, as long as its output is no terminal."""
 COMMANDS: Final = {
     "upsert": ["upsert", "{table}", "{batch}", "--batch-id", "cold"],
     "get": ["get", "{table}", "k000017"],
@@ -36,7 +42,7 @@ import atexit, json, sys
 out = sys.argv.pop(1)
 def tell():
     with open(out, "w") as file:
-        json.dump(sorted(sys.modules), file)
+        json.dump({name: getattr(module, "__file__", None) for name, module in sys.modules.items()}, file)
 atexit.register(tell)
 from lakeindex.cli import main
 main()
@@ -57,7 +63,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"table": str(folder / "t"), "batch": str(folder / "batch.parquet")}
 
 
-def loaded(words: list[str], folder: Path) -> list[str]:
+def loaded(words: list[str], folder: Path) -> dict[str, str | None]:
+    """Modules that a command has loaded at its end, and their files."""
     out = folder / "modules.json"
     env = {
         name: text for name, text in os.environ.items() if not name.startswith("COV")
@@ -65,15 +72,27 @@ def loaded(words: list[str], folder: Path) -> list[str]:
     command = [sys.executable, "-c", _RUN, str(out), *words]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: list[str] = json.loads(out.read_text())
+    found: dict[str, str | None] = json.loads(out.read_text())
     return found
+
+
+def kilobytes(files: Iterable[str | None]) -> int:
+    """Python that is not Python's own, in files of modules."""
+    own = sysconfig.get_paths()["stdlib"] + os.sep
+    ours = {Path(file) for file in files if file and file.endswith(".py")}
+    counted = [file for file in ours if "site-packages" in file.parts or not str(file).startswith(own)]
+    return sum(file.stat().st_size for file in counted) // 1000
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_cold_command_loads_what_it_needs(command: str, places: dict[str, str], tmp_path: Path) -> None:
     modules = loaded([word.format(**places) for word in COMMANDS[command]], tmp_path)
     assert [name for name in HEAVY if name in modules] == []
-    found = {"all": len(modules), "ours": sum(name.split(".")[0] == "lakeindex" for name in modules)}
+    found = {
+        "all": len(modules),
+        "kilobytes": kilobytes(modules.values()),
+        "ours": sum(name.split(".")[0] == "lakeindex" for name in modules),
+    }
     budget: dict[str, dict[str, int]] = json.loads(BUDGET.read_text()) if BUDGET.exists() else {}
     if os.environ.get("LAKEINDEX_BUDGET") == "record":
         BUDGET.write_text(json.dumps(budget | {command: found}, indent=1, sort_keys=True) + "\n")

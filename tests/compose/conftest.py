@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "lakeindex-compose-test"
-IMAGES = ("lakeindex", "lakeindex-s3", "lakeindex-hbase")
+IMAGES = ("lakeindex", "lakeindex-demo", "lakeindex-s3", "lakeindex-hbase")
 AIRFLOW, STORE = "http://127.0.0.1:8080", "http://127.0.0.1:9000"
 FIRST_MONTH = "2013-11"
 
@@ -46,7 +46,7 @@ class Compose:
 
     def inside(self, *words: str) -> str:
         """Run a command in a container of the image, beside the services that are up."""
-        return self("run", "--rm", "--no-deps", "demo", *words)
+        return self("run", "--rm", "--no-deps", "s3-init", *words)
 
     def containers(self, service: str) -> list[str]:
         """Ids of a service's running containers."""
@@ -64,9 +64,9 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compose]:
     found = Compose(dict(line.split("=", 1) for line in made.splitlines()), env_file)
     found("--profile", "*", "down", "--volumes", "--timeout", "20")  # of a run that was killed
     try:
-        for service in ("airflow-init", "s3"):
+        for service in ("airflow-init", "s3", "demo"):
             with found.timed(f"build {service}"):
-                found("build", service)
+                found("--profile", "demo", "build", service)
         with found.timed("up, all healthy"):
             found("up", "--detach", "--wait", "--wait-timeout", "600")
         yield found

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeindex.pipeline import Stage
+from lakeindex.raw_errors import described
 
 FATES = {
     "rows_in": 10,
@@ -27,7 +28,7 @@ class Jobs:
     """The jobs as a DAG sees them: what was submitted, and how each is to end."""
 
     submitted: list[tuple[str, list[str]]] = field(default_factory=list)
-    errors: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    errors: dict[str, list[Exception]] = field(default_factory=dict)
     failing_table: str | None = None  # errors are this table's alone; None: whose job comes first
     refused: int | None = None  # a job ends with this exit code and leaves no file, as where run folders are refused
     instant: str | None = "20131202000000000"
@@ -46,7 +47,7 @@ class Jobs:
         folder.mkdir(parents=True, exist_ok=True)
         table = words[words.index("--table") + 1] if "--table" in words else None
         if self.errors.get(stage) and self.failing_table in (None, table):
-            (folder / f"{stage}.error.json").write_text(json.dumps(self.errors[stage].pop(0)))
+            (folder / f"{stage}.error.json").write_text(json.dumps(described(self.errors[stage].pop(0))))
             raise AirflowException("Cannot execute: spark-submit. Error code is: 3.")
         if stage == "upsert":
             for each in self.stages:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from lakeindex.errors import TableCorruptError
 from tests.dags.jobs import FATES, Jobs, asset_events
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
@@ -54,7 +55,7 @@ def states(run: Any) -> dict[str, str]:
 def test_every_table_is_an_instance_and_one_that_fails_stops_no_other(
     lake: Lake, jobs: Jobs, api: Callable[..., Any], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    jobs.errors["upsert"] = [{"error": "TableCorruptError", "message": "torn", "exit_code": 4}]
+    jobs.errors["upsert"] = [TableCorruptError("torn")]
     jobs.failing_table = f"{lake.folder}/apples"
     run = lake.dags["upsert_tables"].test(run_conf={"lock_wait": 7})
     assert states(run) == {

@@ -15,6 +15,16 @@ import pytest
 
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.upsert_operator import APPLICATION, LakeIndexUpsertOperator
+from lakeindex.errors import (
+    AccessDeniedError,
+    ConflictError,
+    InputError,
+    InvariantError,
+    SchemaMismatchError,
+    StorageError,
+    TableError,
+    UsageError,
+)
 from tests.dags.jobs import FATES, Jobs, asset_events, states
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
@@ -63,7 +73,7 @@ def test_the_docs_example_runs_and_hands_on_the_counts(
 
 
 def test_a_run_that_fails_links_to_the_log_of_its_task(example: Any, jobs: Jobs, api: Callable[..., Any]) -> None:
-    jobs.errors["upsert"] = [{"error": "SchemaMismatchError", "message": "no column id", "exit_code": 3}]
+    jobs.errors["upsert"] = [SchemaMismatchError("no column id")]
     run = example.test(logical_date=DAY + timedelta(days=1))
     assert states(run) == {"upsert_orders": "failed"}
     assert len(jobs.submitted) == 1
@@ -136,15 +146,20 @@ def test_wrong_arguments_fail_for_good_before_a_job_is_started(
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "for_good"), [(2, True), (3, True), (4, True), (6, True), (1, False), (5, False)]
+    ("error", "for_good"),
+    [
+        *((kind("why"), True) for kind in (UsageError, InputError, TableError, InvariantError, AccessDeniedError)),
+        *((kind("why"), False) for kind in (StorageError, ConflictError, ValueError)),
+    ],
+    ids=lambda one: type(one).__name__,
 )
 def test_only_what_may_pass_is_tried_again(
-    execute: Callable[..., Any], jobs: Jobs, exit_code: int, *, for_good: bool
+    execute: Callable[..., Any], jobs: Jobs, error: Exception, *, for_good: bool
 ) -> None:
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-    jobs.errors["upsert"] = [{"error": "SomeError", "message": "why", "exit_code": exit_code}]
-    with pytest.raises(AirflowException, match="SomeError: why") as raised:
+    jobs.errors["upsert"] = [error]
+    with pytest.raises(AirflowException, match=f"{type(error).__name__}: why") as raised:
         execute()
     assert isinstance(raised.value, AirflowFailException) is for_good
 

@@ -11,6 +11,16 @@ from urllib.parse import quote
 
 import pytest
 
+from lakeindex.errors import (
+    AccessDeniedError,
+    FencedError,
+    InvariantError,
+    LakeIndexError,
+    OptionError,
+    QuarantineExceededError,
+    StorageError,
+    TableCorruptError,
+)
 from lakeindex.pipeline import Stage
 from tests.dags.jobs import FATES, Jobs, asset_events, states
 
@@ -97,7 +107,7 @@ def test_a_single_run_of_an_empty_batch_ends_well(lake: Lake, jobs: Jobs) -> Non
 
 
 def test_a_single_run_that_fails_says_why(lake: Lake, jobs: Jobs, capfd: pytest.CaptureFixture[str]) -> None:
-    jobs.errors["upsert"] = [{"error": "TableCorruptError", "message": "torn", "exit_code": 4}]
+    jobs.errors["upsert"] = [TableCorruptError("torn")]
     (lake.folder / "in/a.csv").write_text("x")
     run = lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"})
     assert states(run)["stage_input"] == "failed"
@@ -106,7 +116,7 @@ def test_a_single_run_that_fails_says_why(lake: Lake, jobs: Jobs, capfd: pytest.
 
 
 def test_the_report_of_a_failed_run_says_why(lake: Lake, jobs: Jobs, api: Callable[..., Any]) -> None:
-    jobs.errors["index_lookup"] = [{"error": "TableCorruptError", "message": "<torn>", "exit_code": 4}]
+    jobs.errors["index_lookup"] = [TableCorruptError("<torn>")]
     (lake.folder / "in/a.csv").write_text("x")
     run = lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv"})
     assert states(run)["index_lookup"] == "failed"
@@ -159,10 +169,6 @@ def test_a_run_that_commits_nothing_emits_no_event(lake: Lake, jobs: Jobs) -> No
     assert len(asset_events("trips")) == before
 
 
-def error(exit_code: int) -> dict[str, Any]:
-    return {"error": "QuarantineExceededError", "message": "7 bad rows", "culprit": "q.parquet", "exit_code": exit_code}
-
-
 @pytest.fixture
 def stage_task(lake: Lake) -> Callable[[str], Any]:
     """Runs one stage's operator on a plan."""
@@ -183,20 +189,24 @@ def stage_task(lake: Lake) -> Callable[[str], Any]:
     return execute
 
 
-@pytest.mark.parametrize("exit_code", [2, 3, 4, 6])
-def test_wrong_data_is_not_tried_again(stage_task: Callable[[str], Any], jobs: Jobs, exit_code: int) -> None:
+@pytest.mark.parametrize(
+    "kind", [OptionError, QuarantineExceededError, TableCorruptError, InvariantError, AccessDeniedError]
+)
+def test_wrong_data_is_not_tried_again(
+    stage_task: Callable[[str], Any], jobs: Jobs, kind: type[LakeIndexError]
+) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
-    jobs.errors["stage_input"] = [error(exit_code)]
-    with pytest.raises(AirflowFailException, match=r"QuarantineExceededError: 7 bad rows \[q.parquet\]"):
+    jobs.errors["stage_input"] = [kind("7 bad rows", culprit="q.parquet")]
+    with pytest.raises(AirflowFailException, match=rf"{kind.__name__}: 7 bad rows \[q.parquet\]"):
         stage_task("stage_input")
 
 
-@pytest.mark.parametrize("exit_code", [1, 5])
-def test_what_may_pass_is_tried_again(stage_task: Callable[[str], Any], jobs: Jobs, exit_code: int) -> None:
+@pytest.mark.parametrize("kind", [StorageError, FencedError])
+def test_what_may_pass_is_tried_again(stage_task: Callable[[str], Any], jobs: Jobs, kind: type[LakeIndexError]) -> None:
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-    jobs.errors["merge_write"] = [error(exit_code)]
+    jobs.errors["merge_write"] = [kind("not now")]
     with pytest.raises(AirflowException) as raised:
         stage_task("merge_write")
     assert not isinstance(raised.value, AirflowFailException)
@@ -208,7 +218,7 @@ def test_an_older_attempts_error_is_not_taken_for_this_ones(
 ) -> None:
     from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-    jobs.errors["stage_input"] = [error(3)]
+    jobs.errors["stage_input"] = [QuarantineExceededError("7 bad rows")]
     with pytest.raises(AirflowFailException):
         stage_task("stage_input")
 

@@ -1,4 +1,4 @@
-"""The pictures of docs/how-it-works.md are what the library does now."""
+"""The pictures of the pages: those of docs/how-it-works.md are what the library does now, and each is shown somewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_picture_is_shown() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "benchmarks" / "README.md"]
+    shown = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    pictures = sorted(path.name for path in (ROOT / "docs" / "images").iterdir())
+    assert [name for name in pictures if f"images/{name}" not in shown] == []
 
 
 @pytest.mark.slow

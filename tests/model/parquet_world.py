@@ -173,7 +173,9 @@ def _recheck(uri: str, run_id: str, new: Rows, partition: str) -> Callable[[Sequ
     facts = TableFacts("model", SCHEMA, KeySpec.from_properties(PROPERTIES), (), MergeMode.COMMIT_TIME_ORDERING, INDEX)
     folder = RunFolder(MemoryStorage.named(f"{uri.removeprefix('memory://')}-runs"), run_id)
     keys = sorted([*new, "a1"])  # an update is in the chunk, too: it is not among the new rows
-    part = folder.write_table(f"{run_id}/staged.parquet", without_repeated(pa.table({STAGED_KEY: keys}), {}))
+    part = folder.write_table(
+        f"{run_id}/staged.parquet", without_repeated(pa.table({STAGED_KEY: keys}), {STAGED_KEY: STAGED_KEY})
+    )
     chunk = Chunk(0, "", part, 0, len(keys), 0, keys[0], keys[-1])
     rows = np.array([place for place, key in enumerate(keys) if key in new], np.int64)
     line = {"chunk": 0, "partition": partition, "home": NOWHERE, "count": len(rows), "rows": pack_rows_of(chunk, rows)}

@@ -10,6 +10,7 @@ from tests.mutants.seeds import LIBRARY, ROOT, Mutant, SeedError, files_of, load
 MUTANTS = load()
 ALONE = {
     "__init__",
+    "release",
     "shipped_files",
     "notebook",
     "in_groups",

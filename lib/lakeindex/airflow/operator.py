@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.plan import DagPlan
+from lakeindex.errors import code_may_pass
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
 from lakeindex.runners.spark_settings import FAST_WORKERS
@@ -27,8 +28,6 @@ PLAN_TASK: Final = "check_input"
 PLAN_KEY: Final = "lakeindex_run"
 #: Left by the last job in the run's folder: the JSON of ``lakeindex upsert``.
 RUN_SUMMARY: Final = "summary.json"
-#: Exit codes that a retry cannot mend: usage, input, table, invariant. A conflict (5) and anything else (1) may pass.
-NOT_RETRIED: Final = frozenset({2, 3, 4, 6})
 _SUBMIT_FAILED: Final = re.compile(r"Error code is: ([0-9]+)")
 SPARK_CONF: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -136,13 +135,12 @@ class JobOperator(SparkSubmitOperator):
                 super().execute(context)
             except AirflowException as failure:
                 said, cause = files.read_json(plan.checkpoints, error_file), failure
-                if said is None and _exit_code(failure) in NOT_RETRIED:  # where run folders are refused no file is left
+                if said is None and not _code_may_pass(failure):  # where run folders are refused no file is left
                     raise AirflowFailException(f"{failure} The task's log has the error.") from failure
                 if said is None:
                     raise
         if said is not None:  # the report tab reads the file
-            passes = said.get("transient", said.get("exit_code") not in NOT_RETRIED)
-            raise (AirflowException if passes else AirflowFailException)(describe(said)) from cause
+            raise (AirflowException if said["transient"] else AirflowFailException)(describe(said)) from cause
 
     def read_left(self, plan: DagPlan, name: str) -> dict[str, Any]:
         """What a job that ended well left in the run's folder."""
@@ -222,10 +220,10 @@ class StageOperator(JobOperator):
             raise AirflowSkipException(f"index type {kind} needs no {self.stage}")
 
 
-def _exit_code(failure: AirflowException) -> int | None:
-    """What the job ended with, where Spark's hook passes it on."""
+def _code_may_pass(failure: AirflowException) -> bool:
+    """What the exit code of a job says, where Spark's hook passes it on."""
     said = _SUBMIT_FAILED.search(str(failure))
-    return int(said[1]) if said else None
+    return code_may_pass(int(said[1])) if said else True
 
 
 def describe(error: Mapping[str, Any]) -> str:

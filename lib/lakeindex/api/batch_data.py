@@ -83,7 +83,7 @@ def with_inputs(spec: RunSpec, data: BatchData, runner: Runner) -> RunSpec:
     if isinstance(rows, pa.Table):
         return replace(spec, inputs=_write_in_memory(spec, rows, folder))
     from lakeindex.run import row_pieces
-    from lakeindex.run.spec import storage_at
+    from lakeindex.tasks.stores import storage_at
 
     blocks = row_pieces.in_blocks(rows.batches)
     written = row_pieces.write_pieces(storage_at(spec.checkpoints_uri), f"{folder}/", rows.schema, blocks)

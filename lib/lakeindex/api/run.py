@@ -386,10 +386,10 @@ def dry(spec: RunSpec, runner: Runner, work: Callable[[RunSpec], RunSummary]) ->
     """Do work that plans a run. Its folder is one of this machine, and goes with the end of the call; that of bad rows
     stays if there are too many, because the error names it.
     """
-    from lakeindex.run.spec import writing_nothing
     from lakeindex.storage import open_storage
     from lakeindex.table.handle import Table
     from lakeindex.tasks.local_runner import LocalRunner
+    from lakeindex.tasks.stores import writing_nothing
 
     if not isinstance(runner, LocalRunner):
         raise UsageError(

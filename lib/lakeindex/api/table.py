@@ -451,7 +451,8 @@ class LakeTable(TableOperations, RowReaders):
         """
         from lakeindex.commands.upkeep import maintain as maintaining
         from lakeindex.pipeline import default_checkpoints
-        from lakeindex.tasks.local_runner import LocalRunner, usable_cores
+        from lakeindex.storage import usable_cores
+        from lakeindex.tasks.local_runner import LocalRunner
 
         where, runner = checkpoints or default_checkpoints(self.uri), LocalRunner(usable_cores())
         wanted = maintaining.UNASKED if steps is None else steps

@@ -110,11 +110,11 @@ def footer_with_added(old: Mapping[str, str], added: StringArray, config: WriteC
     text = old[FILTER].encode("ascii", "replace")
     if keys_checksum(text, old[MIN_KEY], old[MAX_KEY]) != mark.crc32:
         return None
+    if not len(added):
+        return {name: old[name] for name in (FILTER, FILTER_TYPE, MIN_KEY, MAX_KEY, MARK) if name in old}
     parsed = parse_filter(text, old.get(FILTER_TYPE))
     if isinstance(parsed, FilterProblem) or parsed.rows != 1:
         return None
-    if not len(added):
-        return {name: old[name] for name in (FILTER, FILTER_TYPE, MIN_KEY, MAX_KEY, MARK) if name in old}
     ends = (old[MIN_KEY], old[MAX_KEY])
     more = java_min_max(added)
     if more is not None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Final
 
 import click
 
 from lakeindex.cli.group import LakeGroup
+from lakeindex.release import VERSION
 
 _COMMANDS: Final = {
     "lakeindex.cli.commands.create": ("create", "options"),
@@ -33,7 +33,7 @@ _COMMANDS: Final = {
 
 
 @click.group(cls=LakeGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(metadata.version("lakeindex"), prog_name="lakeindex")
+@click.version_option(VERSION, prog_name="lakeindex")
 def main() -> None:
     """Row-level upserts into Apache Hudi copy-on-write tables, without a Hudi jar.
 

@@ -6,11 +6,8 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.markup import escape
-from rich.measure import Measurement
-from rich.table import Table as Grid
-
+from lakeindex.cli.screen import Column as GridColumn
+from lakeindex.cli.screen import Grid, Screen, escape, screen
 from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 _SHOWN_COLUMNS: Final = 40
 _MOST_VIOLATIONS: Final = 50
 _SHOWN_ROWS: Final = 200
-_ANY_WIDTH: Final = 100_000
 
 
 def _count(value: int | None) -> str:
@@ -38,9 +34,7 @@ def _count(value: int | None) -> str:
 
 
 def _facts(title: str, rows: list[tuple[str, str]]) -> Grid:
-    grid = Grid(title=escape(title), title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
+    grid = Grid((GridColumn(style="bold"), GridColumn()), title=escape(title), headed=False)
     for name, value in rows:
         grid.add_row(name, escape(value))
     return grid
@@ -48,13 +42,10 @@ def _facts(title: str, rows: list[tuple[str, str]]) -> Grid:
 
 def _grid(*columns: str, text: int = 1) -> Grid:
     """A table whose first ``text`` columns are text and the others numbers."""
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for at, name in enumerate(columns):
-        grid.add_column(name, justify="left" if at < text else "right", overflow="fold")
-    return grid
+    return Grid(tuple(GridColumn(name, "left" if at < text else "right") for at, name in enumerate(columns)))
 
 
-def show_run(console: Console, run: RunSummary) -> None:
+def show_run(console: Screen, run: RunSummary) -> None:
     """What a write did to every row, and the funnel of its stages."""
     console.print(f"[bold]{run.operation.lower()}[/bold] {escape(run.batch_id)}: {run.outcome}")
     counts = ", ".join(f"{_count(count)} {name}" for name, count in run.fates.items())
@@ -79,7 +70,7 @@ def show_run(console: Console, run: RunSummary) -> None:
     show_notes(console, run.notes)
 
 
-def show_notes(console: Console, notes: Iterable[str]) -> None:
+def show_notes(console: Screen, notes: Iterable[str]) -> None:
     """A line a note."""
     for note in notes:
         console.print(f"note: {note}", markup=False, soft_wrap=not console.is_terminal)
@@ -109,7 +100,7 @@ def _kept(stage: StageSummary) -> str:
     return f"{100 * stage.pairs_out / stage.pairs_in:.2f} %" if stage.pairs_in else ""
 
 
-def show_created(console: Console, created: CreatedTable) -> None:
+def show_created(console: Screen, created: CreatedTable) -> None:
     """A new table."""
     rows = [
         ("where", created.uri),
@@ -132,7 +123,7 @@ def _columns(columns: tuple[Column, ...]) -> str:
     return f"{shown}, and {more} more" if more > 0 else shown
 
 
-def show_inspection(console: Console, found: TableInspection) -> None:
+def show_inspection(console: Screen, found: TableInspection) -> None:
     """What a table is."""
     index = found.index_type or "not bound yet (the first write binds it: as it says, else as the files show)"
     pending = ", ".join(f"{one.action} {one.instant} ({one.state})" for one in found.pending)
@@ -174,7 +165,7 @@ def _sizes(buckets: tuple[SizeBucket, ...]) -> str:
     return ", ".join(texts) or "none"
 
 
-def show_history(console: Console, history: TableHistory) -> None:
+def show_history(console: Screen, history: TableHistory) -> None:
     """The instants of a table."""
     grid = _grid(
         *("instant", "time", "action", "operation", "batch"),
@@ -202,7 +193,7 @@ def _target(entry: HistoryEntry) -> str:
     return f"of {entry.target}" if entry.target else ""
 
 
-def show_check(console: Console, report: CheckReport) -> None:
+def show_check(console: Screen, report: CheckReport) -> None:
     """What a check found."""
     say = functools.partial(console.print, soft_wrap=not console.is_terminal)  # piped, a finding is a line
     checked = report.checked
@@ -228,7 +219,7 @@ def show_check(console: Console, report: CheckReport) -> None:
     say("[green]every invariant holds[/green]" if report.ok else f"{len(report.violations)} invariants broken")
 
 
-def show_read(console: Console, summary: ReadSummary) -> None:
+def show_read(console: Screen, summary: ReadSummary) -> None:
     """What was read."""
     console.print(
         f"{_count(summary.rows)} rows as of {summary.as_of or summary.instant or 'the beginning'}"
@@ -239,7 +230,7 @@ def show_read(console: Console, summary: ReadSummary) -> None:
     )
 
 
-def show_changes(console: Console, summary: ChangesSummary) -> None:
+def show_changes(console: Screen, summary: ChangesSummary) -> None:
     """What happened between two points in time."""
     console.print(
         f"{_count(summary.inserts)} inserts, {_count(summary.updates)} updates and {_count(summary.deletes)} deletes"
@@ -249,7 +240,7 @@ def show_changes(console: Console, summary: ChangesSummary) -> None:
     )
 
 
-def show_get(console: Console, found: GetResult) -> None:
+def show_get(console: Screen, found: GetResult) -> None:
     """Rows by key; what it took goes to stderr."""
     if found.out is not None:
         console.print(f"{_count(found.rows.num_rows)} rows to {escape(found.out)}")
@@ -263,36 +254,35 @@ def show_get(console: Console, found: GetResult) -> None:
     if len(found.missing) > _SHOWN_ROWS:
         console.print(f"and {_count(len(found.missing) - _SHOWN_ROWS)} more that are not there")
     took = found.report
-    to_stderr = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+    to_stderr = screen(err=True)
     to_stderr.print(
         f"{_count(took.rows)} rows of {_count(took.keys)} keys: {took.index_type} left {_count(took.files_opened)} of "
         f"{_count(took.files)} files, {_count(took.row_groups_searched)} of {_count(took.row_groups)} row groups "
         f"searched, {_count(took.row_groups_read)} read; {human_bytes(took.bytes_read)} in {_count(took.requests)} "
-        f"requests, {took.seconds:.2f} s"
+        f"requests, {took.seconds:.2f} s",
+        soft_wrap=True,
     )
     show_notes(to_stderr, took.notes)
 
 
-def _show_rows(console: Console, names: list[str], rows: list[dict[str, object]]) -> None:
+def _show_rows(console: Screen, names: list[str], rows: list[dict[str, object]]) -> None:
     """A line a row if that fits the width there is; else a line a value, as long values fold and none is cut."""
     texts = [["" if value is None else escape(str(value)) for value in row.values()] for row in rows]
     grid = _grid(*map(escape, names), text=len(names))
     for row in texts:
         grid.add_row(*row)
-    if Measurement.get(console, console.options.update(width=_ANY_WIDTH), grid).maximum <= console.width:
+    if grid.width <= console.width:
         console.print(grid)
         return
     for at, row in enumerate(texts, 1):
         console.print(f"row {at:,} of {len(texts):,}", style="dim")
-        record = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
-        record.add_column(style="bold", overflow="fold", max_width=console.width // 2)
-        record.add_column(overflow="fold")
+        record = Grid((GridColumn(style="bold", most=console.width // 2), GridColumn()), headed=False)
         for name, value in zip(names, row, strict=True):
             record.add_row(escape(name), value)
         console.print(record)
 
 
-def show_advice(console: Console, found: Advice) -> None:
+def show_advice(console: Screen, found: Advice) -> None:
     """Each index type's cost, the recommendation, warnings."""
     console.print(
         f"about {_count(found.keys)} keys ({_count(found.sampled_rows)} of {_count(found.batch_rows)} rows looked at), "
@@ -327,7 +317,7 @@ def show_advice(console: Console, found: Advice) -> None:
     )
 
 
-def show_rollback(console: Console, summary: RollbackSummary) -> None:
+def show_rollback(console: Screen, summary: RollbackSummary) -> None:
     """What was taken back."""
     console.print(
         f"rolled {summary.instant} back"
@@ -337,7 +327,7 @@ def show_rollback(console: Console, summary: RollbackSummary) -> None:
     show_notes(console, summary.notes)
 
 
-def show_clean(console: Console, summary: CleanSummary) -> None:
+def show_clean(console: Screen, summary: CleanSummary) -> None:
     """What a clean deleted."""
     for instant in summary.finished:
         console.print(f"finished clean {instant}, which somebody had left")
@@ -356,7 +346,7 @@ def show_clean(console: Console, summary: CleanSummary) -> None:
     show_notes(console, summary.notes)
 
 
-def show_archive(console: Console, summary: ArchiveSummary) -> None:
+def show_archive(console: Screen, summary: ArchiveSummary) -> None:
     """What left the timeline."""
     for path in summary.strays:
         console.print(f"deleted stray {escape(path)}")
@@ -377,7 +367,7 @@ def _since(earliest: str | None) -> str:
     return f", from {earliest} on" if earliest is not None else "; the timeline has no more"
 
 
-def show_maintenance(console: Console, summary: MaintenanceSummary) -> None:
+def show_maintenance(console: Screen, summary: MaintenanceSummary) -> None:
     """What each step did."""
     grid = _grid("step", "what it changed", "seconds", text=2)
     for step in summary.steps:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Grid
-
+from lakeindex.cli.screen import Column, Grid, Screen, escape
 from lakeindex.doctor.findings import CheckVerdict
 
 if TYPE_CHECKING:
@@ -16,11 +13,9 @@ if TYPE_CHECKING:
 _STYLES: Final = {CheckVerdict.OK: "green", CheckVerdict.WARN: "yellow", CheckVerdict.FAIL: "bold red"}
 
 
-def show_diagnosis(console: Console, found: Diagnosis) -> None:
+def show_diagnosis(console: Screen, found: Diagnosis) -> None:
     """A line a check, and what to do."""
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("", "check", "found", "what to do"):
-        grid.add_column(name, overflow="fold")
+    grid = Grid(tuple(map(Column, ("", "check", "found", "what to do"))))
     for check in found.checks:
         style = _STYLES[check.verdict]
         grid.add_row(

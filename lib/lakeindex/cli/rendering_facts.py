@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as Grid
-
+from lakeindex.cli.screen import Column, Grid, Screen, escape
 from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
@@ -21,34 +18,34 @@ if TYPE_CHECKING:
     )
 
 
-def _line(console: Console, text: str) -> None:
+def _line(console: Screen, text: str) -> None:
     console.print(text, markup=False, soft_wrap=True)
 
 
-def show_columns(console: Console, found: TableColumns) -> None:
+def show_columns(console: Screen, found: TableColumns) -> None:
     """A line a column."""
     for column in found.columns:
         _line(console, f"{column.name} {column.type}{'' if column.nullable else ' not null'}")
 
 
-def show_entries(console: Console, found: TableEntries) -> None:
+def show_entries(console: Screen, found: TableEntries) -> None:
     """A line a property."""
     for name, value in sorted(found.properties.items()):
         _line(console, f"{name}={value}")
 
 
-def show_count(console: Console, found: TableCount) -> None:
+def show_count(console: Screen, found: TableCount) -> None:
     """The number alone."""
     _line(console, str(found.rows))
 
 
-def show_files(console: Console, found: TableFiles) -> None:
+def show_files(console: Screen, found: TableFiles) -> None:
     """A line a file."""
     for file in found.files:
         _line(console, f"{file.path}  {file.rows:,} rows  {human_bytes(file.bytes)}")
 
 
-def show_partitions(console: Console, found: TablePartitions) -> None:
+def show_partitions(console: Screen, found: TablePartitions) -> None:
     """A line a partition."""
     for one in found.partitions:
         _line(console, f"{one.path or '(the table)'}  {one.files:,} files  {one.rows:,} rows  {human_bytes(one.bytes)}")
@@ -57,13 +54,11 @@ def show_partitions(console: Console, found: TablePartitions) -> None:
 _COLOURS: Final = {"ok": "green", "attention": "yellow", "broken": "red"}
 
 
-def show_tables(console: Console, found: TablesFound) -> None:
+def show_tables(console: Screen, found: TablesFound) -> None:
     """A line a table, and below what is to be said of it."""
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("table", "version", "type", "index", "files", "size", "last commit", "health")
-    for name in names:
-        numbers = name in ("version", "files", "size")
-        grid.add_column(name, justify="right" if numbers else "left", overflow="fold")
+    numbers = ("version", "files", "size")
+    grid = Grid(tuple(Column(name, "right" if name in numbers else "left") for name in names))
     for table in found.tables:
         grid.add_row(*_cells(table, found.uri))
     if found.tables:

@@ -10,16 +10,13 @@ import click
 
 from lakeindex.cli.completion import complete_pair, complete_table
 from lakeindex.cli.group import Failure
+from lakeindex.cli.screen import Screen, is_terminal, screen
 from lakeindex.errors import LakeIndexError, OptionError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from lakeindex.tasks.progress_bars import Progress
 
 _SHORT: Final = "lakeindex.short"
-PIPED_WIDTH: Final = 200
-"""Columns of output that goes to a file or a program."""
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -111,36 +108,26 @@ def split_names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
-def out_console() -> Console:
-    """Results: stdout. As wide as the terminal; piped, of a fixed width: it depends on nobody's window."""
-    from rich.console import Console
-
-    console = Console(highlight=False, emoji=False, soft_wrap=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, width=PIPED_WIDTH)
-
-
 def progress() -> Progress:
     """Bars on stderr, if that is a terminal."""
-    from rich.console import Console
+    from lakeindex.tasks.progress_bars import NoProgress, TerminalProgress
 
-    from lakeindex.tasks.progress_bars import progress_for
-
-    return progress_for(Console(stderr=True))
+    return TerminalProgress() if is_terminal(err=True) else NoProgress()
 
 
-def say(result: Printable, show: Callable[[Console], None], *, as_json: bool) -> None:
+def say(result: Printable, show: Callable[[Screen], None], *, as_json: bool) -> None:
     """Print a result: as one JSON object, or for a person."""
     if as_json:
         click.echo(result.to_json())
     else:
-        show(out_console())
+        show(screen())
 
 
 def say_compared(
     ctx: click.Context,
     found: Comparison,
     broken: LakeIndexError | None,
-    show: Callable[[Console], None],
+    show: Callable[[Screen], None],
     *,
     as_json: bool,
 ) -> None:
@@ -157,6 +144,6 @@ def say_compared(
         error = None if broken is None else Failure.of(broken).as_dict()
         click.echo(json.dumps({**found.as_dict(), "error": error}))
     else:
-        show(out_console())
+        show(screen())
     if broken is not None:
         ctx.exit(broken.exit_code)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from lakeindex.commands.written_slices import open_at
-from lakeindex.conductor.moved import MOVED_ERRORS
-from lakeindex.errors import IndexChangedError, WriteConflictError
+from lakeindex.errors import MOVED_ERRORS, IndexChangedError, WriteConflictError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 

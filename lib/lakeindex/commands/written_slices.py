@@ -11,10 +11,10 @@ from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_path
 from lakeindex.format.instants import comparable
 from lakeindex.model import BaseFile, Instant
-from lakeindex.run.spec import storage_at
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 

@@ -32,8 +32,8 @@ from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
 from lakeindex.time_spent import Account, current_account

@@ -13,7 +13,7 @@ from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import IndexType
 from lakeindex.pipeline import Stage
 from lakeindex.run.chunks import chunks_of
-from lakeindex.run.spec import RunSpec, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import PlannedChange, RunSummary
 from lakeindex.stages.merge_write.merge_plan import MergePlan
@@ -25,6 +25,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 
 
 def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> RunSummary:

@@ -11,14 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from lakeindex.errors import (
-    IndexChangedError,
-    LakeIndexError,
-    ObjectNotFoundError,
-    TableCorruptError,
-    TimelineChangedError,
-    WriteConflictError,
-)
+from lakeindex.errors import MOVED_ERRORS, MOVED_FOR_SURE, LakeIndexError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.stage_run import OutOfDateError
@@ -27,10 +20,6 @@ from lakeindex.table.handle import Table
 
 _T = TypeVar("_T")
 _LOG: Final = logging.getLogger(__name__)
-
-_MOVED_FOR_SURE: Final = (WriteConflictError, TimelineChangedError, IndexChangedError)
-MOVED_ERRORS: Final = (*_MOVED_FOR_SURE, ObjectNotFoundError, TableCorruptError)
-"""What reading or publishing may end with when the table or its index has moved."""
 
 
 def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) -> bool:
@@ -41,7 +30,7 @@ def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) ->
         snapshot: what was worked on; None if the error came from taking it.
         error: what the work ended with.
     """
-    if isinstance(error, _MOVED_FOR_SURE):
+    if isinstance(error, MOVED_FOR_SURE):
         return True
     return snapshot is not None and snapshot_mark(table.snapshot()) != snapshot_mark(snapshot)
 

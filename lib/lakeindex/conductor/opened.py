@@ -10,9 +10,10 @@ from lakeindex.conductor.moved import until_still
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.spec import TableFacts, storage_at
+from lakeindex.run.spec import TableFacts
 from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
 
 _T = TypeVar("_T")
 

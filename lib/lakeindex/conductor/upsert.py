@@ -22,11 +22,12 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder, checkpoints_held
+from lakeindex.run.chunks import rows_handed_over
+from lakeindex.run.input_columns import InputChangedError
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
-from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.bloom_check.stage import bloom_check
 from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
@@ -34,6 +35,7 @@ from lakeindex.stages.stage_input.batch_columns import with_columns_of
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, identity_of, schema_digest, stage_input
 from lakeindex.stages.verify_keys.carried import VerifiedBefore
 from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner, do_task
@@ -53,10 +55,15 @@ def run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
 
 
 def from_checkpoints(spec: RunSpec, work: Callable[[], RunSummary]) -> RunSummary:
-    """A whole run within its memory; once more if checkpoints of an earlier attempt turn out damaged."""
-    with memory_bound(spec.config.memory), checkpoints_held():
+    """A whole run within its memory; once more if checkpoints of an earlier attempt turn out damaged. If the input has
+    changed meanwhile, the run ends: it is known by what the input was.
+    """
+    with memory_bound(spec.config.memory), checkpoints_held(), rows_handed_over():
         try:
             return work()
+        except InputChangedError:
+            _forget_checkpoints(spec)
+            raise
         except CheckpointError as error:
             _LOG.info("run %s: its checkpoints are made again: %s", spec.run_id, error)
             _forget_checkpoints(spec)

@@ -110,6 +110,24 @@ def read_shape(storage: Storage, base_file: BaseFile) -> Shape:
     return parse_shape(_tail_of(storage, base_file).footer, base_file)
 
 
+@dataclass(frozen=True, slots=True)
+class ParquetFooter:
+    """What reading rows takes, and nothing of the keys.
+
+    Attributes:
+        metadata: the parsed footer.
+        arrow_schema: the file's columns.
+    """
+
+    metadata: pq.FileMetaData
+    arrow_schema: pa.Schema
+
+
+def read_parquet_footer(storage: Storage, base_file: BaseFile) -> ParquetFooter:
+    """As :func:`read_footer`, for who reads rows: where the keys lie is not looked at, either."""
+    return _parquet_footer(_tail_of(storage, base_file).footer, base_file)[0]
+
+
 def _tail_of(storage: Storage, base_file: BaseFile) -> _Tail:
     try:
         return _read_tail(storage, base_file)
@@ -141,20 +159,50 @@ class FileLayout:
     whole: bytes | None = field(default=None, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What it takes to read parts of a base file, but for what its footer says of the keys.
+
+    Attributes:
+        shape: rows and columns.
+        metadata: as of :class:`FileLayout`.
+        key_chunks: the key column's chunk in each row group.
+        whole: as of :class:`FileLayout`.
+    """
+
+    shape: Shape
+    metadata: pq.FileMetaData
+    key_chunks: tuple[ColumnChunk, ...]
+    whole: bytes | None = field(default=None, repr=False)
+
+    def layout(self) -> FileLayout:
+        """With what the footer says of the keys."""
+        return _layout_of(self)
+
+
+def read_structure(storage: Storage, base_file: BaseFile) -> Structure:
+    """As :func:`read_layout`, for who may need nothing of the filter: it is parsed when it is asked for."""
+    tail = _tail_of(storage, base_file)
+    return replace(_structure(tail.footer, base_file), whole=tail.whole)
+
+
 def read_layout(storage: Storage, base_file: BaseFile) -> FileLayout:
     """The footer of a base file, and what is needed to read parts of the file without reading the footer again.
 
     Raises:
         TableCorruptError: as :func:`read_footer`.
     """
-    tail = _tail_of(storage, base_file)
-    return replace(parse_layout(tail.footer, base_file), whole=tail.whole)
+    return read_structure(storage, base_file).layout()
 
 
 def parse_layout(raw: bytes, base_file: BaseFile) -> FileLayout:
     """The same, from the footer's thrift bytes. Raises: TableCorruptError."""
-    shape, metadata, chunks = _structure(raw, base_file)
-    chunk_ends = [chunk.ends for chunk in chunks]
+    return _structure(raw, base_file).layout()
+
+
+def _layout_of(structure: Structure) -> FileLayout:
+    shape, metadata = structure.shape, structure.metadata
+    chunk_ends = [chunk.ends for chunk in structure.key_chunks]
     values = metadata.metadata or {}
     filter_text = values.pop(marks.FILTER.encode(), None) or values.pop(marks.OLD_FILTER.encode(), None)
     values.pop(marks.OLD_FILTER.encode(), None)
@@ -176,7 +224,8 @@ def parse_layout(raw: bytes, base_file: BaseFile) -> FileLayout:
         arrow_schema=shape.arrow_schema,
         key_value=entries,
     )
-    return FileLayout(footer, metadata, tuple(chunk_ends), sum(chunk.size for chunk in chunks))
+    size = sum(chunk.size for chunk in structure.key_chunks)
+    return FileLayout(footer, metadata, tuple(chunk_ends), size, structure.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,21 +309,22 @@ def parse_footer(raw: bytes, base_file: BaseFile) -> Footer:
 
 def parse_shape(raw: bytes, base_file: BaseFile) -> Shape:
     """The same, without what it says of the keys. Raises: TableCorruptError."""
-    return _structure(raw, base_file)[0]
+    return _structure(raw, base_file).shape
 
 
-def _structure(raw: bytes, base_file: BaseFile) -> tuple[Shape, pq.FileMetaData, list[ColumnChunk]]:
-    """Rows and columns, the parsed metadata, and the key column's chunk in each row group."""
-    metadata, schema, paths = _metadata(raw, base_file)
-    row_group_rows = tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
-    if any(rows < 0 for rows in row_group_rows) or sum(row_group_rows) != metadata.num_rows:
-        raise _corrupt(base_file, f"its row groups have {row_group_rows} rows, its footer says {metadata.num_rows}")
+def _structure(raw: bytes, base_file: BaseFile) -> Structure:
+    parquet, paths = _parquet_footer(raw, base_file)
+    metadata, schema = parquet.metadata, parquet.arrow_schema
     chunks = _key_chunks(raw, metadata, schema, paths, base_file)
-    return Shape(metadata.num_rows, row_group_rows, schema), metadata, chunks
+    return Structure(Shape(metadata.num_rows, _row_group_rows(metadata), schema), metadata, tuple(chunks))
 
 
-def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Schema, tuple[str, ...]]:
-    """Parsed metadata, schema, and paths of the columns that hold values.
+def _row_group_rows(metadata: pq.FileMetaData) -> tuple[int, ...]:
+    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+
+
+def _parquet_footer(raw: bytes, base_file: BaseFile) -> tuple[ParquetFooter, tuple[str, ...]]:
+    """Parsed metadata and schema, and paths of the columns that hold values.
 
     What thrift may allocate is bounded by the bytes that are there. ``metadata.schema`` is never asked for: it and the
     metadata, which hold the filter, keep each other until Python looks for cycles, and it does that seldom.
@@ -286,9 +336,14 @@ def _metadata(raw: bytes, base_file: BaseFile) -> tuple[pq.FileMetaData, pa.Sche
             thrift_string_size_limit=len(raw) + 1,
             thrift_container_size_limit=min(len(raw) // 4 + 16, _MOST_LIST_ENTRIES),
         )
-        return parsed.metadata, parsed.schema_arrow, tuple(".".join(path) for path in parsed.reader.column_paths)
+        found = ParquetFooter(parsed.metadata, parsed.schema_arrow)
+        paths = tuple(".".join(path) for path in parsed.reader.column_paths)
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, KeyError) as error:
         raise _corrupt(base_file, f"its footer cannot be read: {error}") from error
+    rows = _row_group_rows(found.metadata)
+    if any(count < 0 for count in rows) or sum(rows) != found.metadata.num_rows:
+        raise _corrupt(base_file, f"its row groups have {rows} rows, its footer says {found.metadata.num_rows}")
+    return found, paths
 
 
 def _key_chunks(
@@ -310,7 +365,7 @@ def _key_chunks(
     field_index = schema.get_field_index(RECORD_KEY)
     if field_index < 0 or not _is_text(schema.field(field_index).type):
         raise _corrupt(base_file, f"its column {RECORD_KEY} is not text")
-    chunks = column_chunks(raw, place, metadata.num_row_groups)
+    chunks = column_chunks(raw, place, metadata.num_row_groups, columns=len(paths))
     if chunks is None:
         raise _corrupt(base_file, "its row groups cannot be read")
     data_end = base_file.size_bytes - len(raw) - _END_BYTES

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
 from lakeindex.errors import TableCorruptError, first_line
-from lakeindex.files.footers import FileLayout, read_layout
+from lakeindex.files.footers import FileLayout, read_structure
 from lakeindex.hashing.arrow import one_array, string_buffers
 from lakeindex.index.key_ranges import search_sorted
 from lakeindex.model import BaseFile
@@ -35,21 +35,31 @@ class StoredColumns:
         self._path = file.path
         self._virtual = virtual
         self.partition_path = file.partition_path
-        self._layout = read_layout(storage, file)
-        whole = self._layout.whole
+        self._structure = read_structure(storage, file)
+        self._layout: FileLayout | None = None
+        whole = self._structure.whole
         source = StorageFile(storage, file.path, file.size_bytes) if whole is None else pa.BufferReader(whole)
         try:
-            self._file = open_pages(source, metadata=self._layout.metadata, pre_buffer=whole is None)
+            self._file = open_pages(source, metadata=self._structure.metadata, pre_buffer=whole is None)
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(error) from error
 
     @property
     def row_groups(self) -> range:
         """Numbers of the row groups."""
-        return range(len(self._layout.footer.row_group_rows))
+        return range(len(self._structure.shape.row_group_rows))
+
+    @property
+    def is_read(self) -> bool:
+        """The whole file is in memory: it is a small one."""
+        return self._structure.whole is not None
 
     def row_groups_for(self, keys: pa.Array) -> list[int]:
-        """As :func:`row_groups_for`, of this file."""
+        """As :func:`row_groups_for`, of this file; a file that is in memory, of one row group, is not asked."""
+        if self.is_read and len(self.row_groups) == 1:
+            return list(self.row_groups)
+        if self._layout is None:
+            self._layout = self._structure.layout()
         return row_groups_for(self._layout, keys)
 
     def row_groups_since(self, name: str, least: str) -> list[int]:
@@ -62,7 +72,7 @@ class StoredColumns:
         names = self._file.schema_arrow.names
         if name not in names:
             return list(self.row_groups)
-        metadata, found = self._layout.metadata, []
+        metadata, found = self._structure.metadata, []
         place = self._file.reader.column_paths.index([name])
         for group in self.row_groups:
             statistics = metadata.row_group(group).column(place).statistics
@@ -73,20 +83,24 @@ class StoredColumns:
 
     def column(self, name: str, row_groups: Iterable[int]) -> list[pa.Array]:
         """The column's values, an array a row group; null where the file has no such column."""
-        if name == RECORD_KEY and self._virtual is not None:
-            return self._made_keys(self._virtual, row_groups)
-        groups = list(row_groups)
-        rows = [self._layout.footer.row_group_rows[group] for group in groups]
-        if name not in self._file.schema_arrow.names:
-            return [pa.nulls(count) for count in rows]
-        if not groups:
-            return []
-        try:
-            values = read_groups(self._file, groups, [name]).column(0)
-        except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(error) from error
-        starts = itertools.accumulate(rows, initial=0)
-        return [one_array(values.slice(start, count)) for start, count in zip(starts, rows, strict=False)]
+        return self.columns([name], list(row_groups))[0]
+
+    def columns(self, names: Sequence[str], row_groups: Sequence[int]) -> list[list[pa.Array]]:
+        """The same, of several columns: they are read at once."""
+        rows = [self._structure.shape.row_group_rows[group] for group in row_groups]
+        schema = self._structure.shape.arrow_schema
+        made: dict[str, list[pa.Array]] = {}
+        if self._virtual is not None and RECORD_KEY in names:
+            made[RECORD_KEY] = self._made_keys(self._virtual, row_groups)
+        stored = [name for name in names if name in schema.names and name not in made]
+        if stored and row_groups:
+            try:
+                table = read_groups(self._file, row_groups, stored, use_threads=not self.is_read)
+            except (pa.ArrowException, OSError) as error:
+                raise self._corrupt(error) from error
+            spans = list(zip(itertools.accumulate(rows, initial=0), rows, strict=False))
+            made |= {name: [one_array(table.column(name).slice(*span)) for span in spans] for name in stored}
+        return [made[name] if name in made else [pa.nulls(count) for count in rows] for name in names]
 
     def _made_keys(self, virtual: VirtualKeys, row_groups: Iterable[int]) -> list[pa.Array]:
         stored = virtual.columns_in(self._file.schema_arrow)

@@ -49,8 +49,11 @@ class Loop(Generic[*_A]):
 
     def run(self, cost: int, *args: *_A) -> None:
         """Run it in the form that pays."""
+        if self._compiled is not None:
+            self._compiled(*args)
+            return
         self._left -= cost
-        if self._compiled is None and self._left >= 0:
+        if self._left >= 0:
             self._plain(*args)
         else:
             self.preload()(*args)

@@ -39,12 +39,16 @@ class Matches:
     duplicates: tuple[str, ...]
 
 
-def match_keys(candidates: StringArray, row_groups: Iterable[StringArray]) -> Matches:
-    """Find candidate keys in a file.
+def match_keys(
+    candidates: StringArray, row_groups: Iterable[StringArray], files: tuple[np.ndarray, np.ndarray] | None = None
+) -> Matches:
+    """Find candidate keys in a file, or in several.
 
     Args:
-        candidates: distinct keys, in any order.
-        row_groups: the file's ``_hoodie_record_key`` column, one array a row group, in file order.
+        candidates: keys, in any order; distinct in each file.
+        row_groups: the files' ``_hoodie_record_key`` column, one array a row group, in file order.
+        files: number of each candidate's file, in which alone it is looked for, and of each row group's; int64.
+            None: there is one file.
 
     Raises:
         InvariantError: a candidate occurs twice (batches hold each key once).
@@ -52,13 +56,13 @@ def match_keys(candidates: StringArray, row_groups: Iterable[StringArray]) -> Ma
     asked = plain_strings(candidates)
     groups = [plain_strings(group).cast(asked.type) for group in row_groups]
     starts = np.concatenate(([0], np.cumsum([len(group) for group in groups], dtype=np.int64)))
-    places, found = _places_found(asked, pa.chunked_array(groups, type=asked.type))
+    places, found = _places_found(asked, pa.chunked_array(groups, type=asked.type), starts, files)
     order = np.lexsort((places, found))
     places, found = places[order], found[order]
     again = np.zeros(len(found), dtype=np.bool_)
     again[1:] = found[1:] == found[:-1]
     first = places[~again]
-    group_of = np.searchsorted(starts, first, side="right") - 1
+    group_of = _group_of(first, starts)
     return Matches(
         candidate=found[~again],
         row_group=group_of.astype(np.int32),
@@ -68,13 +72,30 @@ def match_keys(candidates: StringArray, row_groups: Iterable[StringArray]) -> Ma
     )
 
 
-def _places_found(asked: pa.Array, stored: pa.ChunkedArray) -> tuple[RowNumbers, RowNumbers]:
-    """Place in the file and ordinal of the candidate, of each stored key that is one."""
+def _group_of(places: RowNumbers, starts: RowNumbers) -> RowNumbers:
+    return np.searchsorted(starts, places, side="right") - 1
+
+
+def _places_found(
+    asked: pa.Array, stored: pa.ChunkedArray, starts: RowNumbers, files: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[RowNumbers, RowNumbers]:
+    """Place in the files and ordinal of the candidate, of each stored key that is one."""
     nothing = np.zeros(0, dtype=np.int64)
     if len(asked) == 0 or len(stored) == 0:
         return nothing, nothing
-    if len(asked.unique()) != len(asked):
+    encoded = asked.dictionary_encode()
+    distinct, codes = len(encoded.dictionary), encoded.indices.to_numpy()
+    ordinals = pc.index_in(stored, value_set=encoded.dictionary, skip_nulls=True)
+    places = np.flatnonzero(ordinals.is_valid().to_numpy())
+    found = ordinals.drop_null().to_numpy().astype(np.int64, copy=False)
+    if files is None and distinct == len(asked):  # their codes are their ordinals
+        return places, found
+    of_asked, of_group = (np.zeros(len(asked), np.int64), np.zeros(len(starts), np.int64)) if files is None else files
+    wanted = of_asked * distinct + codes
+    order = np.argsort(wanted, kind="stable")
+    if (wanted[order][1:] == wanted[order][:-1]).any():
         raise InvariantError("a key is looked up twice", hint="combine duplicate keys before looking them up")
-    ordinals = pc.index_in(stored, value_set=asked, skip_nulls=True)
-    hits = ordinals.is_valid().to_numpy()
-    return np.flatnonzero(hits), ordinals.drop_null().to_numpy().astype(np.int64, copy=False)
+    there = of_group[_group_of(places, starts)] * distinct + found
+    near = np.minimum(np.searchsorted(wanted[order], there), len(order) - 1)
+    hits = wanted[order][near] == there
+    return places[hits], order[near[hits]]

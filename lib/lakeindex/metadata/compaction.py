@@ -11,38 +11,51 @@ the plan are needed: Hudi 1.2 cannot carry out one without them.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.format.file_names import crc_path
-from lakeindex.format.hfile import format_hfile, merge_hfile
-from lakeindex.format.hfile.reading import Entry
+from lakeindex.format.hfile import HFile, format_hfile, merge_hfile
+from lakeindex.format.hfile.blocks import LoneBlock
+from lakeindex.format.hfile.reading import Entry, Part
 from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
-from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, METADATA_ROOT, RECORD_INDEX, MetadataTable
-from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata.records import encode_record, without_deleted
+from lakeindex.metadata.metadata_table import (
+    BLOCK_BYTES,
+    BLOOM_FILTERS,
+    FILES,
+    METADATA_ROOT,
+    RECORD_INDEX,
+    MetadataTable,
+)
+from lakeindex.metadata.reading import Layer, MetadataView
+from lakeindex.metadata.records import Record, decode_record, encode_record, merged, without_deleted
 from lakeindex.metadata.slices import FileSlice, load_slices, pending_compaction
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage import sync_folders
+from lakeindex.storage import in_parallel, sync_folders
 from lakeindex.timeline import records
 from lakeindex.timeline.avro_instants import avro_record, format_avro
 from lakeindex.timeline.timeline import Timeline
-
-_BLOCK_BYTES: Final = 65_536
 
 _NEWEST_COUNTS: Final = frozenset({BLOOM_FILTERS, RECORD_INDEX})
 _OLD_SUFFIX: Final = "001"
 _PLAN_VERSION: Final = 2
 _TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
 _MIB: Final = 1 << 20
+_Value = TypeVar("_Value")
+_LITTLE_BYTES: Final = 1 * _MIB
+"""Up to this size a slice is compacted sooner than a thread is started for it."""
+_MOST_BYTES: Final = 64 * _MIB
+"""A larger slice is compacted by itself; a file group of Hudi's may have a gigabyte."""
+_AT_ONCE: Final = 4
 
 
 def last_compaction(timeline: Timeline) -> str | None:
@@ -119,17 +132,16 @@ def _carry_out(view: MetadataView, time: str) -> None:
     inflight = view.timeline.path(Instant(time, names.COMPACTION, InstantState.INFLIGHT))
     records.settle(storage, inflight, b"")
     schema, planned = view.schema(view.slices(FILES)), _plan(view, time)
-    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    todo = []
     for partition in table.partitions:
         for one in view.slices(partition):
             instant, logs = planned.get((partition, one.file_id), ("", frozenset()))
-            part = replace(one, instant=instant, logs=tuple(log for log in one.logs if log.name in logs))
-            stat = _compact_slice(view, part, time, schema) if logs else None
-            if stat is not None:
-                stats[partition].append(stat)
-    paths = [f"{METADATA_ROOT}/{stat.path}" for written in stats.values() for stat in written]
-    storage.sync([inflight, *paths])
-    done = {partition: tuple(written) for partition, written in stats.items()}
+            if logs:
+                todo.append(replace(one, instant=instant, logs=tuple(log for log in one.logs if log.name in logs)))
+    written = _compact_slices(view, todo, time, schema)
+    storage.sync([inflight, *(f"{METADATA_ROOT}/{stat.path}" for stat in written)])
+    done = {name: tuple(stat for stat in written if stat.partition_path == name) for name in table.partitions}
+    done = {name: stats for name, stats in done.items() if stats}
     metadata = CommitMetadata(done, "COMPACT", {"schema": schema}, compacted=True)
     completion = _completion_time(view, time)
     path = view.timeline.path(Instant(time, names.COMMIT, InstantState.COMPLETED, completion))
@@ -137,12 +149,29 @@ def _carry_out(view: MetadataView, time: str) -> None:
     storage.sync([path])
 
 
+def _compact_slices(view: MetadataView, slices: Sequence[FileSlice], time: str, schema: str) -> list[WriteStat]:
+    """Write the slices' base files, several at once where libraries have most of the work."""
+
+    def compact_one(one: FileSlice) -> WriteStat | None:
+        return _compact_slice(view, one, time, schema)
+
+    together, apart = list[FileSlice](), list[FileSlice]()
+    for one in slices:
+        (together if _LITTLE_BYTES < _size_of(one) <= _MOST_BYTES else apart).append(one)
+    found = [*in_parallel(view.table.storage.uri, compact_one, together, _AT_ONCE), *map(compact_one, apart)]
+    return sorted((stat for stat in found if stat is not None), key=lambda stat: stat.file_id)
+
+
+def _size_of(one: FileSlice) -> int:
+    return sum(log.size_bytes for log in one.logs) + (0 if one.base is None else one.base.size_bytes)
+
+
 def _compact_slice(view: MetadataView, one: FileSlice, time: str, schema: str) -> WriteStat | None:
     """Write a slice's base file; None if no record was ever left, and the logs stay.
 
     A base file of which nothing is left is followed by an empty one: Hudi 0.15 forgets logs that are archived.
     """
-    data, count = (_replaced if one.partition in _NEWEST_COUNTS else _merged)(view, one, schema)
+    data, count = (_merged if one.partition == FILES else _changed)(view, one, schema)
     if not count and one.base is None:
         return None
     name = f"{one.file_id}_{_TOKEN}_{time}.hfile"
@@ -163,7 +192,7 @@ def _compact_slice(view: MetadataView, one: FileSlice, time: str, schema: str) -
     )
 
 
-def format_base(entries: Sequence[Entry], schema: str) -> bytes:
+def format_base(entries: Sequence[Part], schema: str) -> bytes:
     """A base file of the metadata table.
 
     Args:
@@ -171,7 +200,7 @@ def format_base(entries: Sequence[Entry], schema: str) -> bytes:
         schema: the Avro schema of the records, JSON.
     """
     info = {MIN_KEY: entries[0][0], MAX_KEY: entries[-1][0]} if entries else None
-    return format_hfile(entries, schema, info=info, block_bytes=_BLOCK_BYTES)
+    return format_hfile(entries, schema, info=info, block_bytes=BLOCK_BYTES)
 
 
 def _merged(view: MetadataView, one: FileSlice, schema: str) -> tuple[bytes, int]:
@@ -181,25 +210,60 @@ def _merged(view: MetadataView, one: FileSlice, schema: str) -> tuple[bytes, int
     return format_base(entries, schema), len(entries)
 
 
-def _replaced(view: MetadataView, one: FileSlice, schema: str) -> tuple[bytes, int]:
-    """The same where the newest record of a key is all that counts: most of the base file stays as it is."""
+def _changed(view: MetadataView, one: FileSlice, schema: str) -> tuple[bytes, int]:
+    """The same where what the logs say nothing of stays as it is: most of the base file is copied."""
     base = view.base(one, whole=True) if one.base is not None else None
-    is_kept = base is not None and base.schema == schema
-    changes: dict[bytes, bytes | None] = {}
-    encoded: dict[tuple[bytes, str], bytes] = {}
-    for change in view.changes(replace(one, base=None) if is_kept else one):
-        value = change.value
-        if value is not None and change.schema != schema:
-            known = encoded.get((value, change.schema))
-            value = known or encode_record(change.record() or {}, schema)
-            encoded[change.value or b"", change.schema] = value
-        changes[change.key] = value
+    kept = base if base is not None and base.schema == schema else None
+    layers = view.layers(replace(one, base=None))
+    if base is not None and kept is None:
+        layers = itertools.chain([Layer(base.source, base, base.schema or "")], layers)
+    changes: dict[bytes, bytes | LoneBlock | None]
+    if one.partition in _NEWEST_COUNTS:
+        parts = (_said(layer, schema, lambda file: file.parts(BLOCK_BYTES)) for layer in layers)
+        changes = dict(itertools.chain.from_iterable(parts))
+    else:
+        said: dict[bytes, list[bytes | None]] = defaultdict(list)
+        for layer in layers:
+            for key, value in _said(layer, schema, HFile.entries):
+                said[key].append(value)
+        for key, value in () if kept is None else kept.lookup(sorted(said)):
+            said[key].insert(0, value)
+        source = f"{view.table.folder(one.partition)}/{one.file_id}"
+        changes = {key: _folded(values, schema, source) for key, values in said.items()}
     newest = sorted(changes.items())
-    if base is not None and is_kept:
-        done = merge_hfile(base, newest, schema, block_bytes=_BLOCK_BYTES)
+    if kept is not None:
+        done = merge_hfile(kept, newest, schema, block_bytes=BLOCK_BYTES)
         return done.data, done.entry_count
     entries = [(key, value) for key, value in newest if value is not None]
     return format_base(entries, schema), len(entries)
+
+
+def _said(
+    layer: Layer, schema: str, read: Callable[[HFile], Iterable[tuple[bytes, _Value]]]
+) -> Iterable[tuple[bytes, _Value | bytes | None]]:
+    """What a layer says of each key, encoded with a schema; None of one that goes."""
+    if layer.file is None:
+        return [(key.encode(), None) for key in layer.gone]
+    return read(layer.file) if layer.schema == schema else _encoded_anew(layer.file, layer, schema)
+
+
+def _encoded_anew(file: HFile, layer: Layer, schema: str) -> Iterator[Entry]:
+    """Entries of another schema; a thousand keys have one record."""
+    known: dict[bytes, bytes] = {}
+    for key, value in file.entries():
+        if value not in known:
+            known[value] = encode_record(decode_record(value, layer.schema, layer.source), schema)
+        yield key, known[value]
+
+
+def _folded(values: Sequence[bytes | None], schema: str, source: str) -> bytes | None:
+    """What records of one key say together, older ones first; None if it goes. One alone is not decoded."""
+    if len(values) == 1 or values[-1] is None:
+        return values[-1]
+    found: Record | None = None
+    for value in values:
+        found = merged(found, None if value is None else decode_record(value, schema, source))
+    return None if found is None else encode_record(found, schema)
 
 
 def _completion_time(view: MetadataView, time: str) -> str | None:
@@ -232,9 +296,8 @@ def _format_plan(slices: list[FileSlice]) -> bytes:
 
 
 def _metrics(one: FileSlice) -> dict[str, float]:
-    logs = sum(log.size_bytes for log in one.logs)
-    base = 0 if one.base is None else one.base.size_bytes
-    reads, writes = (logs + base) // _MIB, base // _MIB
+    logs, total = sum(log.size_bytes for log in one.logs), _size_of(one)
+    reads, writes = total // _MIB, (total - logs) // _MIB
     return {
         "TOTAL_LOG_FILES": float(len(one.logs)),
         "TOTAL_LOG_FILES_SIZE": float(logs),

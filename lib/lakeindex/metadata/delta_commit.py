@@ -21,11 +21,12 @@ from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata, Json, WriteStat
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.hfile import format_hfile
+from lakeindex.format.hfile.writing import BLOCK_BYTES as LOG_BLOCK_BYTES
 from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block, read_blocks
 from lakeindex.metadata.changes import MetadataChange
 from lakeindex.metadata.group_changes import GroupChange, by_group
-from lakeindex.metadata.metadata_table import FILES, METADATA_ROOT
+from lakeindex.metadata.metadata_table import BLOCK_BYTES, BLOOM_FILTERS, FILES, METADATA_ROOT
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import format_deletes
 from lakeindex.metadata.slices import FileSlice, load_slices
@@ -166,8 +167,8 @@ def _write_group(view: MetadataView, delta: DeltaCommit, change: GroupChange) ->
         path=f"{one.partition}/{name}",
         partition_path=one.partition,
         prev_commit=instant,
-        num_writes=len(change.puts),
-        num_update_writes=len(change.puts),
+        num_writes=change.put_count,
+        num_update_writes=change.put_count,
         num_deletes=len(change.deletes),
         total_write_bytes=len(data),
         file_size_bytes=len(data),
@@ -178,7 +179,12 @@ def _write_group(view: MetadataView, delta: DeltaCommit, change: GroupChange) ->
 def _blocks(delta: DeltaCommit, change: GroupChange) -> Iterator[LogBlock]:
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: delta.time, HeaderKey.SCHEMA: delta.schema}
     if change.puts:
-        content = format_hfile(change.entries(delta.schema), delta.schema, created_ms=_created_ms(delta.time))
+        content = format_hfile(
+            change.entries(delta.schema),
+            delta.schema,
+            block_bytes=BLOCK_BYTES if change.group.partition == BLOOM_FILTERS else LOG_BLOCK_BYTES,
+            created_ms=_created_ms(delta.time),
+        )
         yield LogBlock(BlockKind.HFILE_DATA, header, content)
     if change.deletes:
         yield LogBlock(BlockKind.DELETE, header, format_deletes(sorted(change.deletes), change.group.partition))

@@ -23,13 +23,18 @@ class GroupChange:
 
     Attributes:
         group: its newest slice; one without files if the change begins it.
-        puts: (key, record) pairs in any order, each key once. Records may be one object.
+        puts: keys, each once and in any order, with the record that is put for all of them.
         deletes: keys whose records go, none of them among those that are put.
     """
 
     group: FileSlice
-    puts: tuple[tuple[str, Record], ...] = field(repr=False)
+    puts: tuple[tuple[Sequence[str], Record], ...] = field(repr=False)
     deletes: frozenset[str] = field(repr=False)
+
+    @property
+    def put_count(self) -> int:
+        """How many keys are put."""
+        return sum(len(keys) for keys, _ in self.puts)
 
     def entries(self, schema: str) -> list[Entry]:
         """What is put, in the order of the keys' bytes, encoded.
@@ -37,11 +42,12 @@ class GroupChange:
         Args:
             schema: the Avro schema in use, JSON.
         """
-        encoded: dict[int, bytes] = {}
-        for _, record in self.puts:
-            if id(record) not in encoded:
-                encoded[id(record)] = encode_record(record, schema)
-        return sorted((key.encode(), encoded[id(record)]) for key, record in self.puts)
+        found: list[Entry] = []
+        for keys, record in self.puts:
+            value = encode_record(record, schema)
+            found += [(key.encode(), value) for key in keys]
+        found.sort()
+        return found
 
 
 def by_group(groups: Sequence[FileSlice], change: PartitionChange, time: str) -> Iterator[GroupChange]:
@@ -53,11 +59,11 @@ def by_group(groups: Sequence[FileSlice], change: PartitionChange, time: str) ->
         time: instant of a group that the change begins: the first one of a partition of the table, in a partitioned
             record index.
     """
-    puts: dict[FileSlice, list[tuple[str, Record]]] = defaultdict(list)
+    puts: dict[FileSlice, list[tuple[Sequence[str], Record]]] = defaultdict(list)
     deletes: dict[FileSlice, set[str]] = defaultdict(set)
     if change.puts or change.deletes:
         for number, key in zip(groups_of(list(change.puts), len(groups)), change.puts, strict=True):
-            puts[groups[number]].append((key, change.puts[key]))
+            puts[groups[number]].append(((key,), change.puts[key]))
         gone = sorted(change.deletes)
         for number, key in zip(groups_of(gone, len(groups)), gone, strict=True):
             deletes[groups[number]].add(key)
@@ -67,10 +73,12 @@ def by_group(groups: Sequence[FileSlice], change: PartitionChange, time: str) ->
             if run.record is None:
                 deletes[within[number]].update(keys)
             else:
-                puts[within[number]] += [(key, run.record) for key in keys]
+                puts[within[number]].append((keys, run.record))
     for group in sorted({*puts, *deletes}, key=lambda one: one.file_id):
         kept = tuple(puts.get(group, ()))
-        yield GroupChange(group, kept, frozenset(deletes.get(group, set()) - {key for key, _ in kept}))
+        left = deletes.get(group, set())
+        left.difference_update(*(some for some, _ in kept if left))
+        yield GroupChange(group, kept, frozenset(left))
 
 
 def is_partitioned(groups: Sequence[FileSlice]) -> bool:

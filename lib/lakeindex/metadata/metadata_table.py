@@ -28,6 +28,10 @@ BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
 ALL_PARTITIONS_KEY: Final = "__all_partitions__"
 UNPARTITIONED_KEY: Final = "."
+BLOCK_BYTES: Final = 65_536
+"""Decoded size at which a data block of a base file ends, and one of a log of filters: a filter is alone in its block,
+and a compaction takes the block.
+"""
 
 GROUP_PREFIXES: Final = {
     FILES: "files",

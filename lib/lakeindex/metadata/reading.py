@@ -199,7 +199,8 @@ class MetadataView:
         Raises:
             TableCorruptError: a file cannot be read.
         """
-        return self._merged(self.changes(one, None if keys is None else sorted(key.encode() for key in keys)))
+        wanted = None if keys is None else sorted(key.encode() for key in keys)
+        return self._merged(self._changes_of(one, self._believed_blocks(one), wanted))
 
     @staticmethod
     def _merged(changes: Iterable[SliceChange]) -> dict[str, Record]:
@@ -251,18 +252,6 @@ class MetadataView:
                 else:
                     files[partition_of_key(key)] = _there(record)
         return FileListing(frozenset(partitions), files)
-
-    def changes(self, one: FileSlice, keys: Sequence[bytes] | None = None) -> Iterator[SliceChange]:
-        """What the files of a slice say of each key, older ones first.
-
-        Args:
-            one: the slice.
-            keys: those that are wanted, in the order of their bytes; None: all.
-
-        Raises:
-            TableCorruptError: a file cannot be read.
-        """
-        return self._changes_of(one, self._believed_blocks(one), keys)
 
     def layers(self, one: FileSlice) -> Iterator[Layer]:
         """The base file of a slice and what its logs say, older ones first; of the base file, blocks are fetched later.

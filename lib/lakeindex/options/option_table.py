@@ -232,7 +232,7 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
     "Reports and metrics": (
         Option("lakeindex.report", "report", one_of(ReportFormat), "html, json or none",
                "Report that a run writes to its folder: `json` writes report.json, `html` also report.html. Default: "
-               "json from Python, otherwise html."),
+               "html from jobs and Airflow, otherwise json."),
         Option("lakeindex.metrics.textfile", "metrics_textfile", some_text, "a local file NAME.prom, or a local folder",
                "File for the run's metrics, read by Prometheus's textfile collector. "
                "In a folder, each table gets its own file. Needs the extra `metrics`."),

@@ -17,7 +17,7 @@ zigzag varints; texts have a varint length in front. Of parquet.thrift's field n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -77,24 +77,24 @@ class ColumnChunk:
     ends: tuple[bytes, bytes] | None
 
 
-def column_chunks(raw: bytes, column: int, row_groups: int) -> list[ColumnChunk] | None:
+def column_chunks(raw: bytes, column: int, row_groups: int, *, columns: int) -> list[ColumnChunk] | None:
     """Chunks of one column, by row group.
 
     Args:
         raw: thrift bytes of a footer.
         column: which leaf column.
         row_groups: how many row groups the footer has.
+        columns: how many leaf columns, all of which are walked over.
 
     Returns:
         None if the bytes are not a footer of so many row groups.
     """
-    walked = _walked(raw, column, 1, row_groups)
+    walked = _walked(raw, column, 1, row_groups, columns)
     return None if walked is None else [_chunk(raw, columns[0]) for columns in walked[0].tolist()]
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkText:
-    """A ColumnChunk struct in a footer, and where its page offsets stand in it.
+class ChunkText(NamedTuple):
+    """A ColumnChunk struct in a footer, and where its page offsets stand in it; a tuple, for every file has dozens.
 
     Attributes:
         start: offset of the chunk's first page in the file.
@@ -153,7 +153,7 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
     Returns:
         None if the bytes are not such a footer.
     """
-    walked = _walked(raw, 0, columns, row_groups)
+    walked = _walked(raw, 0, columns, row_groups, columns)
     if walked is None:
         return None
     found, places = walked
@@ -169,11 +169,13 @@ def footer_text(raw: bytes, columns: int, row_groups: int) -> FooterText | None:
     )
 
 
-def _walked(raw: bytes, first: int, columns: int, row_groups: int) -> tuple[npt.NDArray[np.int64], Numbers] | None:
+def _walked(
+    raw: bytes, first: int, columns: int, row_groups: int, all_columns: int
+) -> tuple[npt.NDArray[np.int64], Numbers] | None:
     found = np.full((row_groups, columns, NUMBERS), _NOWHERE, dtype=np.int64)
     places = np.full(PLACES, _NOWHERE, dtype=np.int64)
     seen = np.zeros(1, dtype=np.int64)
-    WALK.run(columns * row_groups, raw, first, found, places, seen)
+    WALK.run(all_columns * row_groups, raw, first, found, places, seen)
     return None if seen[0] != row_groups else (found, places)
 
 

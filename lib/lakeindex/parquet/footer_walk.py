@@ -155,11 +155,12 @@ def _close(role: int, at: int, row: Numbers, places: Numbers) -> None:
         places[ENTRIES_END] = at
 
 
-def _keep_text(role: int, field: int, at: int, length: int, row: Numbers) -> None:
-    if role == _STATISTICS and field == 6:
+def _keep_text(field: int, at: int, length: int, row: Numbers) -> None:
+    """Keep where a text of a chunk's statistics stands."""
+    if field == 6:
         row[MIN_AT] = at
         row[MIN_BYTES] = length
-    elif role == _STATISTICS and field == 5:
+    elif field == 5:
         row[MAX_AT] = at
         row[MAX_BYTES] = length
 
@@ -170,20 +171,19 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
     left = [0] * _DEEPEST  # elements left of a list; -1: a struct
     kinds = [0] * _DEEPEST  # element type of a list
     fields = [0] * _DEEPEST  # last field id of a struct, element number of a list
-    depth = 0
+    depth = at = groups = 0
     role[0] = _FILE
     left[0] = -1
-    at = 0
-    groups = 0
-    column = 0  # of the wanted ones
     seen[0] = -1
+    size, wanted_groups, wanted_columns = len(data), found.shape[0], found.shape[1]
     nothing = np.zeros(NUMBERS, np.int64)
+    row = nothing  # of the column chunk that is open, if it is wanted
     while depth >= 0:
-        row = found[groups - 1, column] if 0 < groups <= found.shape[0] and found.shape[1] > 0 else nothing
+        inside = role[depth]
         is_list = left[depth] >= 0
         if is_list:
             if left[depth] == 0:
-                _close(role[depth], at, row, places)
+                _close(inside, at, row, places)
                 depth -= 1
                 continue
             left[depth] -= 1
@@ -191,13 +191,13 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             field = fields[depth]
             fields[depth] += 1
         else:
-            if at >= len(data):
+            if at >= size:
                 return
             head = int(data[at])
             at += 1
             kind = head & 15
             if kind == _STOP:
-                _close(role[depth], at, row, places)
+                _close(inside, at, row, places)
                 depth -= 1
                 continue
             if head >> 4:
@@ -216,23 +216,24 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             at += 1 if kind == _BYTE else 8
         elif kind == _BINARY:
             coded, at = _varint(data, at)
-            if at < 0 or coded < 0 or coded > len(data) - at:
+            if at < 0 or coded < 0 or coded > size - at:
                 return
-            _keep_text(role[depth], field, at, coded, row)
+            if inside == _STATISTICS:
+                _keep_text(field, at, coded, row)
             at += coded
         elif kind in (_LIST, _SET):
-            if at >= len(data) or depth + 1 == _DEEPEST:
+            if at >= size or depth + 1 == _DEEPEST:
                 return
-            _open(role[depth], field, at, places)
+            _open(inside, field, at, places)
             head = int(data[at])
             at += 1
             count = head >> 4
             if count == 15:
                 count, at = _varint(data, at)
-            if at < 0 or count < 0 or count > len(data) - at:
+            if at < 0 or count < 0 or count > size - at:
                 return  # an element takes a byte at least
             depth += 1
-            role[depth] = _role_inside(role[depth - 1], field, _LIST, False)
+            role[depth] = _role_inside(inside, field, _LIST, False)
             left[depth] = count
             kinds[depth] = head & 15
             fields[depth] = 0
@@ -240,27 +241,28 @@ def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers,
             if depth + 1 == _DEEPEST:
                 return
             depth += 1
-            role[depth] = _role_inside(role[depth - 1], field, _STRUCT, first <= field < first + found.shape[1])
+            role[depth] = _role_inside(inside, field, _STRUCT, first <= field < first + wanted_columns)
             left[depth] = -1
             fields[depth] = 0
             if role[depth] == _ROW_GROUP:
                 groups += 1
-            elif role[depth] == _CHUNK and 0 < groups <= found.shape[0]:
-                column = field - first
-                found[groups - 1, column, START] = at
-            elif role[depth] == _STATISTICS and 0 < groups <= found.shape[0]:
+            elif role[depth] == _CHUNK:
+                row = found[groups - 1, field - first] if groups <= wanted_groups else nothing
+                row[START] = at
+            elif role[depth] == _STATISTICS:
                 row[STATISTICS_AT] = at
-            elif role[depth - 1] == _CHUNK and field != 3:
+            elif inside == _CHUNK and field != 3:
                 row[MORE] = field
         elif 4 <= kind <= 6:
             begin = at
-            coded, at = _varint(data, at)
+            coded, at = (int(data[at]), at + 1) if at < size and data[at] < 0x80 else _varint(data, at)  # or it is long
             if at < 0:
                 return
-            _keep_number(role[depth], field, _unzigzag(coded), begin, at, row, places)
+            if inside != _OTHER:
+                _keep_number(inside, field, _unzigzag(coded), begin, at, row, places)
         else:
             return  # no such type, or a map, which a footer has none of
-        if at > len(data):
+        if at > size:
             return
     seen[0] = groups
 
@@ -279,5 +281,5 @@ def _compiled() -> Callable[[Bytes, int, npt.NDArray[np.int64], Numbers, Numbers
     return over_bytes
 
 
-WALK: Final = Loop(walk, _compiled, 4_000)
+WALK: Final = Loop(walk, _compiled, 10_000)
 """The walk, by column chunks."""

@@ -77,7 +77,7 @@ def read_batches(file: pq.ParquetFile, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def read_group_batches(
-    file: pq.ParquetFile, group: int, columns: Sequence[str], most_rows: int
+    file: pq.ParquetFile, group: int, columns: Sequence[str], most_rows: int, *, use_threads: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """Rows of one row group, so many at once: what is decoded is never the whole of it.
 
@@ -86,13 +86,14 @@ def read_group_batches(
         group: the row group.
         columns: top-level columns, at least one.
         most_rows: rows of a batch.
+        use_threads: decode columns at the same time.
 
     Raises:
         DamagedPagesError, MemoryError, ArrowException, OSError: as :func:`read_groups`.
     """
     names, seen = list(columns), 0
     try:
-        for batch in file.iter_batches(most_rows, row_groups=[group], columns=names):
+        for batch in file.iter_batches(most_rows, row_groups=[group], columns=names, use_threads=use_threads):
             seen += batch.num_rows
             yield batch
     except _DECODING as error:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow.parquet as pq
 
@@ -152,9 +152,10 @@ def known_headers(metadata: pq.FileMetaData) -> tuple[tuple[int | None, ...], ..
     return tuple(tuple(crcs[g * width : (g + 1) * width]) for g in range(groups))
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkOf:
-    """A column chunk of a file; ``without_ends``: its statistics are to say no least and greatest value."""
+class ChunkOf(NamedTuple):
+    """A column chunk of a file; ``without_ends``: its statistics are to say no least and greatest value. A tuple, as
+    there are dozens in every file.
+    """
 
     source: ParquetParts
     row_group: int
@@ -200,21 +201,50 @@ def splice(
     run: _Run | None = None
     for ordinal, group in enumerate(groups):
         _check(shell, group)
-        first = at
+        first, full = at, 0
         texts = []
         for chunk in group.chunks:
             if run is None or not run.takes(chunk):
                 yield from () if run is None else run.pieces(headers)
                 run = _Run(chunk)
             run.add(chunk)
-            texts.append(_moved(chunk, at - chunk.text.start))
-            at += chunk.text.size
-        full = sum(chunk.text.full_size for chunk in group.chunks)
-        structs.append(_row_group(texts, full, group.rows, first, at - first, ordinal))
+            text = chunk.text
+            texts.append(_moved(chunk, at - text.start))
+            at += text.size
+            full += text.full_size
+        structs.append(_row_group(texts, len(texts), (full, group.rows, first, at - first, ordinal)))
         rows += group.rows
     yield from () if run is None else run.pieces(headers)
     footer = stamps.stamped(b"".join(_footer(shell, structs, rows, headers, entries or {})))
     yield b"".join([footer, struct.pack("<I", len(footer)), _MAGIC])
+
+
+def joined(sources: Sequence[tuple[ParquetParts, Sequence[int]]], columns: Collection[str] | None) -> bytes:
+    """A Parquet file, to be decoded at once, of row groups of several.
+
+    Args:
+        sources: files of one schema, and their row groups.
+        columns: top-level columns that will be decoded; None: all. Where others begin, the file does not say rightly.
+    """
+    first = sources[0][0]
+    wanted = [n for n, path in enumerate(first.columns) if columns is None or path.partition(".")[0] in columns]
+    pieces: list[bytes | memoryview] = [_MAGIC]
+    structs: list[bytes] = []
+    at, rows = len(_MAGIC), 0
+    for parts, groups in sources:
+        end = len(parts.data) - _END_BYTES - len(parts.footer)
+        body = parts.data[len(_MAGIC) : end]
+        by = at - len(_MAGIC)
+        for group in groups:
+            chunks = parts.text.chunks[group]
+            places = [place for n in wanted for place in chunks[n].offsets]
+            struct_of = _with_numbers(parts.footer, (chunks[0].span[0], chunks[-1].span[1]), places, by)
+            structs.append(_row_group([struct_of], len(chunks), (0, parts.rows[group], at, 0, len(structs))))
+            rows += parts.rows[group]
+        pieces.append(body)
+        at += len(body)
+    footer = b"".join(_footer(first, structs, rows, [], {}))
+    return b"".join([*pieces, footer, struct.pack("<I", len(footer)), _MAGIC])
 
 
 class _Run:
@@ -245,11 +275,11 @@ class _Run:
             piece = self._source.data[at : min(at + _PIECE_BYTES, self._stop)]
             view, done = memoryview(piece), 0
             while done < len(view):
-                chunk = self._chunks[0]
-                part = view[done : chunk.text.start + chunk.text.size - at]
+                text = self._chunks[0].text
+                part = view[done : text.start + text.size - at]
                 walk.feed(part)
                 done += len(part)
-                if at + done == chunk.text.start + chunk.text.size:
+                if at + done == text.start + text.size:
                     headers.append(_headers_crc(self._chunks.popleft(), walk))
                     walk = ChunkWalk(checks_bodies=self._source.is_stored)
             yield piece
@@ -280,13 +310,25 @@ def _check(shell: ParquetParts, group: GroupOf) -> None:
 
 def _moved(chunk: ChunkOf, by: int) -> bytes:
     """The chunk's struct for pages that moved; ``file_offset``, which nobody needs, becomes 0."""
-    footer, text = chunk.source.footer, chunk.text
-    changes = [(begin, end, _number(value + by if value > 0 else 0)) for begin, end, value in text.offsets]
+    text = chunk.text
+    others = []
     if chunk.without_ends and text.statistics is not None:
-        changes.append((*text.statistics, _statistics(text.nulls)))
+        others.append((*text.statistics, _statistics(text.nulls)))
+    return _with_numbers(chunk.source.footer, text.span, text.offsets, by, others)
+
+
+def _with_numbers(
+    footer: bytes,
+    span: tuple[int, int],
+    offsets: Iterable[tuple[int, int, int]],
+    by: int,
+    others: Iterable[tuple[int, int, bytes]] = (),
+) -> bytes:
+    """A part of a footer with offsets moved, and with other bytes at ``others``."""
+    changes = [(begin, end, _number(value + by) if value > 0 else b"\x00") for begin, end, value in offsets]
     pieces = []
-    at, end = text.span
-    for begin, stop, new in sorted(changes):
+    at, end = span
+    for begin, stop, new in sorted([*changes, *others]):
         pieces += [footer[at:begin], new]
         at = stop
     return b"".join([*pieces, footer[at:end]])
@@ -297,10 +339,17 @@ def _statistics(nulls: int | None) -> bytes:
     return b"\x00" if nulls is None else b"\x36" + _number(nulls) + b"\x00"
 
 
-def _row_group(chunks: Sequence[bytes], full_size: int, rows: int, start: int, size: int, ordinal: int) -> bytes:
-    """A RowGroup struct; a head byte is (id delta << 4) | type: 9 list, 6 i64, 4 i16."""
+def _row_group(chunks: Sequence[bytes], count: int, numbers: tuple[int, int, int, int, int]) -> bytes:
+    """A RowGroup struct; a head byte is (id delta << 4) | type: 9 list, 6 i64, 4 i16.
+
+    Args:
+        chunks: the ColumnChunk structs, behind each other.
+        count: how many they are.
+        numbers: bytes before compression, rows, where its pages start, their bytes, its place among the row groups.
+    """
+    full_size, rows, start, size, ordinal = numbers
     ordinals = b"\x14" + _number(ordinal) if ordinal < 2**15 else b""
-    parts = [b"\x19", _list_head(len(chunks)), *chunks, b"\x16", _number(full_size), b"\x16", _number(rows)]
+    parts = [b"\x19", _list_head(count), *chunks, b"\x16", _number(full_size), b"\x16", _number(rows)]
     parts += [b"\x26", _number(start), b"\x16", _number(size), ordinals, b"\x00"]
     return b"".join(parts)
 

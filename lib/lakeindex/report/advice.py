@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -240,6 +239,8 @@ def _of_past(report: RunReport) -> Iterator[Finding]:
     run = report.run
     if len(report.past) < _ENOUGH_RUNS:
         return
+    import statistics
+
     usual = statistics.median(one.seconds for one in report.past)
     if run.seconds <= max(_NOTICEABLE_SECONDS, _SLOWER * usual):
         return

@@ -24,9 +24,9 @@ from lakeindex.report.run_report import (
 )
 from lakeindex.run.checkpoints import Manifest, RunFolder
 from lakeindex.run.run_folders import roster_of
-from lakeindex.run.spec import storage_at
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.storage.port import Storage
+from lakeindex.tasks.stores import storage_at
 
 REPORT_FILE: Final = "report.json"
 PAGE_FILE: Final = "report.html"

@@ -8,7 +8,7 @@ from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.build import REPORT_FILE, build_report, runs_with
 from lakeindex.report.run_report import RunReport
-from lakeindex.run.spec import storage_at
+from lakeindex.tasks.stores import storage_at
 
 _SUFFIX = ".lakeindex"
 

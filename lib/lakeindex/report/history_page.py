@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Final
 
+from lakeindex.release import VERSION
 from lakeindex.report.charts import Bar, Chart, Part, colours_of, percent
 from lakeindex.report.page import template
 from lakeindex.report.table_report import CommitLine, TableReport
@@ -25,7 +25,7 @@ def render_history(report: TableReport) -> str:
         shown=shown,
         numbers=_numbers(report),
         charts=history_charts(shown),
-        version=version("lakeindex"),
+        version=VERSION,
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from lakeindex.aftermath import noted
 from lakeindex.options.types import ReportFormat
 from lakeindex.report.build import PAGE_FILE, REPORT_FILE, build_report
-from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
+from lakeindex.tasks.stores import storage_at
 
 
 def keep_report(spec: RunSpec, run: RunSummary, default: ReportFormat) -> tuple[str, ...]:

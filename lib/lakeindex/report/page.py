@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
+from lakeindex.release import VERSION
 from lakeindex.report import charts
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.text import human_bytes, human_count, printable
@@ -25,7 +25,7 @@ def render_page(report: RunReport) -> str:
         title=title_of(report),
         numbers=_numbers(report.run),
         charts=charts,
-        version=version("lakeindex"),
+        version=VERSION,
     )
 
 

@@ -16,10 +16,10 @@ from lakeindex.pipeline import SUMMARY_FILE
 from lakeindex.report.find import find_report
 from lakeindex.report.page import render_page, template
 from lakeindex.run.checkpoints import RunFolder
-from lakeindex.run.spec import storage_at
 from lakeindex.run.stage_run import finished_stages
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.storage.port import Storage
+from lakeindex.tasks.stores import storage_at
 
 _ERROR_SUFFIX: Final = ".error.json"
 _NEVER_BEGAN: Final = "The run failed before it began"

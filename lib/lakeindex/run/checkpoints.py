@@ -26,9 +26,10 @@ from lakeindex.pipeline import Stage
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.memory_bound import cache_bytes, current_share
 
-MANIFEST_VERSION = 4
+MANIFEST_VERSION = 5
 READ_VERSIONS: Final[Mapping[int, tuple[Stage, ...]]] = {
     MANIFEST_VERSION: tuple(Stage),
+    4: tuple(Stage),  # before staged files left columns to the files of the batch
     3: (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK),  # before a count was added to what stage 4 found
 }
 """Which manifests of a version are taken over: older ones of stages whose checkpoints are as they were."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Change
-from lakeindex.predicates.predicate import Condition
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
+
+if TYPE_CHECKING:
+    from lakeindex.predicates.predicate import Condition
 
 CHOSEN_FOLDER: Final = "chosen"
 """Where in a run's folder the chosen rows are."""

@@ -1,14 +1,20 @@
 """Access to the staged batch by chunk: keys, single columns or whole rows, decoded once a process.
 
-A chunk is one row group of a staged file. What a task decoded is kept in a cache that the other tasks of its process
-share, a small part of what one of them may hold.
+A chunk is one row group of a staged file, with the rows of a file of the batch where that holds columns of it. What a
+task decoded is kept in a cache that the other tasks of its process share, a small part of what one of them may hold. A
+run in one process hands over what it staged, as far as there is room.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +24,19 @@ from lakeindex.hashing.arrow import one_array
 from lakeindex.index.stored.decoded_cache import BoundedCache
 from lakeindex.pipeline import CHUNKS, STAGED_KEY
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema
-from lakeindex.tasks.memory_bound import LARGEST_CACHE, cache_bytes, current_share
+from lakeindex.run.input_columns import InputColumns, input_columns_of
+from lakeindex.tasks.memory_bound import LARGEST_CACHE, cache_bytes, chunk_bytes, current_share
 
 CACHE_BYTES = LARGEST_CACHE
+_DENSE: Final = 4
+"""Of so many rows one is wanted at least: they are taken with the others of the batch, and not by themselves."""
 _STORED_AS = b"lakeindex.stored.as"
 """Key of a staged file's metadata: JSON, each column of the rows and the one that it is stored as."""
 
 
 @dataclass(frozen=True, slots=True)
-class _StagedFile:
-    """A staged file's bytes and its parsed footer, which has an entry of every column of every chunk."""
+class _ParquetBytes:
+    """A file's bytes and its parsed footer, which has an entry of every column of every chunk."""
 
     raw: memoryview
     metadata: pq.FileMetaData
@@ -39,8 +48,50 @@ class _StagedFile:
 
 
 _decoded: BoundedCache[pa.Table] = BoundedCache(CACHE_BYTES)
-_files: BoundedCache[_StagedFile] = BoundedCache(CACHE_BYTES)
-"""Whole staged files: one of many chunks or columns is read, and its footer parsed, once, not once for each."""
+_files: BoundedCache[_ParquetBytes] = BoundedCache(CACHE_BYTES)
+"""Whole files: one of many chunks or columns is read, and its footer parsed, once, not once for each."""
+
+
+class _HandedOver:
+    """Rows of the chunks that a run staged, while there is room. None makes way for another: they are read in the order
+    that they were staged in, and what came last would displace what is read first.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[Hashable, pa.Table] = {}
+        self._bytes = 0
+        self._mutex = threading.Lock()
+
+    def get(self, key: Hashable) -> pa.Table | None:
+        """The rows, if they are held."""
+        return self._held.get(key)
+
+    def put(self, key: Hashable, rows: pa.Table, size: int, limit: int) -> bool:
+        """Hold them if there is room; whether there was."""
+        with self._mutex:
+            if self._bytes + size > limit:
+                return False
+            self._held[key] = rows
+            self._bytes += size
+            return True
+
+
+_handed_over: ContextVar[_HandedOver | None] = ContextVar("rows handed over", default=None)
+
+
+@contextmanager
+def rows_handed_over() -> Iterator[None]:
+    """Hand staged rows over in memory while the body runs: all stages, in this process."""
+    token = _handed_over.set(_HandedOver())
+    try:
+        yield
+    finally:
+        _handed_over.reset(token)
+
+
+def are_handed_over() -> bool:
+    """Whether this is a run of all stages in one process, as far as it knows."""
+    return _handed_over.get() is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,49 +123,86 @@ def chunks_of(folder: RunFolder, staged: Manifest) -> list[Chunk]:
 def chunk_columns(folder: RunFolder, chunk: Chunk, columns: Sequence[str] | None) -> pa.Table:
     """Columns (None: all) of a chunk's rows, each in one piece."""
     key = (chunk.part.digest, chunk.row_group, tuple(columns) if columns is not None else None)
-    found = _decoded.get(key)
-    whole = None if columns is None or found is not None else _decoded.get((*key[:2], None))
+    found, handed = _decoded.get(key), _handed_over.get()
+    whole = handed.get(key[:2]) if handed is not None else None
+    if whole is None and columns is not None and found is None:
+        whole = _decoded.get((*key[:2], None))
     if whole is not None:
-        return whole.select(list(columns or ()))
+        return whole if columns is None else whole.select(list(columns))
     if found is None:
         held = _files.get((chunk.part.digest,))
         raw = folder.read_bytes(chunk.part) if held is None else held.raw
         file = pq.ParquetFile(pa.BufferReader(raw), metadata=None if held is None else held.metadata)
         if columns is not None or file.num_row_groups > 1:  # more of it may be asked for
-            _files.put((chunk.part.digest,), _StagedFile(raw, file.metadata), cache_bytes(current_share()))
+            _files.put((chunk.part.digest,), _ParquetBytes(raw, file.metadata), cache_bytes(current_share()))
         found = _read(file, chunk.row_group, columns).combine_chunks()
         _decoded.put(key, found, cache_bytes(current_share()))
     return found
 
 
-def without_repeated(rows: pa.Table, sources: Mapping[str, str]) -> pa.Table:
-    """Staged rows as they are stored: of two columns that are the same, one; the schema's metadata says which.
+def same_columns(rows: pa.Table, sources: Mapping[str, str]) -> dict[str, str]:
+    """Of each column the one that it is stored as: itself, or that which ``sources`` says it may be the same as."""
+    stored = {name: name for name in rows.column_names}
+    return stored | {name: of for name, of in sources.items() if rows.column(name).equals(rows.column(of))}
+
+
+def without_repeated(rows: pa.Table, stored: Mapping[str, str], of_input: InputColumns | None = None) -> pa.Table:
+    """Staged rows as they are stored: of two columns that are the same, one, and none that a file of the batch holds;
+    the schema's metadata says which.
 
     Args:
         rows: the rows of a staged file.
-        sources: columns that may be the same as another one, and that one.
+        stored: their :func:`same_columns`.
+        of_input: columns that are not copied.
     """
-    stored = {name: name for name in rows.column_names}
-    stored |= {name: of for name, of in sources.items() if rows.column(name).equals(rows.column(of))}
-    marked = rows.select(list(dict.fromkeys(stored.values())))
-    return marked.replace_schema_metadata({_STORED_AS: json.dumps(stored)})
+    elsewhere = of_input.columns if of_input is not None else ()
+    marked = rows.select([name for name in dict.fromkeys(stored.values()) if name not in elsewhere])
+    more = of_input.as_metadata() if of_input is not None else {}
+    return marked.replace_schema_metadata({_STORED_AS: json.dumps(stored), **more})
 
 
 def _read(file: pq.ParquetFile, row_group: int, columns: Sequence[str] | None) -> pa.Table:
     """Columns (None: all) of a row group of a staged file."""
-    stored = json.loads(file.schema_arrow.metadata[_STORED_AS])
+    metadata = file.schema_arrow.metadata
+    stored, of_input = json.loads(metadata[_STORED_AS]), input_columns_of(metadata)
     names = list(stored) if columns is None else columns
-    wanted = None if columns is None else list(dict.fromkeys(stored[name] for name in columns))
-    read = file.read_row_group(row_group, columns=wanted, use_threads=False)
-    return pa.table([read.column(stored[name]) for name in names], names=names)
+    wanted = dict.fromkeys(stored[name] for name in names)
+    elsewhere = [name for name in wanted if of_input is not None and name in of_input.columns]
+    here = [name for name in wanted if name not in elsewhere]
+    found: dict[str, pa.ChunkedArray] = {}
+    if here:
+        read = file.read_row_group(row_group, columns=here, use_threads=False)
+        found = {name: read.column(name) for name in here}
+    if of_input is not None and elsewhere:
+        before = sum(file.metadata.row_group(group).num_rows for group in range(row_group))
+        start, rows = of_input.first_row + before, file.metadata.row_group(row_group).num_rows
+        of_file = _rows_of_input(of_input, start, start + rows, elsewhere)
+        found |= {name: of_file.column(name) for name in elsewhere}
+    return pa.table([found[stored[name]] for name in names], names=names)
 
 
-def remember_chunks(part: Part, chunks: Sequence[pa.Table]) -> None:
-    """Keep the rows of a staged file that was just written, a table a row group:
+def _rows_of_input(of_input: InputColumns, start: int, stop: int, columns: Sequence[str]) -> pa.Table:
+    """Rows ``[start, stop)`` of a file of the batch; row groups that hold none of them are not decoded."""
+    held = _files.get((of_input.digest,))
+    raw = of_input.content() if held is None else held.raw
+    file = pq.ParquetFile(pa.BufferReader(raw), metadata=None if held is None else held.metadata)
+    _files.put((of_input.digest,), _ParquetBytes(raw, file.metadata), cache_bytes(current_share()))
+    ends = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))])
+    first, last = int(np.searchsorted(ends, start, "right")) - 1, int(np.searchsorted(ends, stop, "left"))
+    found = file.read_row_groups(list(range(first, last)), columns=list(columns), use_threads=False)
+    return found.slice(start - int(ends[first]), stop - start)
+
+
+def remember_chunks(part: Part, chunks: Sequence[pa.Table], stored: Mapping[str, str]) -> None:
+    """Keep the rows of a staged file that was just written, a table a row group, with their :func:`same_columns`:
     later tasks of the process need not decode it.
     """
-    for number, rows in enumerate(chunks):
-        _decoded.put((part.digest, number, None), rows, cache_bytes(current_share()))
+    handed = _handed_over.get()
+    for number, chunk in enumerate(chunks):
+        own = chunk.select(list(dict.fromkeys(stored.values())))
+        rows, size = pa.table([own.column(stored[n]) for n in chunk.column_names], names=chunk.column_names), own.nbytes
+        if handed is None or not handed.put((part.digest, number), rows, size, chunk_bytes(current_share())):
+            _decoded.put((part.digest, number, None), rows, cache_bytes(current_share()))
 
 
 def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:
@@ -122,10 +210,11 @@ def chunk_keys(folder: RunFolder, chunk: Chunk) -> pa.Array:
     return one_array(chunk_columns(folder, chunk, [STAGED_KEY]).column(0))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class StagedRows:
     """Rows of the batch by chunk and row number, read where they are sliced.
 
-    Args:
+    Attributes:
         folder: the run's.
         chunks: those that are named, by number.
         chunk: number of each row's chunk.
@@ -133,18 +222,19 @@ class StagedRows:
         empty: no rows, of the batch's columns.
     """
 
-    def __init__(
-        self, folder: RunFolder, chunks: Mapping[int, Chunk], chunk: np.ndarray, row: np.ndarray, empty: pa.Table
-    ) -> None:
-        self._folder, self._chunks, self._chunk, self._row, self._empty = folder, chunks, chunk, row, empty
+    folder: RunFolder
+    chunks: Mapping[int, Chunk]
+    chunk: np.ndarray
+    row: np.ndarray
+    empty: pa.Table
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self.row)
 
     def take(self, places: pa.Array) -> StagedRows:
         """These rows, in this order."""
         order = places.to_numpy()
-        return StagedRows(self._folder, self._chunks, self._chunk[order], self._row[order], self._empty)
+        return replace(self, chunk=self.chunk[order], row=self.row[order])
 
     def slice(self, offset: int, length: int) -> pa.Table:
         """Rows behind each other, all columns."""
@@ -155,27 +245,44 @@ class StagedRows:
         return self._read(0, len(self), [name]).column(0)
 
     def _read(self, start: int, stop: int, columns: Sequence[str] | None) -> pa.Table:
-        chunk, row = self._chunk[start:stop], self._row[start:stop]
+        chunk, row = self.chunk[start:stop], self.row[start:stop]
         if not len(row):
-            return self._empty if columns is None else self._empty.select(list(columns))
+            return self.empty if columns is None else self.empty.select(list(columns))
         is_grouped = bool((chunk[1:] >= chunk[:-1]).all())
         order = np.arange(len(chunk)) if is_grouped else np.argsort(chunk, kind="stable")
         numbers, starts = np.unique(chunk[order], return_index=True)
-        pieces = np.split(row[order], starts[1:])
-        tables = [
-            _picked(chunk_columns(self._folder, self._chunks[int(n)], columns), rows)
-            for n, rows in zip(numbers, pieces, strict=True)
-        ]
+        tables, places, end = [], np.empty(len(row), np.int64), 0
+        for number, some in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            table, rows = _picked(chunk_columns(self.folder, self.chunks[number], columns), row[some])
+            tables.append(table)
+            places[some] = end + rows
+            end += table.num_rows
         # One may have columns that others have not: those of rows that another file held, and that come as new ones.
         found = pa.concat_tables(tables, promote_options="default")
-        return found if is_grouped else found.take(pa.array(np.argsort(order, kind="stable")))
+        return found if _is_all(places, end) else found.take(pa.array(places))
 
 
-def _picked(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Rows of a table; without a copy if they stand one behind the other."""
-    if (np.diff(rows) == 1).all():
-        return table.slice(int(rows[0]), len(rows))
-    return table.take(pa.array(rows))
+def read_together(some: Sequence[StagedRows]) -> list[pa.Table]:
+    """The rows of each of these, all columns; the batch is asked once."""
+    first = some[0]
+    chunks = {number: chunk for one in some for number, chunk in one.chunks.items()}
+    chunk, row = np.concatenate([one.chunk for one in some]), np.concatenate([one.row for one in some])
+    rows = StagedRows(first.folder, chunks, chunk, row, first.empty).slice(0, len(row))
+    ends = itertools.accumulate((len(one) for one in some), initial=0)
+    return [rows.slice(end, len(one)) for one, end in zip(some, ends, strict=False)]
+
+
+def _picked(table: pa.Table, rows: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+    """A part of a table, without a copy if the rows are near each other, and their places in it."""
+    first, stop = int(rows.min()), int(rows.max()) + 1
+    if stop - first <= _DENSE * len(rows):
+        return table.slice(first, stop - first), rows - first
+    return table.take(pa.array(rows)), np.arange(len(rows), dtype=np.int64)
+
+
+def _is_all(places: np.ndarray, rows: int) -> bool:
+    """Whether these are all rows, in their order."""
+    return len(places) == rows and bool((places[1:] > places[:-1]).all())
 
 
 def pack_rows(rows: np.ndarray) -> bytes:

@@ -23,9 +23,10 @@ from lakeindex.run.run_folders import (
     roster_of,
     strike,
 )
-from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage import in_parallel, remove_empty_folders
 from lakeindex.storage.port import ObjectMeta, Storage
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.clock import SystemClock
 
 _DAY_MS: Final = 86_400_000

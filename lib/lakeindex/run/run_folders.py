@@ -24,9 +24,10 @@ from lakeindex.commit.ledger import LEDGER_FOLDER
 from lakeindex.commit.run_records import run_folder as attempts_folder
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints, older_run_ids, run_id_of
-from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.spec import RunSpec
 from lakeindex.storage.port import Listing, Storage
 from lakeindex.table.properties import load_table_properties
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline import records
 
 RUN_FILE: Final = "run.json"

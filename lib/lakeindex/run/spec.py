@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -20,20 +15,14 @@ from lakeindex.options.values import CONDITION_OPTIONS
 from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.chosen_rows import ChosenRows
-from lakeindex.storage import StoreOptions, current_options, open_storage
-from lakeindex.storage.overlay import OverlayStorage
-from lakeindex.storage.port import Storage
-from lakeindex.tasks.meter import MeteredStorage
-from lakeindex.tasks.runner import current_meter
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.merge_function import MergeFunction
 from lakeindex.write.types.evolution import differences
 from lakeindex.write.virtual_keys import VirtualKeys
 
-_ABOVE: ContextVar[tuple[str, OverlayStorage] | None] = ContextVar("lakeindex_above", default=None)
 _parsed = functools.lru_cache(maxsize=64)(parse_options)
 """Each task of a run asks for the options several times."""
-_STORE_VARIABLES: Final = ("AWS_", "AZURE_", "GOOGLE_", "HADOOP_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,45 +186,6 @@ def conditions_of(spec: RunSpec, facts: TableFacts) -> RowConditions:
             hint="conditions are asked of the rows of an upsert",
         )
     return row_conditions(facts.schema, incoming=facts.staged, **given)
-
-
-@functools.lru_cache(maxsize=64)
-def _opened(uri: str, options: StoreOptions, _environment: tuple[tuple[str, str], ...]) -> Storage:
-    return open_storage(uri, options)
-
-
-def storage_at(uri: str) -> Storage:
-    """The store at a URI, as the options of the running call and the environment have it,
-    counting into the running task's meter.
-
-    It is opened once a process for the same of all three: stores of one URI may be different ones.
-    """
-    store, above = _opened(uri, current_options(), _environment_of(uri)), _ABOVE.get()
-    if above is not None and uri.rstrip("/") == above[0]:
-        store = above[1]
-    return MeteredStorage(store, current_meter())
-
-
-@contextmanager
-def writing_nothing(table_uri: str, layer: Storage) -> Iterator[None]:
-    """Let all that this process writes below a table go into another store, and be read from there.
-
-    Args:
-        table_uri: the table, as the run has it; tasks of other processes are not reached.
-        layer: takes what is written.
-    """
-    token = _ABOVE.set((table_uri.rstrip("/"), OverlayStorage(storage_at(table_uri), layer)))
-    try:
-        yield
-    finally:
-        _ABOVE.reset(token)
-
-
-def _environment_of(uri: str) -> tuple[tuple[str, str], ...]:
-    """The variables that say which store an object store's URL means."""
-    if "://" not in uri or uri.startswith(("file://", "memory://")):
-        return ()
-    return tuple(sorted(item for item in os.environ.items() if item[0].startswith(_STORE_VARIABLES)))
 
 
 def run_folder(spec: RunSpec) -> RunFolder:

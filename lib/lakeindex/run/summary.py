@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from statistics import median
 from typing import Any, Final
 
 from lakeindex.errors import InvariantError
@@ -295,6 +294,8 @@ def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
         cost: of the stage.
         spent: the time since the stage before.
     """
+    import numpy as np  # which who made the costs has loaded
+
     return {
         "seconds": cost.seconds,
         "startup_seconds": round(spent.startup, 4),
@@ -305,7 +306,7 @@ def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
         "bytes_written": cost.io.bytes_written,
         "tasks": len(cost.task_seconds),
         "slowest_task_seconds": round(max(cost.task_seconds, default=0.0), 4),
-        "median_task_seconds": round(median(cost.task_seconds) if cost.task_seconds else 0.0, 4),
+        "median_task_seconds": round(float(np.median(cost.task_seconds or (0.0,))), 4),
         "peak_bytes": cost.peak_bytes,
     }
 

@@ -4,81 +4,22 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lakeindex.errors import OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.errors import OptionError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footers import read_shape
 from lakeindex.files.key_columns import read_record_keys
-from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY
 from lakeindex.model import KeyGeneratorType, MergeMode
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.spec import TableFacts
 from lakeindex.table.binding import ENCODING_OPTION, open_encoding
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_in_force
 from lakeindex.table.index_inference import index_of_stored
 from lakeindex.table.virtual_key_rules import check_virtual_index
 from lakeindex.write.keys.keys import KeySpec, detect_complex_encoding
-from lakeindex.write.types.avro_schema import META_COLUMNS, schema_from_avro
-from lakeindex.write.virtual_keys import VirtualKeys
 
 _SAMPLED_FILES = 3
-_SCHEMA_HISTORY = ".hoodie/.schema"
 _ENCODINGS = {True: "bare `value`", False: "`field:value`"}
-
-
-def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
-    """The table's columns, without meta columns: of the newest commit that says, else as created, else of a base file.
-
-    Raises:
-        TableUnsupportedError: the table has no schema anywhere, as it was never written to; or one by column ids.
-    """
-    timeline = snapshot.timeline
-    if table.storage.list_folder(_SCHEMA_HISTORY).objects:
-        raise _altered(table, _SCHEMA_HISTORY)
-    for instant in reversed(timeline.completed_writes):
-        metadata = timeline.commit_metadata(table.storage, instant)
-        if metadata.extra_metadata.get(INTERNAL_SCHEMA_KEY):
-            raise _altered(table, timeline.path(instant))
-        if metadata.schema_text:
-            return schema_from_avro(metadata.schema_text)
-    if table.properties.create_schema:
-        return schema_from_avro(table.properties.create_schema)
-    for file in snapshot.base_files_all():
-        schema = read_shape(table.storage, file).arrow_schema
-        return pa.schema([f.remove_metadata() for f in schema if f.name not in META_COLUMNS])
-    raise TableUnsupportedError(
-        f"table {table.name!r} does not say which columns it has: it is empty and has no hoodie.table.create.schema",
-        culprit=table.uri,
-        hint="create it with lakeindex create TABLE --like FILE.parquet, or write to it once with Hudi",
-    )
-
-
-def virtual_keys(table: Table, schema: pa.Schema) -> VirtualKeys | None:
-    """How the keys of stored rows are made; None where they are stored.
-
-    Args:
-        table: the table.
-        schema: its columns.
-
-    Raises:
-        TableUnsupportedError, OptionError: a key generator that is not followed.
-    """
-    if table.properties.populate_meta_fields:
-        return None
-    return VirtualKeys(KeySpec.from_properties(table.key_properties()), schema)
-
-
-def _altered(table: Table, culprit: str) -> TableUnsupportedError:
-    """A column may stand under an earlier name in some files:
-    by its name now it would be read, and rewritten, as null.
-    """
-    return TableUnsupportedError(
-        f"table {table.name!r} was altered with hoodie.schema.on.read.enable: "
-        f"its columns are found by ids that {culprit} keeps, not by their names",
-        culprit=culprit,
-        hint="read and write it with Hudi and hoodie.schema.on.read.enable=true, "
-        "or copy its rows with Hudi into a new table",
-    )
 
 
 def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Table:

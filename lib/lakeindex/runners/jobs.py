@@ -18,10 +18,11 @@ from lakeindex.raw_errors import described
 from lakeindex.report.keep import keep_report
 from lakeindex.run.retention import end_run
 from lakeindex.run.run_folders import begin_run
-from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession, begin_with_submit
+from lakeindex.tasks.stores import storage_at
 from lakeindex.telemetry.observer import RunObserver
 from lakeindex.time_spent import accounting
 

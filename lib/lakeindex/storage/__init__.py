@@ -10,7 +10,7 @@ from lakeindex.storage.opening import (
     sync_folders,
 )
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, current_options, using
-from lakeindex.storage.parallel import in_parallel
+from lakeindex.storage.parallel import decoded_in_parallel, in_parallel, usable_cores
 from lakeindex.storage.port import Listing, ObjectMeta, Storage
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Storage",
     "StoreOptions",
     "current_options",
+    "decoded_in_parallel",
     "in_parallel",
     "is_local_disk",
     "is_on_this_machine",
@@ -28,5 +29,6 @@ __all__ = [
     "remove_empty_folders",
     "remove_temporary",
     "sync_folders",
+    "usable_cores",
     "using",
 ]

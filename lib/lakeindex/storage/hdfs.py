@@ -214,6 +214,8 @@ class HdfsStorage:
                 for piece in pieces:
                     # a view would be taken item by item: ten times slower, and one of signed items not at all
                     file.write(bytes(piece))
+            if overwrite:
+                self._await_report(temporary)
             self._rename(temporary, path, overwrite=overwrite)
         except BaseException:
             with suppress(RuntimeError, OSError):
@@ -221,6 +223,13 @@ class HdfsStorage:
             if pieces.failure is not None:
                 raise pieces.failure from None
             raise
+
+    def _await_report(self, temporary: str) -> None:
+        """Wait for the last block before an object is replaced: else an object that is replaced more often than
+        DataNodes report would never be readable. What is not reported in time, its readers wait for.
+        """
+        with suppress(RuntimeError, OSError):  # if there is no cluster any more, the rename tells
+            _opened(self._client, temporary)
 
     def _rename(self, temporary: str, path: str, *, overwrite: bool) -> None:
         try:

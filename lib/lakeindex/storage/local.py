@@ -12,8 +12,8 @@ import os
 import secrets
 import stat
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageErro
 from lakeindex.raw_errors import os_error_hint
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
+from lakeindex.storage.sharing import shared
 
 _MKDIR_TRIES: Final = 5
 _SYNCS_AT_ONCE: Final = 8
@@ -82,12 +83,18 @@ class LocalStorage:
         return Listing(tuple(sorted(folders)), tuple(sorted(objects)))
 
     def list_names(self, prefix: str = "") -> tuple[str, ...]:
-        """Names of the objects one level below a folder, sorted; no file is looked at."""
+        """Names of the objects one level below a folder, sorted, and of its folders; no file is looked at."""
+        folder = checked_folder(prefix)
         try:
-            names = [one.name for one in self._entries(checked_folder(prefix)) if not one.is_dir()]
+            names = sorted(os.listdir(f"{self._root}/{folder}" if folder else self._root))  # noqa: PTH208 - as below
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
         except OSError as error:
-            raise _failed("list", prefix, error) from error
-        return tuple(sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX)))
+            raise _failed("list", folder, error) from error
+        first = bisect_left(names, TEMPORARY_PREFIX)  # where temporary files would be, one behind the other
+        if first < len(names) and names[first].startswith(TEMPORARY_PREFIX):
+            return tuple([name for name in names if not name.startswith(TEMPORARY_PREFIX)])
+        return tuple(names)
 
     def head(self, path: str) -> ObjectMeta:
         """Size and modification time."""
@@ -282,8 +289,7 @@ class LocalStorage:
             for pair in pairs:
                 sync(pair)
             return
-        with ThreadPoolExecutor(_SYNCS_AT_ONCE, thread_name_prefix="sync") as pool:
-            list(pool.map(sync, pairs))
+        shared(sync, pairs, _SYNCS_AT_ONCE, "sync")
 
     def _fsync(self, path: str, full: str, flags: int) -> None:
         try:

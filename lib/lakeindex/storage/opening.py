@@ -90,7 +90,7 @@ def sync_folders(storage: Storage, folders: Iterable[str]) -> None:
 
 def list_names(storage: Storage, prefix: str) -> tuple[str, ...]:
     """Names, without the folder's, of the objects one level below a folder, sorted: cheaper than all that is known
-    of them.
+    of them. Names of folders may be among them, where the store would have to be asked about each.
     """
     if isinstance(storage, ListsNames):
         return storage.list_names(prefix)

@@ -107,7 +107,9 @@ class ListsNames(Protocol):
     """A store that is asked for the size and time of each file it lists, one by one."""
 
     def list_names(self, prefix: str = "") -> tuple[str, ...]:
-        """Names, without the folder's, of the objects one level below a folder, sorted."""
+        """Names, without the folder's, of the objects one level below a folder, sorted; those of folders may be among
+        them.
+        """
 
 
 def no_conditional_writes(path: str, store: str) -> NoConditionalWritesError:

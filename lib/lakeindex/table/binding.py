@@ -13,8 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
@@ -23,6 +21,7 @@ from lakeindex.options.option_table import BY_KEY, KIND_AREAS, OPTIONS
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import Config, WriteConfig
 from lakeindex.options.values import INDEX_OPTION
+from lakeindex.release import VERSION
 from lakeindex.storage.port import Storage
 from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records
@@ -63,10 +62,9 @@ class TableBinding:
         return IndexSpec(self.index_type, self.index_options)
 
 
-@cache  # a text file of the installed package is read and parsed for it
 def this_release() -> str:
     """Name and version of this library, for ``created_by``."""
-    return f"lakeindex {metadata.version('lakeindex')}"
+    return f"lakeindex {VERSION}"
 
 
 def format_binding(binding: TableBinding) -> bytes:

@@ -31,6 +31,8 @@ _CHUNK_PARTS: Final = 8
 _REWRITE_TIMES: Final = 6
 _ROWS_TIMES: Final = 3
 _VERIFY_TIMES: Final = 2
+TOGETHER_BYTES: Final = 8 * MIB
+"""What small files that a task makes at once hold together, at most."""
 _LARGEST_PIECE: Final = 512 * MIB
 _LARGEST_BUCKET: Final = 1024 * MIB
 """Texts of one column must stay below the 2 GiB that Arrow's short offsets address."""
@@ -130,9 +132,12 @@ def verify_bytes(file_bytes: int) -> int:
 
 
 def held_by(task: Any) -> int:
-    """What a task says it will hold (``held_bytes``), 0 if it says nothing; of several in a row, the largest."""
+    """What a task says it will hold (``held_bytes``), 0 if it says nothing; of several in a row, the largest,
+    or what small ones hold that are done together.
+    """
     if isinstance(task, tuple):
-        return max((held_by(one) for one in task), default=0)
+        held = [held_by(one) for one in task]
+        return max([*held, min(sum(held), TOGETHER_BYTES)])
     return int(getattr(task, "held_bytes", 0))
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import Protocol
 
 
 class Progress(Protocol):
@@ -31,15 +28,13 @@ class NoProgress:
 
 
 class TerminalProgress:
-    """A bar a step, on a terminal."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    """A bar a step on stderr, a terminal."""
 
     @contextmanager
     def step(self, title: str, total: int) -> Iterator[Callable[[], None]]:
         """See :class:`Progress`."""
-        import rich.progress  # jobs have no terminal
+        import rich.console
+        import rich.progress
 
         columns = (
             rich.progress.TextColumn("{task.description}"),
@@ -47,11 +42,6 @@ class TerminalProgress:
             rich.progress.MofNCompleteColumn(),
             rich.progress.TimeElapsedColumn(),
         )
-        with rich.progress.Progress(*columns, console=self._console, transient=True) as bar:
+        with rich.progress.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
             task = bar.add_task(title, total=total)
             yield lambda: bar.advance(task)
-
-
-def progress_for(console: Console) -> Progress:
-    """Bars if the console is a terminal, silence if not."""
-    return TerminalProgress(console) if console.is_terminal else NoProgress()

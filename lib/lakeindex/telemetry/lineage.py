@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,10 +21,12 @@ import pyarrow as pa
 
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, UsageError
 from lakeindex.pipeline import Stage
-from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.release import VERSION
+from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import table_schema
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
 from lakeindex.telemetry.outcome import RunEnding, RunOutcome, ended_well
 
 _SAME_BUCKET = {"s3a": "s3", "s3n": "s3"}
@@ -53,7 +54,7 @@ except ImportError as missing:
         hint="pip install 'lakeindex[lineage]', or leave the option out",
     ) from missing
 
-PRODUCER: Final = f"urn:lakeindex:{metadata.version('lakeindex')}"
+PRODUCER: Final = f"urn:lakeindex:{VERSION}"
 NAMESPACE_VARIABLE: Final = "OPENLINEAGE_NAMESPACE"
 PARENT_VARIABLE: Final = "OPENLINEAGE_PARENT_ID"
 ROOT_VARIABLE: Final = "OPENLINEAGE_ROOT_PARENT_ID"
@@ -95,9 +96,7 @@ def lineage_facets(
         error: why the run failed, if it did.
     """
     run_facets: dict[str, Any] = {
-        "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
-            metadata.version("lakeindex"), "lakeindex", producer=PRODUCER
-        )
+        "processing_engine": processing_engine_run.ProcessingEngineRunFacet(VERSION, "lakeindex", producer=PRODUCER)
     }
     if error is not None:
         trace = "".join(traceback.format_exception(error))

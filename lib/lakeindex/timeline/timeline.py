@@ -16,11 +16,14 @@ until the savepoint is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
@@ -47,8 +50,11 @@ _REPLACING: Final = frozenset({names.REPLACE_COMMIT, names.CLUSTERING})
 
 _UNDOING: Final = {names.ROLLBACK: parse_undone, names.RESTORE: parse_restore}
 
-_parse_instant = lru_cache(maxsize=131_072)(names.parse_instant)
-"""A run lists the same timeline again and again; a name always stands for the same instant."""
+_Order: TypeAlias = tuple[str, str, str, int]
+_Placed: TypeAlias = tuple[_Order, tuple[str, str], Instant]
+"""Where an instant file stands among others, whose it is (time and action when completed), and what its name says."""
+
+_BY_ORDER: Final = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,61 +71,83 @@ class InstantFiles:
     """What the names of the files of a timeline say; a run lists the same ones again and again.
 
     Attributes:
-        files: every instant file, as it is (all states), in time order.
+        placed: every instant file, in time order.
     """
 
-    files: tuple[Instant, ...]
+    placed: tuple[_Placed, ...]
 
     @staticmethod
     def of(files: Iterable[Instant]) -> InstantFiles:
         """Files in any order."""
-        return InstantFiles(tuple(sorted(files, key=_time_order)))
+        return InstantFiles(tuple(sorted(map(_placed, files), key=_BY_ORDER)))
+
+    @cached_property
+    def files(self) -> tuple[Instant, ...]:
+        """As of the timeline."""
+        return tuple([instant for _, _, instant in self.placed])
 
     @cached_property
     def instants(self) -> tuple[Instant, ...]:
         """As of the timeline."""
-        furthest: dict[tuple[str, str], Instant] = {}
-        for instant in self.files:
-            key = (instant.time, names.completed_action(instant.action))
-            known = furthest.get(key)
-            if known is None or _ORDER.index(known.state) < _ORDER.index(instant.state):
-                furthest[key] = instant
-        return tuple(sorted(furthest.values(), key=_time_order))
+        return tuple({subject: instant for _, subject, instant in self.placed}.values())  # of each the last one
 
     @cached_property
     def completed(self) -> tuple[Instant, ...]:
         """As of the timeline."""
-        return tuple(instant for instant in self.instants if instant.is_completed)
+        return tuple([one for one in self.instants if one.state is InstantState.COMPLETED])
+
+    @cached_property
+    def pending(self) -> tuple[Instant, ...]:
+        """As of the timeline."""
+        return tuple([one for one in self.instants if one.state is not InstantState.COMPLETED])
 
     @cached_property
     def completed_writes(self) -> tuple[Instant, ...]:
         """As of the timeline."""
-        return tuple(instant for instant in self.completed if instant.action in names.WRITE_ACTIONS)
+        return tuple([one for one in self.completed if one.action in names.WRITE_ACTIONS])
 
     @cached_property
     def completed_write_times(self) -> frozenset[str]:
         """As of the timeline."""
-        return frozenset(instant.time for instant in self.completed_writes)
+        return frozenset([one.time for one in self.completed_writes])
+
+    @cached_property
+    def savepoints(self) -> frozenset[str]:
+        """As of the timeline."""
+        return frozenset([one.time for one in self.completed if one.action == names.SAVEPOINT])
 
     @cached_property
     def max_time(self) -> str | None:
         """As of the timeline."""
         newest = self.files[-1].time if self.files else None
-        ends = (one.completion_time for one in self.files if one.completion_time is not None)
+        ends = [one.completion_time for one in self.files if one.completion_time is not None]
         return max(filter(None, (newest, *ends)), key=comparable, default=None)
 
-    @cached_property
-    def by_time(self) -> Mapping[str, tuple[Instant, ...]]:
-        """The instants of each time."""
-        found: dict[str, tuple[Instant, ...]] = {}
-        for instant in self.instants:
-            found[instant.time] = (*found.get(instant.time, ()), instant)
-        return found
+    def find(self, time: str) -> tuple[Instant, ...]:
+        """As of the timeline."""
+        first = bisect_left(self.instants, _time_order(time), key=lambda one: _time_order(one.time))
+        return tuple(itertools.takewhile(lambda one: one.time == time, self.instants[first:]))
+
+
+def _time_order(time: str) -> tuple[str, str]:
+    return comparable(time), time
+
+
+def _placed(instant: Instant) -> _Placed:
+    time, action = instant.time, names.completed_action(instant.action)
+    return (*_time_order(time), action, _ORDER.index(instant.state)), (time, action), instant
+
+
+@lru_cache(maxsize=131_072)
+def _placed_by_name(name: str) -> _Placed | None:
+    """A name always stands for the same instant."""
+    instant = names.parse_instant(name)
+    return None if instant is None else _placed(instant)
 
 
 @lru_cache(maxsize=8)
 def _named(listed: tuple[str, ...]) -> InstantFiles:
-    return InstantFiles.of(instant for name in listed if (instant := _parse_instant(name)) is not None)
+    return InstantFiles(tuple(sorted(filter(None, map(_placed_by_name, listed)), key=_BY_ORDER)))
 
 
 @dataclass(frozen=True)
@@ -161,10 +189,10 @@ class Timeline:
         """Completed instants of every action."""
         return self.listed.completed
 
-    @cached_property
+    @property
     def pending(self) -> tuple[Instant, ...]:
         """Instants of every action that are requested or inflight, and not completed."""
-        return tuple(instant for instant in self.instants if not instant.is_completed)
+        return self.listed.pending
 
     @property
     def completed_writes(self) -> tuple[Instant, ...]:
@@ -203,10 +231,10 @@ class Timeline:
         """Times of the pending instants."""
         return frozenset(instant.time for instant in self.pending)
 
-    @cached_property
+    @property
     def savepoints(self) -> frozenset[str]:
         """Times of the commits that a completed savepoint keeps."""
-        return frozenset(one.time for one in self.completed if one.action == names.SAVEPOINT)
+        return self.listed.savepoints
 
     @property
     def first_write_time(self) -> str | None:
@@ -312,7 +340,7 @@ class Timeline:
 
     def find(self, time: str) -> tuple[Instant, ...]:
         """The instants of one time (a savepoint has the time of its commit)."""
-        return self.listed.by_time.get(time, ())
+        return self.listed.find(time)
 
     def path(self, instant: Instant) -> str:
         """Path of an instant's file, relative to the table's folder."""
@@ -383,10 +411,6 @@ def _decided(storage: Storage, instant: Instant) -> bytes | None:
     """The text of a completed commit as its verdict has it, as long as it does."""
     verdict = load_verdict(storage, instant.time) if instant.is_completed else None
     return None if verdict is None else verdict.commit
-
-
-def _time_order(instant: Instant) -> tuple[str, str, str, int]:
-    return comparable(instant.time), instant.time, instant.action, _ORDER.index(instant.state)
 
 
 def _not_after(time: str, as_of: str | None) -> bool:

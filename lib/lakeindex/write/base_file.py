@@ -58,18 +58,19 @@ def constant_column(value: str, rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
 
 
-def sequence_numbers(instant: str, task: int, rows: np.ndarray) -> pa.Array:
+def sequence_numbers(instant: str, tasks: np.ndarray | int, rows: np.ndarray) -> pa.Array:
     """``<instant>_<task>_<row>``: unique in a commit. Shape: (rows,).
 
     Args:
         instant: of the commit.
-        task: number of the file in it.
-        rows: int64, places of the rows in the file.
+        tasks: number of the rows' file in it, or of each row's: int64 [rows]; rows of a file are neighbours.
+        rows: int64, places of the rows in their files.
     """
-    prefix = f"{instant}_{task}_"
-    if len(rows) and bool((np.diff(rows) == 1).all()):
-        return _counted(prefix.encode(), int(rows[0]), len(rows))
-    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(rows), pa.string()), "")
+    of_row = np.broadcast_to(np.asarray(tasks, np.int64), rows.shape)
+    if len(rows) and of_row[0] == of_row[-1] and bool((np.diff(rows) == 1).all()):
+        return _counted(f"{instant}_{of_row[0]}_".encode(), int(rows[0]), len(rows))
+    texts = [pc.cast(pa.array(numbers), pa.string()) for numbers in (of_row, rows)]
+    return pc.binary_join_element_wise(pa.scalar(instant), *texts, "_")
 
 
 def _counted(prefix: bytes, first: int, count: int) -> pa.Array:
@@ -183,8 +184,8 @@ def _repeats(name: str, column: pa.ChunkedArray, few: pa.Array) -> bool:
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
-    if _distinct(column.take(few)) == _FEW_ROWS:  # half of the sample distinct: there would be ten equal pairs
-        return False
+    if len(column) > _SAMPLE_ROWS and _distinct(column.take(few)) == _FEW_ROWS:
+        return False  # were half of a sample distinct, there would be ten equal pairs
     sample = sample_of(column, _SAMPLE_ROWS)
     return _distinct(sample) <= len(sample) / 2
 

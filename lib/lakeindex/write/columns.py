@@ -68,17 +68,19 @@ def _children(array: pa.Array) -> list[pa.Array]:
     return [one.slice(first, last - first) for one in values]
 
 
-def are_same(stored: pa.Array, incoming: pa.Array) -> bool:
-    """Whether the values are equal to the bit; False also where that is hard to say."""
+def changed(stored: pa.Array, incoming: pa.Array) -> np.ndarray:
+    """Which values are not equal to the bit: bool [n]; True also where that is hard to say."""
     kind = stored.type
     if pa.types.is_nested(kind):
-        return False
+        return np.ones(len(stored), np.bool_)
     if pa.types.is_dictionary(kind):
-        return bool(stored.dictionary_decode().equals(incoming))
-    if pa.types.is_floating(kind):
+        stored = stored.dictionary_decode()
+    elif pa.types.is_floating(kind):
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
-        return bool(stored.view(bits).equals(incoming.view(bits)))
-    return bool(stored.equals(incoming))
+        stored, incoming = stored.view(bits), incoming.view(bits)
+    is_null = stored.is_null().to_numpy(zero_copy_only=False) != incoming.is_null().to_numpy(zero_copy_only=False)
+    differs = pc.fill_null(pc.not_equal(stored, incoming), False)
+    return is_null | differs.to_numpy(zero_copy_only=False)
 
 
 def replaced(column: pa.Array, places: np.ndarray, values: pa.Array) -> pa.Array:

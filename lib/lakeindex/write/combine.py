@@ -52,10 +52,11 @@ class Combining:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Rows, one a key, and how many older duplicates were dropped."""
+    """Rows, one a key, and how many older duplicates were dropped; whether they are all, in the order they came in."""
 
     rows: pa.Table
     combined: int
+    as_they_came: bool = False
 
 
 def combine(rows: pa.Table, rule: Combining) -> Combined:
@@ -90,7 +91,8 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
     """
     kept = rows.drop_columns([ARRIVAL])
     # most unsorted batches are found out by their first rows
-    if not _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) or not _is_sorted(rows, rule.lookup):
+    as_they_came = _is_sorted(rows.slice(0, _SAMPLE_ROWS), rule.lookup) and _is_sorted(rows, rule.lookup)
+    if not as_they_came:
         if rule.rule.function is not None:
             kept = _folded(kept, rows, rule)
         elif rule.looks_at_all:
@@ -98,7 +100,7 @@ def combine_and_sort(rows: pa.Table, rule: Combining) -> Combined:
         else:
             kept = kept.take(_winners(rows, rule))
     columns = [one_array(column) for column in kept.columns]
-    return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows)
+    return Combined(pa.table(columns, schema=kept.schema), rows.num_rows - kept.num_rows, as_they_came)
 
 
 def combine_with_stored(rows: pa.Table, rule: Combining) -> Combined:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import groupby
 from typing import BinaryIO, Final, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet import stamps
 from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
-from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, parts_of
+from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, joined, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
 from lakeindex.write.columns import has_floats, leaves_with_nan
 from lakeindex.write.types.avro_schema import META_COLUMNS
@@ -84,7 +85,7 @@ class _Slice:
     def __init__(self, file: StoredFile, metadata: pq.FileMetaData, schema: pa.Schema) -> None:
         self._file = file
         self._metadata = metadata
-        self._schema = schema
+        self.schema = schema
 
     @property
     def row_group_starts(self) -> np.ndarray:
@@ -123,7 +124,7 @@ class OldSlice(_Slice):
         parts = self.parts
         is_old = parts.headers[group][column] is None and parts.text.chunks[group][column].ends is not None
         name = parts.columns[column].partition(".")[0]
-        if not is_old or not has_floats(self._schema.field(name).type if name in self._schema.names else pa.null()):
+        if not is_old or not has_floats(self.schema.field(name).type if name in self.schema.names else pa.null()):
             return parts.chunk(group, column)
         first = next(n for n, path in enumerate(parts.columns) if path.partition(".")[0] == name)
         found = leaves_with_nan(self.decode([group], [name]))
@@ -148,11 +149,8 @@ class OldSlice(_Slice):
         Returns:
             The columns in the table's types, or dictionaries of them.
         """
-        names = [*META_COLUMNS, *self._schema.names] if columns is None else list(columns)
         file = open_pages(self._file.reader(), metadata=self._metadata, read_dictionary=list(dictionaries))
-        table = read_groups(file, groups, names, use_threads=False)
-        kinds = {f.name: f.type for f in self._schema} | {n: table.schema.field(n).type for n in dictionaries}
-        return pa.table([table.column(n).cast(kinds.get(n, pa.string())) for n in names], names=names)
+        return _decoded(file, groups, self.schema, columns, dictionaries)
 
     def rows_at(self, row_group: np.ndarray, row_in_group: np.ndarray, columns: Sequence[str]) -> pa.Table:
         """Some rows, as they are asked for; their row groups ascend. One is decoded at a time.
@@ -168,6 +166,33 @@ class OldSlice(_Slice):
                 for group in np.unique(row_group)
             ]
         )
+
+
+def decode_together(
+    wanted: Sequence[tuple[OldSlice, Sequence[int]]],
+    columns: Sequence[str] | None = None,
+    dictionaries: Sequence[str] = (),
+) -> pa.Table:
+    """Rows of row groups of several files of one schema, one behind the other; as :meth:`OldSlice.decode`."""
+    sources = [(slice_, [g for _, groups in some for g in groups]) for slice_, some in groupby(wanted, lambda w: w[0])]
+    if len(sources) == 1:
+        return sources[0][0].decode(sources[0][1], columns, dictionaries)
+    raw = joined([(slice_.parts, groups) for slice_, groups in sources], columns)
+    file = open_pages(pa.BufferReader(raw), read_dictionary=list(dictionaries))
+    return _decoded(file, range(file.num_row_groups), sources[0][0].schema, columns, dictionaries)
+
+
+def _decoded(
+    file: pq.ParquetFile,
+    groups: Sequence[int],
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    dictionaries: Sequence[str],
+) -> pa.Table:
+    names = [*META_COLUMNS, *schema.names] if columns is None else list(columns)
+    table = read_groups(file, groups, names, use_threads=False)
+    kinds = {f.name: f.type for f in schema} | {n: table.schema.field(n).type for n in dictionaries}
+    return pa.table([table.column(n).cast(kinds.get(n, pa.string())) for n in names], names=names)
 
 
 class ForeignSlice(_Slice):
@@ -210,7 +235,7 @@ class ForeignSlice(_Slice):
         return pa.concat_tables(found).take(pa.array(np.argsort(order, kind="stable")))
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
-        fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self._schema]
+        fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self.schema]
         columns = [
             widened(rows.column(f.name), f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
             for f in fields
@@ -241,7 +266,8 @@ def encoded_parts(
         if entries:
             writer.add_key_value_metadata(entries)
     data = sink.getvalue()
-    nan = frozenset((n, leaf) for n, group in enumerate(groups) for leaf in leaves_with_nan(group))
+    has_nan = bool(groups) and bool(leaves_with_nan(pa.concat_tables(groups)))
+    nan = frozenset((n, leaf) for n, group in enumerate(groups) for leaf in (leaves_with_nan(group) if has_nan else ()))
     parts = parts_of(memoryview(data), pq.read_metadata(pa.BufferReader(data)), is_stored=False, nan=nan)
     if parts is None:
         raise InvariantError("a file that was just encoded cannot be taken apart", culprit=str(schema.names))

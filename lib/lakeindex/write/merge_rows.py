@@ -1,4 +1,4 @@
-"""Merge a batch's rows into a file slice: a pure function over Arrow tables.
+"""Merge a batch's rows into file slices: a pure function over Arrow tables.
 
 Untouched rows keep commit time and sequence number (incremental reads filter on them); updated and new rows get the
 instant's; every row gets the new file's name. The result is sorted by record key.
@@ -6,6 +6,8 @@ instant's; every row gets the new file's name. The result is sorted by record ke
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,13 +20,11 @@ from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import (
     COMMIT_SEQNO,
     COMMIT_TIME,
-    FILE_NAME,
-    PARTITION_PATH,
     RECORD_KEY,
     constant_column,
     sequence_numbers,
 )
-from lakeindex.write.types.avro_schema import META_FIELDS
+from lakeindex.write.types.avro_schema import META_COLUMNS, META_FIELDS
 from lakeindex.write.updated_rows import REPLACE, UpdateRule
 from lakeindex.write.virtual_keys import VirtualKeys
 
@@ -76,59 +76,91 @@ class Changes:
     delete_positions: np.ndarray
     inserts: StoredRows
 
+    def in_file_order(self) -> Changes:
+        """The same, with positions that ascend."""
+        updates, positions = self.updates, self.update_positions
+        if not bool((positions[1:] > positions[:-1]).all()):
+            order = np.argsort(positions, kind="stable")
+            updates, positions = updates.take(pa.array(order)), positions[order]
+        return Changes(updates, positions, np.sort(self.delete_positions), self.inserts)
 
-def merge_slice(
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What is merged into one file slice.
+
+    Attributes:
+        stored: how many rows of the old slice there are; 0 if there is none.
+        changes: what to replace, drop and add.
+        new: where the slice goes.
+    """
+
+    stored: int
+    changes: Changes
+    new: NewSlice
+
+
+def merge_slices(
     old: pa.Table | None,
-    changes: Changes,
+    merges: Sequence[Merge],
     schema: pa.Schema,
-    new: NewSlice,
     rule: UpdateRule = REPLACE,
     virtual: VirtualKeys | None = None,
-) -> pa.Table:
-    """Rows of the new file slice.
+) -> list[pa.Table]:
+    """Rows of new file slices of one commit, made at once; each is what it would be alone.
 
     Args:
-        old: all rows and columns of the old slice in file order, or None for a new file group.
-        changes: what to replace, drop and add.
+        old: all rows and columns of the old slices in file order, one slice behind the other; None if all are new.
+        merges: what becomes of each.
         schema: the table's columns.
-        new: where the slice goes.
         rule: what updated rows are made of.
         virtual: how the keys of stored rows are made; None: they are stored. If not, meta columns are null, as Hudi
             leaves them.
 
     Returns:
-        Meta columns, then the table's columns; sorted by record key (UTF-8 bytes).
+        For each slice meta columns, then the table's columns; sorted by record key (UTF-8 bytes).
     """
-    staged = _staged(old, changes, schema, new, rule)
     stored = 0 if old is None else old.num_rows
-    source = _sources(stored, changes)
+    staged = _staged(old, merges, schema, rule)
+    sources = _sources(stored, merges)
+    ends = np.cumsum([0, *(len(source) for source in sources)]).tolist()
+    source = np.concatenate(sources)
     picked = _picked(source, stored + staged.num_rows)
-    keys = _column(_old_keys(old, new, virtual), staged.column(STAGED_KEY), picked, pa.string())
-    if not _is_sorted(keys):
-        order = pc.sort_indices(keys)
-        source = source[order.to_numpy()]
+    keys = _column(_old_keys(old, merges[0].new, virtual), staged.column(STAGED_KEY), picked, pa.string())
+    order = _order(keys, ends)
+    if order is not None:
+        source = source[order]
         picked = pa.array(source)
-        keys = keys.take(order)
+        keys = keys.take(pa.array(order))
     body = [_column(None if old is None else old.column(f.name), staged.column(f.name), picked, f.type) for f in schema]
-    names = [COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME, *schema.names]
-    if virtual is not None:
-        return pa.table([*(pa.nulls(len(source), f.type) for f in META_FIELDS), *body], names=names)
-    fresh = source >= stored
-    rows = len(source)
-    numbers = sequence_numbers(new.instant, new.task, new.first_row + np.flatnonzero(fresh))
-    meta = [
-        _stamp(
-            None if old is None else old.column(COMMIT_TIME),
-            constant_column(new.instant, int(fresh.sum())),
-            source,
-            fresh,
-        ),
-        _stamp(None if old is None else old.column(COMMIT_SEQNO), numbers, source, fresh),
-        keys,
-        constant_column(new.partition_path, rows),
-        constant_column(new.file_name, rows),
+    spans = [(*span, one) for span, one in zip(itertools.pairwise(ends), merges, strict=True)]
+    stamps: list[pa.Array] = []
+    if virtual is None:
+        fresh = source >= stored
+        rows = np.concatenate([one.new.first_row + np.arange(end - at, dtype=np.int64) for at, end, one in spans])
+        tasks = np.repeat([one.new.task for one in merges], np.diff(ends))
+        instant = merges[0].new.instant
+        times = constant_column(instant, int(fresh.sum()))
+        numbers = sequence_numbers(instant, tasks[fresh], rows[fresh])
+        stamps = [
+            _stamp(old, COMMIT_TIME, times, source, fresh),
+            _stamp(old, COMMIT_SEQNO, numbers, source, fresh),
+            keys,
+        ]
+    names = [*META_COLUMNS, *schema.names]
+    return [
+        pa.table([*_meta(stamps, one.new, at, end), *(column.slice(at, end - at) for column in body)], names=names)
+        for at, end, one in spans
     ]
-    return pa.table([*meta, *body], names=names)
+
+
+def _meta(stamps: Sequence[pa.Array], new: NewSlice, at: int, end: int) -> list[pa.Array]:
+    """The meta columns of a slice whose rows are ``[at, end)``; nulls if there are no stamps."""
+    count = end - at
+    if not stamps:
+        return [pa.nulls(count, field.type) for field in META_FIELDS]
+    constants = [constant_column(new.partition_path, count), constant_column(new.file_name, count)]
+    return [*(column.slice(at, count) for column in stamps), *constants]
 
 
 def _old_keys(old: pa.Table | None, new: NewSlice, virtual: VirtualKeys | None) -> pa.ChunkedArray | None:
@@ -137,28 +169,41 @@ def _old_keys(old: pa.Table | None, new: NewSlice, virtual: VirtualKeys | None) 
     return old.column(RECORD_KEY) if virtual is None else pa.chunked_array([virtual.of(old, new.file_name)])
 
 
-def _staged(old: pa.Table | None, changes: Changes, schema: pa.Schema, new: NewSlice, rule: UpdateRule) -> pa.Table:
-    """Rows that take the place of stored ones, then new ones."""
-    updates, inserts = (rows.slice(0, len(rows)) for rows in (changes.updates, changes.inserts))
+def _staged(old: pa.Table | None, merges: Sequence[Merge], schema: pa.Schema, rule: UpdateRule) -> pa.Table:
+    """Rows that take the place of stored ones, of all slices, then new ones."""
+    updates, inserts = (
+        pa.concat_tables([rows.slice(0, len(rows)) for rows in some], promote_options="default")
+        for some in ([one.changes.updates for one in merges], [one.changes.inserts for one in merges])
+    )
     if rule.replaces:
         return pa.concat_tables([updates, inserts])
     added = rule.inserted(inserts, schema)
-    if old is None or not len(changes.updates):
+    if old is None or not updates.num_rows:
         return added
-    stored = old.take(pa.array(changes.update_positions))
-    return pa.concat_tables([rule.updated(stored, updates, schema, new.file_name), added])
+    firsts = np.cumsum([0, *(one.stored for one in merges)])
+    places = [first + one.changes.update_positions for first, one in zip(firsts, merges, strict=False)]
+    stored = old.take(pa.array(np.concatenate(places)))
+    return pa.concat_tables([rule.updated(stored, updates, schema, merges[0].new.file_name), added])
 
 
-def _sources(stored: int, changes: Changes) -> np.ndarray:
-    """Row numbers into (old rows, updates, inserts), in file order: int64."""
-    source = np.arange(stored, dtype=np.int64)
-    source[changes.update_positions] = stored + np.arange(len(changes.updates), dtype=np.int64)
-    if len(changes.delete_positions):
-        keep = np.ones(stored, np.bool_)
-        keep[changes.delete_positions] = False
-        source = source[keep]
-    first_insert = stored + len(changes.updates)
-    return np.concatenate([source, first_insert + np.arange(len(changes.inserts), dtype=np.int64)])
+def _sources(stored: int, merges: Sequence[Merge]) -> list[np.ndarray]:
+    """For each slice row numbers into (all old rows, all updates, all inserts), in file order: int64."""
+    found = []
+    first, update = 0, stored
+    insert = stored + sum(len(one.changes.updates) for one in merges)
+    for one in merges:
+        changes = one.changes
+        source = np.arange(first, first + one.stored, dtype=np.int64)
+        source[changes.update_positions] = update + np.arange(len(changes.updates), dtype=np.int64)
+        if len(changes.delete_positions):
+            keep = np.ones(one.stored, np.bool_)
+            keep[changes.delete_positions] = False
+            source = source[keep]
+        found.append(np.concatenate([source, insert + np.arange(len(changes.inserts), dtype=np.int64)]))
+        first += one.stored
+        update += len(changes.updates)
+        insert += len(changes.inserts)
+    return found
 
 
 def _picked(source: np.ndarray, rows: int) -> pa.Array | None:
@@ -176,17 +221,24 @@ def _column(
     return joined if picked is None else joined.take(picked)
 
 
-def _stamp(old: pa.ChunkedArray | None, stamps: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
+def _stamp(old: pa.Table | None, name: str, stamps: pa.Array, source: np.ndarray, fresh: np.ndarray) -> pa.Array:
     """The old value where a row is untouched, the next of the stamps where it is fresh."""
-    if old is None or not len(old) or fresh.all():
+    if old is None or not len(old):
         return stamps
-    untouched = one_array(old).take(pa.array(np.where(fresh, 0, source)))
+    untouched = one_array(old.column(name)).take(pa.array(np.where(fresh, 0, source)))
     if not fresh.any():
         return untouched
     return pc.replace_with_mask(untouched, pa.array(fresh), stamps.cast(pa.string()))
 
 
-def _is_sorted(keys: pa.Array) -> bool:
+def _order(keys: pa.Array, ends: Sequence[int]) -> np.ndarray | None:
+    """Places of the keys, each slice sorted: int64; None if all slices are sorted."""
     if len(keys) < 2:
-        return True
-    return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())
+        return None
+    falls = pc.less(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+    order = None
+    for at, end in itertools.pairwise(ends):
+        if falls[at : max(end - 1, at)].any():
+            order = np.arange(len(keys), dtype=np.int64) if order is None else order
+            order[at:end] = at + pc.sort_indices(keys.slice(at, end - at)).to_numpy().astype(np.int64)
+    return order

@@ -29,70 +29,14 @@ from lakeindex.in_groups import groups_within
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
-from lakeindex.write.base_file import (
-    COMMIT_SEQNO,
-    COMMIT_TIME,
-    FILE_NAME,
-    EncodedFile,
-    constant_column,
-    dictionaries_for,
-    file_schema_of,
-    schema_footer,
-    schema_of_arrays,
-    sequence_numbers,
-)
-from lakeindex.write.columns import are_same, leaves, replaced, without_unused
+from lakeindex.write.base_file import FILE_NAME, EncodedFile, constant_column, file_schema_of, schema_footer
+from lakeindex.write.columns import leaves
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
-from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
-from lakeindex.write.updated_rows import REPLACE, UpdateRule
-from lakeindex.write.virtual_keys import VirtualKeys
+from lakeindex.write.merge_rows import Changes
+from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewrite, patched, recoded
 
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
-_DECODED_TIMES: Final = 3
-"""What a file takes that is decoded with all its columns, as a multiple of one that is not.
-Measured: docs/architecture.md, "Memory".
-"""
-ALL_IN_MEMORY: Final = float(_DECODED_TIMES)
-"""The ``part`` from which on any file is made at once, so that what is written does not depend on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """How a file is rewritten.
-
-    Attributes:
-        table_name: for the Avro schema in the footer.
-        schema: the table's columns.
-        config: codec, row group size, filter.
-        fixed: the table's columns that an update cannot change.
-        new: what the new slice is called.
-        rule: what updated rows are made of.
-        part: of the rows, how many may be in memory at once, if only what changes is decoded; 1 or more means all.
-        virtual: how the keys of stored rows are made; None: they are stored.
-    """
-
-    table_name: str
-    schema: pa.Schema
-    config: WriteConfig
-    fixed: frozenset[str]
-    new: NewSlice
-    part: float = ALL_IN_MEMORY
-    rule: UpdateRule = REPLACE
-    virtual: VirtualKeys | None = None
-
-    @property
-    def stamps_rows(self) -> bool:
-        """Whether rows say what wrote them, and where they are."""
-        return self.virtual is None
-
-    @property
-    def may_change(self) -> list[str]:
-        """The table's columns of which an updated row may have another value; a function has to see all."""
-        if self.rule.function is not None:
-            return self.schema.names
-        stay = self.fixed | self.rule.kept
-        return [name for name in self.schema.names if name not in stay]
 
 
 class NewFile:
@@ -108,9 +52,8 @@ class NewFile:
     """
 
     def __init__(self, old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrite) -> None:
-        self._work = _Work(old, changes, rewrite)
-        self._plan = self._work.plan()
-        self.rows = sum(planned.rows for planned in self._plan)
+        self.work = _Work(old, changes, rewrite)
+        self.rows = sum(planned.rows for planned in self.work.plan)
         self._encoded: EncodedFile | None = None
 
     @property
@@ -121,7 +64,7 @@ class NewFile:
             InvariantError: not all pieces were taken.
         """
         if self._encoded is None:
-            raise InvariantError("a base file was used before it was whole", culprit=self._work.new.file_name)
+            raise InvariantError("a base file was used before it was whole", culprit=self.work.new.file_name)
         return self._encoded
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
@@ -131,17 +74,35 @@ class NewFile:
         def counted(groups: Iterable[GroupOf]) -> Iterator[GroupOf]:
             nonlocal copied, chunks
             for group in groups:
-                copied += sum(self._work.is_copied(chunk) for chunk in group.chunks)
+                copied += sum(self.work.is_copied(chunk) for chunk in group.chunks)
                 chunks += len(group.chunks)
                 rows.append(group.rows)
                 yield group
 
-        shell, entries = self._work.shell(), self._work.key_entries()
+        shell, entries = self.work.shell(), self.work.key_entries()
         piece: bytes | memoryview = b""
-        for piece in splice(shell, counted(self._work.groups(self._plan, shell)), entries):
+        for piece in splice(shell, counted(self.work.groups(shell)), entries):
             size += len(piece)
             yield piece
         self._encoded = EncodedFile(size, bytes(piece), copied, chunks - copied, tuple(rows), entries)
+
+
+def make_together(files: Iterable[NewFile]) -> None:
+    """Encode at once what changes in several new files that are small; each has the bytes that it has alone.
+
+    What cannot be read is left to the making of each file, which says whose it is.
+    """
+    works = [work for work in (file.work for file in files) if work.joins_others]
+    patches = [(work, number, patch) for work in works for number, patch in work.patches()]
+    recodes = [(work, number, recode) for work in works for number, recode in work.recodes()]
+    try:
+        fresh, groups = patched([patch for *_, patch in patches]), recoded([recode for *_, recode in recodes])
+    except (pa.ArrowException, OSError):
+        return
+    for (work, number, _), made in zip(patches, fresh, strict=True):
+        work.fresh[number] = made
+    for (work, number, _), some in zip(recodes, groups, strict=True):
+        work.encoded[number] = some
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,18 +146,12 @@ class _Work:
         self._old = old
         self._rewrite = rewrite
         self.new = rewrite.new
-        order = np.argsort(changes.update_positions, kind="stable")
-        self._changes = replace(
-            changes,
-            updates=changes.updates.take(pa.array(order)),
-            update_positions=changes.update_positions[order],
-            delete_positions=np.sort(changes.delete_positions),
-        )
+        self._changes = changes.in_file_order()
         stored = 0 if old is None else old.rows
         limit = rewrite.config.row_group_rows
         rows = stored + len(changes.inserts)
         decodes_all = isinstance(old, ForeignSlice) or rewrite.rule.function is not None
-        part = rewrite.part / _DECODED_TIMES if decodes_all else rewrite.part
+        part = rewrite.part / DECODED_TIMES if decodes_all else rewrite.part
         self._is_whole = part >= 1
         self._most = max(rows, 1) if self._is_whole else max(int(rows * part) // limit, 1) * limit
         if not self._is_whole and len(changes.inserts) > self._most:
@@ -213,6 +168,16 @@ class _Work:
         self._starts = starts
         self._updates_to = np.searchsorted(self._changes.update_positions, starts)
         self._deletes_to = np.searchsorted(self._changes.delete_positions, starts)
+        self.plan = self._planned()
+        self._first_rows = np.cumsum([0, *(one.rows for one in self.plan)], dtype=np.int64).tolist()
+        self._first_inserts = np.cumsum([0, *(one.inserts for one in self.plan)], dtype=np.int64).tolist()
+        self.fresh: dict[int, Fresh] = {}
+        self.encoded: dict[int, list[GroupOf]] = {}
+
+    @property
+    def joins_others(self) -> bool:
+        """Whether it may be made with other files: it is of ours, and read and made as a whole."""
+        return self._is_whole and not isinstance(self._old, ForeignSlice) and self._rewrite.rule.function is None
 
     def is_copied(self, chunk: ChunkOf) -> bool:
         """Whether a chunk is the old file's."""
@@ -242,7 +207,7 @@ class _Work:
         keep[self._changes.delete_positions] = False
         return pa.concat_arrays([stored.filter(pa.array(keep)), added.cast(stored.type)])
 
-    def plan(self) -> list[_Planned]:
+    def _planned(self) -> list[_Planned]:
         """The new file's row groups, in its order."""
         limit = self._rewrite.config.row_group_rows
         singles = [self._single(unit, rows) for unit, rows in enumerate(self._units)]
@@ -271,25 +236,51 @@ class _Work:
         recoded = gone > 0 or isinstance(self._old, ForeignSlice)
         return _Planned((unit,), rows - gone, 0, bool(updated), recoded)
 
-    def groups(self, plan: Sequence[_Planned], shell: ParquetParts) -> Iterator[GroupOf]:
+    def groups(self, shell: ParquetParts) -> Iterator[GroupOf]:
         """The new file's row groups, with their chunks; each is made when it is asked for."""
-        first_rows = np.cumsum([0, *(p.rows for p in plan)], dtype=np.int64).tolist()
-        patched = [n for n, p in enumerate(plan) if p.updated and not p.is_recoded]
-        together = groups_within(patched, lambda n: plan[n].rows, min(_ROWS_AT_ONCE, self._most))
-        fresh: dict[int, dict[str, tuple[ParquetParts, int]]] = {}
-        kept = {p.rows for p in plan if not (p.updated or p.is_recoded)} if self._rewrite.stamps_rows else set()
-        names = self._file_names(kept)
-        inserted = 0
-        for number, planned in enumerate(plan):
+        waiting = [n for n in self._patched if n not in self.fresh]
+        together = groups_within(waiting, lambda n: self.plan[n].rows, min(_ROWS_AT_ONCE, self._most))
+        copied = {one.rows for one in self.plan if not (one.updated or one.is_recoded)}
+        names = self._file_names(copied if self._rewrite.stamps_rows else ())
+        for number, planned in enumerate(self.plan):
             if planned.is_recoded:
-                yield from self._recoded(planned, first_rows[number], inserted)
-                inserted += planned.inserts
+                yield from self.encoded.pop(number, None) or recoded([self._recode(number)])[0]
                 continue
-            if planned.updated and number not in fresh:
-                fresh = self._patched([(n, plan[n].sources[0], first_rows[n]) for n in next(together)])
+            if planned.updated and number not in self.fresh:
+                some = next(together)
+                self.fresh |= zip(some, patched([self._patch(n) for n in some]), strict=True)
             named = {FILE_NAME: (names[planned.rows], 0)} if planned.rows in names else {}
-            columns = fresh.pop(number) if planned.updated else named
+            columns = self.fresh.pop(number) if planned.updated else named
             yield self._mixed(planned.sources[0], columns, shell)
+
+    @property
+    def _patched(self) -> list[int]:
+        return [number for number, one in enumerate(self.plan) if one.updated and not one.is_recoded]
+
+    def patches(self) -> list[tuple[int, Patch]]:
+        """Row groups that are patched, with their numbers in the plan."""
+        return [(number, self._patch(number)) for number in self._patched]
+
+    def recodes(self) -> list[tuple[int, Recode]]:
+        """What is recoded, likewise."""
+        return [(number, self._recode(number)) for number, one in enumerate(self.plan) if one.is_recoded]
+
+    def _patch(self, number: int) -> Patch:
+        (group,) = self.plan[number].sources
+        a, b = self._updates_to[group], self._updates_to[group + 1]
+        places = self._changes.update_positions[a:b] - self._starts[group]
+        updates = self._changes.updates.slice(int(a), int(b - a))
+        return Patch(self._rewrite, self._ours, group, self._first_rows[number], places, updates)
+
+    def _recode(self, number: int) -> Recode:
+        planned, config = self.plan[number], self._rewrite.config
+        is_ours = isinstance(self._old, OldSlice)
+        limit = planned.rows if is_ours and not planned.inserts else config.row_group_rows
+        new = replace(self.new, first_row=self._first_rows[number])
+        old = None
+        if planned.sources:
+            old = (self._ours, planned.sources) if is_ours else self._window(planned.sources)
+        return Recode(self._rewrite, new, old, self._changes_of(number), limit, planned.rows)
 
     @property
     def _ours(self) -> OldSlice:
@@ -297,12 +288,8 @@ class _Work:
             raise InvariantError("chunks of a file that cannot be copied", culprit=self.new.file_name)
         return self._old
 
-    def _decoded(self, sources: Sequence[int]) -> pa.Table | None:
-        """Rows of these units of the old file; those of a foreign one come in their order."""
-        if not sources:
-            return None
-        if isinstance(self._old, OldSlice):
-            return self._old.decode(sources)
+    def _window(self, sources: Sequence[int]) -> pa.Table:
+        """Rows of these windows of a foreign file; they come in their order."""
         found = []
         for number, rows in self._windows:
             if number in sources:
@@ -335,105 +322,24 @@ class _Work:
             result[count] = encoded_parts([rows_of_name], schema, self._rewrite.config, dictionaries=[FILE_NAME])
         return result
 
-    def _patched(self, groups: Sequence[tuple[int, int, int]]) -> dict[int, dict[str, tuple[ParquetParts, int]]]:
-        """Columns that change in row groups of which rows are updated, the file's name among them.
-
-        Args:
-            groups: number in the plan, row group of the old file, first row in the new one.
-
-        Returns:
-            By number in the plan: where to find each of these columns.
-        """
-        new, schema, old = self._rewrite.new, self._rewrite.schema, self._ours
-        sources = [group for _, group, _ in groups]
-        sizes = [old.parts.rows[group] for group in sources]
-        ends = np.cumsum([0, *sizes])
-        spans = [(int(self._updates_to[g]), int(self._updates_to[g + 1])) for g in sources]
-        inside = [
-            self._changes.update_positions[a:b] - self._starts[g] for (a, b), g in zip(spans, sources, strict=True)
-        ]
-        places = np.concatenate([i + e for i, e in zip(inside, ends, strict=False)])
-        numbers = np.concatenate([i + first for i, (_, _, first) in zip(inside, groups, strict=True)])
-        updates = self._updates(spans)
-        stamps = {
-            COMMIT_TIME: pa.repeat(new.instant, len(places)),
-            COMMIT_SEQNO: sequence_numbers(new.instant, new.task, numbers),
-        }
-        if not self._rewrite.stamps_rows:
-            stamps = {}
-        wanted = [*stamps, *self._rewrite.may_change]
-        texts = {COMMIT_TIME, *(f.name for f in schema if f.type == pa.string())}
-        stored = old.decode(sources, wanted, [n for n in wanted if n in texts and old.has_dictionary(sources[0], n)])
-        if self._rewrite.rule.function is not None:
-            updates = self._rewrite.rule.updated(stored.take(pa.array(places)), updates, schema, new.file_name)
-        columns = {FILE_NAME: constant_column(new.file_name, int(ends[-1]))} if self._rewrite.stamps_rows else {}
-        for name in wanted:
-            column = one_array(stored.column(name))
-            before = column.take(pa.array(places))
-            values = stamps[name] if name in stamps else self._updated(name, before, one_array(updates.column(name)))
-            if not pa.types.is_dictionary(column.type):
-                values = values.cast(column.type)
-            if not are_same(before, values):
-                columns[name] = replaced(column, places, values)
-        if not columns:  # every value is what is stored
-            return {number: {} for number, _, _ in groups}
-        table = pa.table(columns)
-        slices = [_lean(table.slice(int(start), size)) for start, size in zip(ends, sizes, strict=False)]
-        fresh = pa.schema([file_schema_of(schema).field(n) for n in columns])
-        dictionaries = [n for n in columns if n == FILE_NAME or old.has_dictionary(sources[0], n)]
-        parts = encoded_parts(slices, fresh, self._rewrite.config, dictionaries=dictionaries)
-        return {number: dict.fromkeys(columns, (parts, n)) for n, (number, _, _) in enumerate(groups)}
-
-    def _updated(self, name: str, stored: pa.Array, incoming: pa.Array) -> pa.Array:
-        """A column of updated rows; stored values may stand in a dictionary."""
-        if name not in self._rewrite.rule.filled or self._rewrite.rule.function is not None:
-            return incoming
-        kind = self._rewrite.schema.field(name).type
-        plain = stored.dictionary_decode() if pa.types.is_dictionary(stored.type) else stored
-        return self._rewrite.rule.value(name, plain.cast(kind), incoming.cast(kind))
-
-    def _updates(self, spans: Sequence[tuple[int, int]]) -> pa.Table:
-        """Updates at these places, ascending ``[start, stop)``; neighbours are fetched together."""
-        joined = [(0, 0)]
-        for start, stop in spans:
-            joined[-1:] = [(joined[-1][0], stop)] if joined[-1][1] == start else [joined[-1], (start, stop)]
-        return pa.concat_tables([self._changes.updates.slice(start, stop - start) for start, stop in joined])
-
-    def _recoded(self, planned: _Planned, first_row: int, first_insert: int) -> Iterator[GroupOf]:
-        """Row groups that are encoded anew, all columns."""
-        changes = self._changes_of(planned, first_insert)
-        new = replace(self._rewrite.new, first_row=first_row)
-        rewrite, old = self._rewrite, self._decoded(planned.sources)
-        rows = merge_slice(old, changes, rewrite.schema, new, rewrite.rule, rewrite.virtual)
-        if rows.num_rows != planned.rows:
-            raise InvariantError(
-                f"row groups {planned.sources} came out with {rows.num_rows} rows instead of {planned.rows}",
-                culprit=self._rewrite.new.file_name,
-            )
-        is_one_group = isinstance(self._old, OldSlice) and not planned.inserts
-        limit = planned.rows if is_one_group else self._rewrite.config.row_group_rows
-        rows = rows.cast(schema_of_arrays(rows, file_schema_of(self._rewrite.schema)))
-        slices = [rows.slice(at, limit) for at in range(0, rows.num_rows, limit)]
-        parts = encoded_parts(slices, rows.schema, self._rewrite.config, dictionaries=dictionaries_for(rows))
-        yield from parts.groups()
-
-    def _changes_of(self, planned: _Planned, first_insert: int) -> Changes:
+    def _changes_of(self, number: int) -> Changes:
         """What happens to the rows of a planned row group; positions count from its first old row."""
         at = 0
-        spans, places, gone = [], [], []
+        planned = self.plan[number]
+        spans, places, gone = [(0, 0)], [], []
         for unit in planned.sources:
             a, b = self._updates_to[unit], self._updates_to[unit + 1]
             shift = at - self._starts[unit]
-            spans.append((int(a), int(b)))
+            spans[-1:] = [(spans[-1][0], int(b))] if spans[-1][1] == a else [spans[-1], (int(a), int(b))]
             places.append(self._changes.update_positions[a:b] + shift)
             gone.append(self._changes.delete_positions[self._deletes_to[unit] : self._deletes_to[unit + 1]] + shift)
             at += self._units[unit]
         nothing = np.zeros(0, np.int64)
         return Changes(
-            self._updates(spans),
+            pa.concat_tables([self._changes.updates.slice(start, stop - start) for start, stop in spans]),
             np.concatenate([nothing, *places]),
             np.concatenate([nothing, *gone]),
-            self._changes.inserts.slice(first_insert, planned.inserts),
+            self._changes.inserts.slice(self._first_inserts[number], planned.inserts),
         )
 
 
@@ -441,10 +347,3 @@ class _Work:
 def _shell(schema: pa.Schema, table_name: str, config: WriteConfig) -> ParquetParts:
     """A base file without rows, of which no key is said."""
     return encoded_parts([], file_schema_of(schema), config, schema_footer(schema, table_name))
-
-
-def _lean(rows: pa.Table) -> pa.Table:
-    """The same rows; dictionaries hold only what they use, or they would grow from rewrite to rewrite."""
-    columns = [one_array(column) for column in rows.columns]
-    columns = [without_unused(c) if pa.types.is_dictionary(c.type) else c for c in columns]
-    return pa.table(columns, names=rows.column_names)

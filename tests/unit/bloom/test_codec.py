@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import base64
 import struct
-import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from lakeindex.bloom import BloomFilter, FilterProblem, build_filter, parse_filt
 from lakeindex.bloom.filter import build_sized
 from lakeindex.bloom.sizing import FilterSize
 from lakeindex.options.types import FilterType, WriteConfig
+from tests.peak_memory import with_peak_memory
 
 KEYS = pa.array([f"key-{i}" for i in range(500)])
 SIMPLE = base64.b64decode(build_filter(KEYS, WriteConfig(filter_type=FilterType.SIMPLE)).to_text())
@@ -82,12 +82,7 @@ DAMAGED: dict[str, tuple[bytes, str | None]] = {
 def test_damaged_filter_is_refused_without_allocating(name: str) -> None:
     raw, type_code = DAMAGED[name]
     text = base64.b64encode(raw)
-    tracemalloc.start()
-    try:
-        parsed = parse_filter(text, type_code)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    parsed, peak = with_peak_memory(lambda: parse_filter(text, type_code))
     assert isinstance(parsed, FilterProblem)
     assert parsed.reason
     assert peak < 1_000_000

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from lakeindex.cli.rendering import show_check, show_get
-from lakeindex.cli.shared import PIPED_WIDTH, out_console
+from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
 from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.get.get import GetReport, GetResult
 
@@ -68,4 +68,4 @@ def test_a_finding_is_whole_at_any_width_and_a_line_when_piped():
 
 def test_piped_width_is_fixed_whatever_the_window(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "30")
-    assert out_console().width == PIPED_WIDTH
+    assert screen().width == drawn_by_rich().width == PIPED_WIDTH

@@ -132,6 +132,20 @@ def test_values_of_files_from_before_a_column_was_widened_are_compared_as_they_a
     assert done.fates == {"updates": 1, "ignored": 2}
 
 
+def test_files_from_before_and_after_a_column_was_widened_are_compared_at_once(tmp_path: Path):
+    schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("day", pa.string()), ("n", pa.int32())])
+    table = make_table(tmp_path / "t", ordering=None, partitions=("day",), schema=schema)
+    days = [f"d{number:02d}" for number in range(24)]  # a task has several files
+    table.upsert(pa.Table.from_pylist([{"id": day, "day": day, "n": 5} for day in days], schema))
+    wider = schema.set(2, pa.field("n", pa.int64()))
+    widen = {"lakeindex.schema.mode": "widen"}
+    table.upsert(pa.Table.from_pylist([{"id": day, "day": day, "n": 2**40} for day in days[::2]], wider), options=widen)
+    batch = pa.Table.from_pylist([{"id": day, "day": day, "n": 2**39} for day in days], wider)
+    assert table.upsert(batch, update_if="new.n > old.n").fates == {"updates": 12, "ignored": 12}
+    found = {row["id"]: row["n"] for row in table.read(meta=False).to_pylist()}
+    assert found == dict.fromkeys(days[::2], 2**40) | dict.fromkeys(days[1::2], 2**39)
+
+
 def test_a_dry_run_says_the_same(table: LakeTable):
     batch = batch_of(
         [Row("a", "x", 6, "new"), Row("b", "x", 4, "new"), Row("n", "x", 4, "new"), Row("c", "y", 0, "drop")]

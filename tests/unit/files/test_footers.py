@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import struct
-import tracemalloc
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.options.types import FilterType, WriteConfig
 from tests.folder_storage import FolderStorage
+from tests.peak_memory import with_peak_memory
 
 KEYS = pa.array([f"key-{i:05d}" for i in range(1_000)])
 FILE = BaseFile("us", "7fc2961a-7e9c-40ce-b2fc-fb7b1596063e-0", "20261121015340004", "2-77-124")
@@ -259,13 +260,8 @@ DAMAGED_ENTRIES: dict[str, dict[str, str] | dict[bytes, bytes]] = {
 @pytest.mark.parametrize("name", DAMAGED_ENTRIES)
 def test_damaged_entries_never_hide_a_key(folder: FolderStorage, name: str) -> None:
     for stats in (True, False):
-        content = parquet(DAMAGED_ENTRIES[name], stats=stats)
-        tracemalloc.start()
-        try:
-            footer = read(folder, content)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
+        stored = store(folder, parquet(DAMAGED_ENTRIES[name], stats=stats))
+        footer, peak = with_peak_memory(partial(read_footer, stored.storage, stored.file))
         assert peak < 4_000_000
         assert footer.rows == 1_000
         if not stats and name in UNNOTICED_WITHOUT_STATISTICS:
@@ -317,16 +313,17 @@ def damaged_files() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", damaged_files())
 def test_file_that_cannot_be_read_is_named(folder: FolderStorage, name: str) -> None:
-    tracemalloc.start()
-    try:
+    stored = store(folder, damaged_files()[name])
+
+    def refused() -> TableCorruptError:
         with pytest.raises(TableCorruptError) as caught:
-            read(folder, damaged_files()[name])
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert caught.value.culprit == FILE.path
-    assert caught.value.hint
-    assert FILE.path in caught.value.message
+            read_footer(stored.storage, stored.file)
+        return caught.value
+
+    error, peak = with_peak_memory(refused)
+    assert error.culprit == FILE.path
+    assert error.hint
+    assert FILE.path in error.message
     assert peak < 4_000_000
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -56,3 +57,37 @@ def test_nothing_asked_nothing_stored() -> None:
 def test_key_asked_twice_is_a_defect() -> None:
     with pytest.raises(InvariantError, match="twice"):
         match_keys(pa.array(["a", "a"]), [pa.array(["a"])])
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(texts, unique=True, max_size=6), st.lists(st.lists(texts, max_size=6), max_size=3)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_keys_of_several_files_are_looked_for_in_their_own(files: list[tuple[list[str], list[list[str]]]]) -> None:
+    asked = [key for keys, _ in files for key in keys]
+    groups = [pa.array(group, pa.string()) for _, mine in files for group in mine]
+    of_asked = np.repeat(np.arange(len(files)), [len(keys) for keys, _ in files])
+    of_group = np.repeat(np.arange(len(files)), [len(mine) for _, mine in files])
+    found = match_keys(pa.array(asked, pa.string()), groups, (of_asked, of_group))
+    alone = [match_keys(pa.array(keys, pa.string()), [pa.array(g, pa.string()) for g in mine]) for keys, mine in files]
+    keys_before = np.cumsum([0, *(len(keys) for keys, _ in files)])
+    groups_before = np.cumsum([0, *(len(mine) for _, mine in files)])
+    expected = [
+        (int(key) + keys_before[n], int(group) + groups_before[n], int(row))
+        for n, one in enumerate(alone)
+        for key, group, row in zip(one.candidate, one.row_group, one.row_in_group, strict=True)
+    ]
+    places = zip(found.candidate.tolist(), found.row_group.tolist(), found.row_in_group.tolist(), strict=True)
+    assert list(places) == expected
+    assert found.duplicates == tuple(sorted(key for one in alone for key in one.duplicates))
+
+
+def test_a_key_asked_twice_of_one_file_of_several_is_a_defect() -> None:
+    groups = [pa.array(["a"]), pa.array(["a"])]
+    apart, twice, of_group = np.array([0, 1]), np.array([1, 1]), np.array([0, 1])
+    assert len(match_keys(pa.array(["a", "a"]), groups, (apart, of_group)).candidate) == 2
+    with pytest.raises(InvariantError, match="twice"):
+        match_keys(pa.array(["a", "a"]), groups, (twice, of_group))

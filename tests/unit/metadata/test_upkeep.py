@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,11 +18,14 @@ from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.errors import TableCorruptError
 from lakeindex.format.instants import CLEAN, ROLLBACK
 from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_block
-from lakeindex.metadata import compaction, delta_commit
+from lakeindex.metadata import column_stats, compaction, delta_commit
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
 from lakeindex.metadata.changes import PartitionChange, change_of_deletion, change_of_files
+from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
+from lakeindex.metadata.column_stats import partition_stats_record
 from lakeindex.metadata.groups import groups_of
-from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, MetadataTable, RecordType, file_id
+from lakeindex.metadata.indexed_columns import StatsEncoding
+from lakeindex.metadata.metadata_table import BLOOM_FILTERS, FILES, PARTITION_STATS, MetadataTable, RecordType, file_id
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import files_record, own_schema
 from lakeindex.metadata.slices import load_slices
@@ -160,6 +165,57 @@ def test_a_random_story(layout: int, seed: int) -> None:
             assert kept.files == model
     assert kept.files == model
     assert compaction.delta_commits_since(kept.view.timeline) <= 39
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_compactions_change_no_statistics(layout: int, seed: int) -> None:
+    """Tight, loose and deleted records of a few columns, and records that go: as merged by whoever reads them all."""
+    chance = random.Random(seed)
+    kept, names = Kept(layout), [f"column {number}" for number in range(12)]
+    kept.add(PARTITION_STATS, 2, PartitionChange({name: statistics(chance) for name in names[:6]}))
+    kept.table = replace(kept.table, partitions=(FILES, PARTITION_STATS))
+    for number in range(10, 160, 10):
+        some = chance.sample(names, 3)
+        puts = {name: statistics(chance) for name in some[: chance.randint(0, 3)]}
+        gone = frozenset(some) - puts.keys() if chance.random() < 0.3 else frozenset[str]()
+        change = {**change_of_files({"p": {f"f{number}": 1}}), PARTITION_STATS: PartitionChange(puts, gone)}
+        delta_commit.write(kept.view, delta_commit.prepare(kept.view, time_of(number), change), kept.end(number + 1))
+        kept.done.append(Instant(time_of(number), "commit", InstantState.COMPLETED, kept.end(number + 2)))
+        if chance.random() < 0.4:
+            before = kept.view
+            said = [before.records(one) for one in before.slices(PARTITION_STATS)]
+            kept.compact()
+            after = kept.view
+            assert [after.records(one) for one in after.slices(PARTITION_STATS)] == said
+
+
+def test_slices_that_are_compacted_together_are_those_that_are_compacted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for little in (-1, 1 << 20):
+        monkeypatch.setattr(compaction, "_LITTLE_BYTES", little)
+        kept, chance = Kept(2), random.Random(5)
+        kept.add(PARTITION_STATS, 6, PartitionChange({f"column {n}": statistics(chance) for n in range(60)}))
+        kept.table = replace(kept.table, partitions=(FILES, PARTITION_STATS))
+        for number in range(10, 40, 10):
+            puts = {f"column {n}": statistics(chance) for n in range(0, 60, 7)}
+            change = {**change_of_files({"p": {f"f{number}": 1}}), PARTITION_STATS: PartitionChange(puts)}
+            delta = delta_commit.prepare(kept.view, time_of(number), change)
+            delta_commit.write(kept.view, delta, kept.end(number + 1))
+            kept.done.append(Instant(time_of(number), "commit", InstantState.COMPLETED, kept.end(number + 2)))
+        kept.compact()
+        found.append(kept.store.snapshot())
+    assert found[0] == found[1]
+
+
+def statistics(chance: random.Random) -> dict[str, Any]:
+    least, most = sorted(chance.choices(range(100), k=2))
+    found = ColumnRange("c", ValueKind(ValueType.INT), least, most, 9, 1, 50, 60)
+    record = partition_stats_record("p", found, StatsEncoding.V2, tight=chance.random() < 0.5)
+    if chance.random() < 0.2:
+        record[column_stats.FIELD]["isDeleted"] = True
+    return record
 
 
 @pytest.mark.parametrize("layout", [1, 2])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeindex.hashing.loops import Loop
+from lakeindex.parquet import footer_text
 from lakeindex.parquet.footer_places import NUMBERS, PLACES
 from lakeindex.parquet.footer_walk import WALK, walk
 from lakeindex.parquet.page_walk import HEADER_END, PAGE_HEADER, PAGE_NUMBERS, SENSELESS, page_header
@@ -31,6 +35,20 @@ def header_of(form: object, raw: bytes, start: int) -> list[int]:
 
 def test_the_whole_footer_is_walked() -> None:
     assert walked(walk, FOOTER)[0] == [2]
+
+
+def test_a_walk_for_one_column_counts_as_what_it_is_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def compiled() -> Callable[..., None]:
+        nonlocal asked
+        asked += 1
+        return walk
+
+    monkeypatch.setattr(footer_text, "WALK", Loop(walk, compiled, 16))  # two row groups of eight columns
+    found = [(footer_text.column_chunks(FOOTER, 0, 2, columns=8), asked) for _ in range(2)]
+    assert [times for _, times in found] == [0, 1]
+    assert found[0][0] == found[1][0] is not None
 
 
 @given(st.data())

@@ -13,11 +13,11 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.run import spec as context
 from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.port import Listing, ObjectMeta
+from lakeindex.tasks import stores
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.older_support import unpack_older
 
@@ -196,7 +196,7 @@ def test_an_upsert_does_not_look_into_the_folders_of_others(tmp_path: Path, monk
         upsert(table, number, **{"lakeindex.checkpoint.keep.runs": "1000"})
         return sum("t.lakeindex:" in one for one in asked)
 
-    monkeypatch.setattr(context, "_opened", lambda uri, *_: Watched(uri.removeprefix("file://")))
+    monkeypatch.setattr(stores, "_opened", lambda uri, *_: Watched(uri.removeprefix("file://")))
     few = listings(2)
     for number in range(50):
         (runs / f"x{number}" / "stage_input").mkdir(parents=True)

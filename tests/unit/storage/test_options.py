@@ -22,10 +22,10 @@ from lakeindex.api.table import LakeTable
 from lakeindex.errors import OptionError
 from lakeindex.options.parse import parse_create_options
 from lakeindex.options.types import ReportFormat
-from lakeindex.run.spec import storage_at
 from lakeindex.storage import NO_OPTIONS, StoreOptions, current_options, open_storage, using
 from lakeindex.storage.objects import ObjectStorage
 from lakeindex.table.create import CreateSpec, create_table
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import schema_to_avro
 from scripts.ports import free_port
 from tests.builders import SCHEMA, Row, batch_of

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ from lakeindex.model import Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import OP_DELETE
 from lakeindex.run.checkpoints import Manifest
-from lakeindex.run.chunks import chunk_columns, chunks_of
+from lakeindex.run.chunks import chunk_columns, chunks_of, rows_handed_over
 from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.stages.stage_input.spill import HeldPiece, SpilledPiece, spill
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.tasks import memory_bound as memory
 from lakeindex.tasks.local_runner import LocalRunner
-from lakeindex.tasks.memory_bound import MIB, MemoryGate, default_memory, held_by, memory_bound
+from lakeindex.tasks.memory_bound import MIB, TOGETHER_BYTES, MemoryGate, default_memory, held_by, memory_bound
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table
 from tests.unit.stages.test_inputs import write
 
@@ -131,8 +133,11 @@ def test_gate_lets_nobody_overtake_a_large_task():
     assert order == ["first", "large", "small"]
 
 
-def test_what_a_task_holds_is_what_it_says_of_several_the_largest():
-    assert (held_by(object()), held_by(Weighed(3)), held_by((Weighed(3), Weighed(5)))) == (0, 3, 5)
+def test_what_a_task_holds_is_what_it_says_of_several_the_largest_or_what_is_done_together():
+    assert (held_by(object()), held_by(Weighed(3)), held_by(())) == (0, 3, 0)
+    assert held_by((Weighed(3), Weighed(5))) == 8
+    assert held_by((Weighed(TOGETHER_BYTES - 1), Weighed(5), Weighed(7))) == TOGETHER_BYTES
+    assert held_by((Weighed(TOGETHER_BYTES + 1), Weighed(5))) == TOGETHER_BYTES + 1
 
 
 def staged(table: LakeTable, path: str, operation: Operation = Operation.UPSERT) -> tuple[Manifest, RunSpec]:
@@ -181,6 +186,34 @@ def test_a_batch_in_tiny_pieces_and_many_buckets_is_staged_as_in_one(
         assert not [o for o in run_folder(spec).store.list(spec.run_id) if "/pieces/" in o.path]
         if len(rows) > 20 and bound == 64 and whole["rows"]:
             assert cut.counters["chunks"] == len(whole["rows"])  # the limits really were tiny
+
+
+@pytest.mark.parametrize(
+    ("in_one_process", "bound", "kinds"),
+    [(False, None, {SpilledPiece}), (True, None, {HeldPiece}), (True, 400_000, {SpilledPiece, HeldPiece})],
+)
+def test_pieces_held_in_memory_are_those_that_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_process: bool, bound: int | None, kinds: set[type]
+):
+    monkeypatch.setattr("lakeindex.stages.stage_input.stage._PARALLEL_BYTES", 1)
+    rows = [Row(f"k{n * 7919 % 4_000:05d}", "xyz"[n % 3], n, f"v{n}") for n in range(4_500)]
+    table = make_table(tmp_path / "t")
+    path = write(tmp_path / "b.parquet", rows, "parquet")
+    with memory_bound(60_000):
+        wanted = content(*staged(table, path))
+    found: list[type] = []
+
+    def recorded(*arguments: Any) -> Any:
+        pieces = spill(*arguments)
+        found.extend(type(piece) for piece in pieces)
+        return pieces
+
+    monkeypatch.setattr("lakeindex.stages.stage_input.stage.spill", recorded)
+    with memory_bound(bound), rows_handed_over() if in_one_process else nullcontext():
+        manifest, spec = staged(table, path)
+    assert content(manifest, spec) == wanted
+    assert set(found) == kinds
+    assert not [o for o in run_folder(spec).store.list(spec.run_id) if "/pieces/" in o.path]
 
 
 def test_quarantine_numbers_rows_of_the_file_in_every_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

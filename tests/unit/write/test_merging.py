@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.pipeline import STAGED_KEY
-from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
+from lakeindex.write.merge_rows import Changes, Merge, NewSlice, merge_slices
 from lakeindex.write.types.avro_schema import META_COLUMNS
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("v", pa.int64())])
@@ -46,7 +46,8 @@ def test_merge_slice_equals_a_dictionary(data: st.DataObject):
         np.array(at["delete"], np.int64),
         staged(fresh, 2),
     )
-    merged = merge_slice(old_slice(stored) if stored else None, changes, SCHEMA, NEW).to_pylist()
+    (rows,) = merge_slices(old_slice(stored) if stored else None, [Merge(len(stored), changes, NEW)], SCHEMA)
+    merged = rows.to_pylist()
     expected = {k: 1 if f == "update" else 0 for k, f in zip(stored, fates, strict=True) if f != "delete"}
     expected |= dict.fromkeys(fresh, 2)
     assert {r["_hoodie_record_key"]: r["v"] for r in merged} == expected

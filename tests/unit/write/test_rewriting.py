@@ -24,8 +24,9 @@ from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_s
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
 from lakeindex.write.merge_function import MergeFunction
-from lakeindex.write.merge_rows import Changes, NewSlice, merge_slice
-from lakeindex.write.rewrite import NewFile, Rewrite
+from lakeindex.write.merge_rows import Changes, Merge, NewSlice, merge_slices
+from lakeindex.write.rewrite import NewFile, make_together
+from lakeindex.write.row_groups import Rewrite
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.updated_rows import REPLACE, UpdateRule
 from tests.unit.write.test_merging import OLD
@@ -145,7 +146,8 @@ def check(old: OldSlice | ForeignSlice | None, changes: Changes, rewrite: Rewrit
     stored = rows_in(old)
     data, _ = made(old, changes, rewrite)
     rows = read(data)
-    expected = merge_slice(stored, changes, SCHEMA, rewrite.new)
+    merge = Merge(0 if stored is None else stored.num_rows, changes, rewrite.new)
+    (expected,) = merge_slices(stored, [merge], SCHEMA)
     assert by_key(rows) == by_key(expected.cast(rows.schema))
     numbers = rows.column("_hoodie_commit_seqno").to_pylist()
     assert len(set(numbers)) == len(numbers)
@@ -173,6 +175,7 @@ def column(rows: pa.Table | None, name: str) -> list[str]:
 
 
 KEYS = [f"k{n:03d}" for n in range(40)]
+AS_NEW = UpdateRule(function=MergeFunction("as_new", lambda _, new: new), deciding=frozenset({"id"}))
 
 
 @given(st.data())
@@ -191,6 +194,60 @@ def test_any_changes_three_times(data: st.DataObject):
         new = NewSlice("p", f"2026010{turn + 2}000000000", f"f_{turn}.parquet", turn)
         part = data.draw(st.sampled_from([3.0, 1.0, 0.6, 0.001]))
         old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
+
+
+@given(st.data())
+def test_files_made_together_are_the_same_as_made_alone(data: st.DataObject):
+    """So a retry that divides the work in another way writes the same bytes under the same names."""
+    kinds = {"ours": opened, "foreign": foreign, "none": lambda _: None}
+    rule = data.draw(st.sampled_from([REPLACE, UpdateRule(filled=frozenset({"v", "note"})), AS_NEW]))
+    files = []
+    for number in range(data.draw(st.integers(1, 5))):
+        keys = [f"k{n:03d}" for n in data.draw(st.lists(st.integers(0, 99), unique=True, min_size=1, max_size=30))]
+        old = kinds[data.draw(st.sampled_from(["ours", "ours", "ours", "foreign", "none"]))](old_rows(keys))
+        fates = [data.draw(st.sampled_from(["keep", "keep", "update", "delete"])) for _ in keys if old is not None]
+        update = [i for i, f in enumerate(fates) if f == "update"]
+        delete = [i for i, f in enumerate(fates) if f == "delete" and data.draw(st.booleans())]
+        fresh = data.draw(st.lists(st.text("xyz", min_size=1, max_size=2), unique=True, max_size=4))
+        changes = change(keys, update, delete, fresh, data.draw(st.sampled_from([0, 1])))
+        new = NewSlice(f"p{number}", NEW.instant, f"f{number}.parquet", number)
+        files.append((old, changes, dataclasses.replace(REWRITE, new=new, rule=rule)))
+    together = [NewFile(*file) for file in files]
+    make_together(together)
+    for file, new in zip(files, together, strict=True):
+        assert b"".join(new) == b"".join(NewFile(*file))
+
+
+def test_files_made_together_are_decoded_and_encoded_at_once(monkeypatch: pytest.MonkeyPatch):
+    written = []
+    real = pq.ParquetWriter.write_table
+    monkeypatch.setattr(
+        pq.ParquetWriter, "write_table", lambda self, *a, **k: written.append(self) or real(self, *a, **k)
+    )
+    olds = [opened(old_rows([f"k{n}{i}" for i in range(8)])) for n in range(6)]
+    files = []
+    for n, old in enumerate(olds):
+        keys = [f"k{n}{i}" for i in range(8)]
+        files.append(NewFile(old, change(keys, [3], [4] if n % 2 else [], []), REWRITE))
+        old.decode = None  # type: ignore[method-assign, assignment] # nobody decodes it alone
+    written.clear()
+    make_together(files)
+    assert len(written) == 6
+    assert len(set(written)) == 2
+    for file in files:
+        assert read(b"".join(file)).num_rows == file.rows
+
+
+def test_a_damaged_file_is_named_by_its_own_making():
+    whole, bad = opened(old_rows(KEYS)), old_rows(KEYS)
+    data = bytearray(encode_base_file(bad, "orders", SCHEMA, CONFIG))
+    start = ours(bytes(data)).parts.text.chunks[0][6].start
+    data[start + 30] ^= 0xFF
+    files = [NewFile(old, change(KEYS, [3], [], []), REWRITE) for old in (whole, ours(bytes(data)))]
+    make_together(files)
+    assert read(b"".join(files[0])).num_rows == len(KEYS)
+    with pytest.raises(OSError, match="row group 0"):
+        b"".join(files[1])
 
 
 def chunks(old: OldSlice, changes: Changes) -> tuple[int, int]:
@@ -280,9 +337,6 @@ def test_files_of_others_are_sorted_as_a_whole_if_there_is_room_else_window_by_w
     windows[0].remove(order[5])
     assert found == [key for window in windows for key in sorted(window)]
     assert encoded.chunks_copied == 0
-
-
-AS_NEW = UpdateRule(function=MergeFunction("as_new", lambda _, new: new), deciding=frozenset({"id"}))
 
 
 @pytest.mark.parametrize(("rule", "part"), [(REPLACE, 0.4), (AS_NEW, 1.25)])

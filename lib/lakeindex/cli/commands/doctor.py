@@ -8,7 +8,8 @@ import click
 
 from lakeindex.cli.completion import complete_table
 from lakeindex.cli.group import Failure
-from lakeindex.cli.shared import json_option, out_console
+from lakeindex.cli.screen import screen
+from lakeindex.cli.shared import json_option
 from lakeindex.errors import UsageError
 
 
@@ -37,6 +38,6 @@ def doctor(ctx: click.Context, table: str | None, spark: bool, write: bool, as_j
             error = failure.as_dict()
         click.echo(json.dumps({**json.loads(found.to_json()), "error": error}))
     else:
-        show_diagnosis(out_console(), found)
+        show_diagnosis(screen(), found)
     if first is not None:
         ctx.exit(first.exit_code)

@@ -12,8 +12,7 @@ from lakeindex.errors import InvariantError, OptionError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from lakeindex.cli.screen import Screen
     from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.upkeep.migrate import IndexMigrated
@@ -156,7 +155,7 @@ def _faults(found: IndexVerified) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _show_built(console: Console, done: IndexBuilt) -> None:
+def _show_built(console: Screen, done: IndexBuilt) -> None:
     console.print(
         f"built {done.index_type} as {done.generation}: {done.rows:,} keys of {done.files:,} files, through "
         f"{done.covered_through or 'the beginning'}, {done.bytes:,} bytes, {done.seconds:.2f} s",
@@ -164,7 +163,7 @@ def _show_built(console: Console, done: IndexBuilt) -> None:
     )
 
 
-def _show_migrated(console: Console, done: IndexMigrated) -> None:
+def _show_migrated(console: Screen, done: IndexMigrated) -> None:
     from lakeindex.cli.rendering import show_notes
 
     show_notes(console, done.notes)
@@ -183,12 +182,12 @@ def _show_migrated(console: Console, done: IndexMigrated) -> None:
     console.print(f"{what} {done.before} to {done.index_type}{at}: {', '.join(f for f in facts if f)}", markup=False)
 
 
-def _show_dropped(console: Console, done: IndexDropped) -> None:
+def _show_dropped(console: Screen, done: IndexDropped) -> None:
     what = "removed" if done.was_built else "was not built; removed what was left of"
     console.print(f"{what} {done.index_type} ({done.bytes:,} bytes)", markup=False)
 
 
-def _show_verified(console: Console, found: IndexVerified) -> None:
+def _show_verified(console: Screen, found: IndexVerified) -> None:
     console.print(
         f"compared {found.entries:,} entries of {found.index_type} with {found.rows:,} keys in {found.files:,} files; "
         f"{found.seconds:.2f} s",
@@ -206,7 +205,7 @@ def _show_verified(console: Console, found: IndexVerified) -> None:
         console.print("[green]every entry is right[/green]")
 
 
-def _show_status(console: Console, found: IndexStatus) -> None:
+def _show_status(console: Screen, found: IndexStatus) -> None:
     state = "built" if found.is_built else "not built: lakeindex index build TABLE"
     in_metadata = found.kept_in != "lakeindex"
     rows = (

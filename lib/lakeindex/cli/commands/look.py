@@ -7,9 +7,9 @@ import json
 import click
 
 from lakeindex.cli.group import Failure
+from lakeindex.cli.screen import screen
 from lakeindex.cli.shared import (
     json_option,
-    out_console,
     pairs_option,
     parse_pairs,
     progress,
@@ -92,7 +92,7 @@ def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
         error = None if broken is None else Failure.of(broken).as_dict()
         click.echo(json.dumps({**report.as_dict(), "error": error}))
     else:
-        show_check(out_console(), report)
+        show_check(screen(), report)
     if broken is not None:
         ctx.exit(broken.exit_code)
 

@@ -11,8 +11,7 @@ from lakeindex.errors import InvariantError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from lakeindex.cli.screen import Screen
     from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
     from lakeindex.commands.metadata.verify import MetadataVerified
 
@@ -107,17 +106,17 @@ def _broken(found: MetadataVerified) -> InvariantError:
     )
 
 
-def _show_built(console: Console, done: MetadataBuilt) -> None:
+def _show_built(console: Screen, done: MetadataBuilt) -> None:
     named = ", ".join(done.built)
     console.print(f"built {named}: {done.files:,} files named; {done.seconds:.2f} s", markup=False)
 
 
-def _show_dropped(console: Console, done: MetadataDropped) -> None:
+def _show_dropped(console: Screen, done: MetadataDropped) -> None:
     left = f"; left: {', '.join(done.left)}" if done.left else ""
     console.print(f"dropped {', '.join(done.dropped) or 'nothing: there is no metadata table'}{left}", markup=False)
 
 
-def _show_status(console: Console, found: MetadataStatus) -> None:
+def _show_status(console: Screen, found: MetadataStatus) -> None:
     if not found.partitions:
         console.print(f"table {found.table} has no metadata table", markup=False)
     for one in found.partitions:
@@ -130,7 +129,7 @@ def _show_status(console: Console, found: MetadataStatus) -> None:
         console.print(f"compacted {last}; {found.delta_commits} delta commits since", markup=False)
 
 
-def _show_verified(console: Console, found: MetadataVerified) -> None:
+def _show_verified(console: Screen, found: MetadataVerified) -> None:
     where = f"{found.files:,} files in {found.partitions:,} partitions"
     console.print(f"compared with {where}; {found.seconds:.2f} s", markup=False)
     for kind, count in found.counts.items():

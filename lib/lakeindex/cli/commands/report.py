@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from lakeindex.cli.completion import complete_run
+from lakeindex.cli.screen import drawn_by_rich
 from lakeindex.cli.shared import json_option, say
 from lakeindex.errors import UsageError
 
@@ -37,7 +38,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
             from lakeindex.report.history_page import render_history
 
             html.write_text(render_history(over_time), encoding="utf-8")
-        say(over_time, lambda console: show_table_report(console, over_time), as_json=as_json)
+        say(over_time, lambda _: show_table_report(drawn_by_rich(), over_time), as_json=as_json)
         return
     if checkpoints is not None:
         raise UsageError(
@@ -50,7 +51,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
         from lakeindex.report.page import render_page
 
         html.write_text(render_page(found), encoding="utf-8")
-    say(found, lambda console: show_report(console, found), as_json=as_json)
+    say(found, lambda _: show_report(drawn_by_rich(), found), as_json=as_json)
 
 
 @click.command()
@@ -64,4 +65,4 @@ def compare(first: str, second: str, as_json: bool) -> None:
     from lakeindex.report.terminal import show_comparison
 
     found = compared(find_report(first), find_report(second))
-    say(found, lambda console: show_comparison(console, found), as_json=as_json)
+    say(found, lambda _: show_comparison(drawn_by_rich(), found), as_json=as_json)

@@ -11,8 +11,7 @@ from lakeindex.errors import OptionError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from lakeindex.cli.screen import Screen
     from lakeindex.commands.rescale.rescale import RescaleSummary
 
 
@@ -64,11 +63,10 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
     return counts
 
 
-def _show(console: Console, done: RescaleSummary) -> None:
+def _show(console: Screen, done: RescaleSummary) -> None:
     """What was rewritten, and what Hudi writers have to say from now on."""
-    from rich.markup import escape
-
     from lakeindex.cli.rendering import show_notes
+    from lakeindex.cli.screen import escape
 
     show_notes(console, done.notes)
     if done.noop:

@@ -11,7 +11,7 @@ from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progres
 from lakeindex.errors import OptionError
 from lakeindex.model import Change, Operation
 from lakeindex.options.parse import parse_options
-from lakeindex.options.types import ReportFormat, SchemaMode
+from lakeindex.options.types import SchemaMode
 from lakeindex.options.values import (
     CONDITION_OPTIONS,
     DUPLICATES_OPTION,
@@ -277,7 +277,6 @@ def _replace(  # noqa: PLR0913 - the options of a write without a batch
         batch_id=batch_id,
         checkpoints=checkpoints,
         force=force,
-        report=ReportFormat.HTML,
         dry_run=dry_run,
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
@@ -371,7 +370,6 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
             "runner": runner,
             "master": master,
             "progress": progress(),
-            "report": ReportFormat.HTML,
             "dry_run": dry_run,
             "schema_mode": schema_mode,
         }

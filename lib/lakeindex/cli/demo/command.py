@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from lakeindex.cli.shared import json_option, out_console
+from lakeindex.cli.screen import screen
+from lakeindex.cli.shared import json_option
 
 
 @click.command()
@@ -31,7 +32,7 @@ def demo(folder: Path | None, as_json: bool) -> None:
         return
     from lakeindex.cli.demo.rendering import show_demo, show_step
 
-    console = out_console()
+    console = screen()
 
     def tell(step: str, done: Any) -> None:
         show_step(console, step, done)

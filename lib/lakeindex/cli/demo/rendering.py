@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-from rich.markup import escape
-
 from lakeindex.cli.rendering import show_check, show_run
+from lakeindex.cli.screen import Screen, escape
 from lakeindex.pipeline import Stage
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ _STAGES: Final = {
 }
 
 
-def show_step(console: Console, step: str, done: Any) -> None:
+def show_step(console: Screen, step: str, done: Any) -> None:
     """A step, when it is done."""
     console.print(f"[bold]{_TITLES[step]}[/bold]", soft_wrap=True)
     if step == "table":
@@ -48,7 +46,7 @@ def show_step(console: Console, step: str, done: Any) -> None:
     console.print()
 
 
-def show_demo(console: Console, result: DemoResult) -> None:
+def show_demo(console: Screen, result: DemoResult) -> None:
     """Where everything is, and what to try now."""
     table = escape(result.table)
     console.print(

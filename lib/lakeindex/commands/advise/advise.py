@@ -32,11 +32,11 @@ from lakeindex.model import DEFAULT_INDEX, IndexType
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
-from lakeindex.run.spec import storage_at
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import table_schema
 from lakeindex.storage.paths import absolute
+from lakeindex.table.columns import table_schema
 from lakeindex.table.virtual_key_rules import check_stores_keys
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeySpec
 
 _USELESS_RANGES = 0.8

@@ -23,11 +23,11 @@ from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.options.types import InputFormat
-from lakeindex.run.spec import storage_at
 from lakeindex.stages.stage_input.input_pieces import read_split
 from lakeindex.stages.stage_input.inputs import InputFile, Split, find_inputs, format_of, parquet_footer
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.storage.storage_file import StorageFile
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 from lakeindex.write.types.schema_fit import fit_batch
 

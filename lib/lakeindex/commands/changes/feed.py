@@ -21,7 +21,7 @@ from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.format.instants import comparable
 from lakeindex.options.parse import parse_options
 from lakeindex.parquet.read_pages import read_group_batches
-from lakeindex.run.table_facts import table_schema
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME

@@ -15,7 +15,7 @@ from lakeindex.commands.read.read import check_out, put_file
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.scan.scan import taken_away
 from lakeindex.commands.while_unchanged import TRIES, has_other_timeline
-from lakeindex.conductor.moved import MOVED_ERRORS
+from lakeindex.errors import MOVED_ERRORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.parquet.footer_text import footer_text
 from lakeindex.parquet.read_pages import read_column, read_groups
-from lakeindex.run.spec import storage_at
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from lakeindex.write.columns import leaves_with_nan

@@ -22,9 +22,9 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
-from lakeindex.run.table_facts import table_schema
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.threads import Threads

@@ -11,8 +11,8 @@ from lakeindex.files.footers import parse_layout, read_footer_bytes
 from lakeindex.model import BaseFile
 from lakeindex.parquet.stamps import footer_digest
 from lakeindex.parquet.verify_pages import verify_pages
-from lakeindex.run.spec import storage_at
 from lakeindex.storage.storage_file import StoredBytes
+from lakeindex.tasks.stores import storage_at
 
 _NO_CRC = (
     "some pages have no checksum, so damage to them cannot be seen (pages_without_crc): "

@@ -29,11 +29,10 @@ from lakeindex.index.stored.contract import Found, LookUp, StoredIndex, Volatile
 from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import BaseFile, Group, IndexSpec
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
-from lakeindex.run.spec import storage_at
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.virtual_keys import VirtualKeys
 
 
@@ -186,6 +185,8 @@ def _opened(scope: GetScope, index: StoredIndex, runner: Runner, notes: list[str
         notes.append(f"{kind} answers for whole batches of a write: every file is asked")
         yield None
         return
+    from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store  # with what writes to an index
+
     if is_in_metadata(scope.table.storage, index):
         found = metadata_store(scope.table, scope.snapshot.timeline, index)
         found.check(file.partition_path for file in scope.files)

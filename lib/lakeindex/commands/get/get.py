@@ -32,7 +32,7 @@ from lakeindex.errors import UsageError
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.table_facts import table_schema, virtual_keys
+from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError, first_line
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.run.spec import storage_at
 from lakeindex.storage.paths import absolute
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 
 KeySet: TypeAlias = str | os.PathLike[str] | Sequence[str] | pa.Array | pa.ChunkedArray | pa.Table

@@ -27,9 +27,9 @@ from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
-from lakeindex.run.spec import storage_at
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.virtual_keys import VirtualKeys

@@ -22,12 +22,13 @@ from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store
 from lakeindex.run.index.session import uncovered
 from lakeindex.run.index.sessions import stored_session
 from lakeindex.run.index.stored_session import StoredSession
-from lakeindex.run.spec import RunSpec, TableFacts, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.table_facts import facts_of
 from lakeindex.storage.opening import remove_empty_folders
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 KEPT_BY_US: Final = "lakeindex"

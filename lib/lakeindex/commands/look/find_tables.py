@@ -13,10 +13,10 @@ from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import InputError, LakeIndexError, OptionError
 from lakeindex.model import Instant
 from lakeindex.raw_errors import in_our_words
-from lakeindex.run.spec import storage_at
 from lakeindex.storage import Listing, Storage, in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 DEPTH: Final = 3

@@ -12,7 +12,7 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Instant
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.table_facts import table_schema
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 

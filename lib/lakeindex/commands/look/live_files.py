@@ -14,7 +14,7 @@ from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.commands.written_slices import open_at, rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options, parse_options
-from lakeindex.run.table_facts import table_schema
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 

@@ -6,7 +6,7 @@ from lakeindex.commands.look.history import iso_time
 from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import LakeIndexError
 from lakeindex.notebook import facts_html
-from lakeindex.run.table_facts import table_schema
+from lakeindex.table.columns import table_schema
 
 
 def table_html(uri: str) -> str:

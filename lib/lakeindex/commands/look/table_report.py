@@ -22,11 +22,11 @@ from lakeindex.model import Instant
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
 from lakeindex.report.build import false_positives_of
 from lakeindex.report.table_report import SMALL_FILE_BYTES, CommitLine, TableReport
-from lakeindex.run.spec import storage_at
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import in_parallel
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import BATCH_KEY, RUN_KEY
 

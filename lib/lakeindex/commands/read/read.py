@@ -20,14 +20,13 @@ from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import StorageError, UsageError
 from lakeindex.model import BaseFile
 from lakeindex.options.parse import Options, parse_options
-from lakeindex.run.spec import storage_at
-from lakeindex.run.table_facts import table_schema
-from lakeindex.storage import in_parallel
+from lakeindex.storage import decoded_in_parallel
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME
 
-_FILES_AT_ONCE = 4
 _OLD_TIME_DIGITS = 14
 
 
@@ -98,7 +97,7 @@ def read_rows(
         if meta:
             check_meta_columns(table, "the meta columns")
         source = row_source(table, timeline, as_of, since)
-        pieces = in_parallel(uri, lambda file: list(source.rows_of(file)), source.files, _FILES_AT_ONCE)
+        pieces = decoded_in_parallel(uri, lambda file: list(source.rows_of(file)), source.files)
         return pa.concat_tables([source.schema.empty_table(), *(rows for piece in pieces for rows in piece)])
 
     return while_unchanged(uri, read, use_metadata=use_metadata)

@@ -19,9 +19,9 @@ from lakeindex.commit.session import (
     WriteSession,
 )
 from lakeindex.commit.turns import EVERYTHING
-from lakeindex.conductor.moved import MOVED_ERRORS, until_still
+from lakeindex.conductor.moved import until_still
 from lakeindex.conductor.opened import Opened
-from lakeindex.errors import InvariantError, TableCorruptError, WriteConflictError
+from lakeindex.errors import MOVED_ERRORS, InvariantError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
 from lakeindex.format.file_names import write_token
@@ -31,8 +31,8 @@ from lakeindex.index.bucket.bucket_layout import COUNT_OPTION, FIELDS_OPTION, RU
 from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
-from lakeindex.run.table_facts import table_schema
 from lakeindex.stages.merge_write.written_files import new_file_stat
+from lakeindex.table.columns import table_schema
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.table.virtual_key_rules import check_stores_keys
 from lakeindex.tasks.runner import Runner, pack, run_tasks

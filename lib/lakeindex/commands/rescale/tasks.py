@@ -23,8 +23,8 @@ from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.parquet.stamps import digest_in
-from lakeindex.run.spec import storage_at
 from lakeindex.storage.port import Storage
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline import records
 from lakeindex.write.base_file import FILE_NAME, RECORD_KEY, constant_column, encode_base_file
 

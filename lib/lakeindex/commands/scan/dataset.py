@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from lakeindex.commands.rescale.aligned_rows import damaged
 from lakeindex.commands.scan.plan import ScanPlan
 from lakeindex.errors import UsageError
-from lakeindex.files.footers import read_layout
+from lakeindex.files.footers import read_parquet_footer
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
 from lakeindex.storage.arrow_files import file_system
@@ -53,7 +53,7 @@ def reads_alike(plan: ScanPlan) -> bool:
 
 
 def _check(plan: ScanPlan, file: BaseFile) -> None:
-    stored = read_layout(plan.table.storage, file).footer.arrow_schema
+    stored = read_parquet_footer(plan.table.storage, file).arrow_schema
     for field in plan.inner:
         place = -1 if stored is None else stored.get_field_index(field.name)
         if stored is None or place < 0:

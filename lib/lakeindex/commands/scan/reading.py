@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,11 +17,11 @@ from lakeindex.commands.rescale.aligned_rows import align, damaged
 from lakeindex.commands.scan.plan import ScanPlan
 from lakeindex.commands.scan.statistics import FooterStatistics
 from lakeindex.errors import LakeIndexError
-from lakeindex.files.footers import read_layout
+from lakeindex.files.footers import read_parquet_footer
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
-from lakeindex.parquet.read_pages import open_pages, read_group_batches
+from lakeindex.parquet.read_pages import open_pages, read_group_batches, read_groups
 from lakeindex.predicates.predicate import Predicate
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.port import Storage
@@ -88,13 +89,28 @@ class FileReader:
     rows: RowNumbers | None
     tally: Tally = field(default_factory=Tally)
 
-    def tables(self) -> Iterator[pa.Table]:
+    def table(self, *, use_threads: bool) -> pa.Table:
+        """All chosen rows at once; arguments and errors as of :meth:`tables`."""
+        spec = self.spec
+        if self.rows is not None or spec.predicate is not None or spec.later is not None:
+            return pa.concat_tables([spec.schema.empty_table(), *self.tables(use_threads=use_threads)])
+        source, groups, names = self._opened()
+        with self._blamed():  # in a third of the time of batches, most of which is fresh memory
+            rows = read_groups(source, groups, names, use_threads=use_threads)
+        self.tally.row_groups_read += len(groups)
+        self.tally.rows += rows.num_rows
+        return self._chosen(align(rows, self.file, spec.inner))
+
+    def tables(self, *, use_threads: bool = True) -> Iterator[pa.Table]:
         """Rows with the plan's columns; tables without rows are left out.
+
+        Args:
+            use_threads: decode columns at the same time.
 
         Raises:
             TableCorruptError: the file is missing or cannot be read.
         """
-        found = self._all() if self.rows is None else self._of_keys(self.rows)
+        found = self._all(use_threads=use_threads) if self.rows is None else self._of_keys(self.rows)
         for rows in found:
             chosen = self._chosen(rows)
             if chosen.num_rows:
@@ -104,9 +120,8 @@ class FileReader:
     def count(self) -> int:
         """How many rows are chosen; the footer tells, if all are."""
         if self.spec.predicate is None and self.spec.later is None:
-            layout = read_layout(self.storage, self.file)
             self.tally.files_opened += 1
-            return sum(layout.footer.row_group_rows)
+            return int(read_parquet_footer(self.storage, self.file).metadata.num_rows)
         return sum(table.num_rows for table in self.tables())
 
     def _chosen(self, rows: pa.Table) -> pa.Table:
@@ -128,21 +143,26 @@ class FileReader:
         )
         yield got.rows
 
-    def _all(self) -> Iterator[pa.Table]:
-        layout = read_layout(self.storage, self.file)
-        self.tally.files_opened += 1
-        self.tally.row_groups += layout.metadata.num_row_groups
-        source = self._opened(layout.metadata)
-        groups = self._groups(source)
-        if not groups:
-            return
-        self.tally.files_read += 1
-        stored = set(source.schema_arrow.names)
-        names = [name for name in self.spec.inner.names if name in stored] or [RECORD_KEY]
+    def _all(self, *, use_threads: bool) -> Iterator[pa.Table]:
+        source, groups, names = self._opened()
         for group in groups:
             self.tally.row_groups_read += 1
-            for batch in self._batches(source, group, names):
-                yield align(pa.Table.from_batches([batch]), self.file, self.spec.inner)
+            with self._blamed():
+                for batch in read_group_batches(source, group, names, BATCH_ROWS, use_threads=use_threads):
+                    yield align(pa.Table.from_batches([batch]), self.file, self.spec.inner)
+
+    def _opened(self) -> tuple[pq.ParquetFile, list[int], list[str]]:
+        """The file, its row groups that can hold a chosen row, and the columns to read."""
+        metadata = read_parquet_footer(self.storage, self.file).metadata
+        self.tally.files_opened += 1
+        self.tally.row_groups += metadata.num_row_groups
+        with self._blamed():
+            file = StorageFile(self.storage, self.file.path, self.file.size_bytes)
+            source = open_pages(file, metadata=metadata, pre_buffer=True)
+        groups = self._groups(source)
+        self.tally.files_read += bool(groups)
+        stored = set(source.schema_arrow.names)
+        return source, groups, [name for name in self.spec.inner.names if name in stored] or [RECORD_KEY]
 
     def _groups(self, source: pq.ParquetFile) -> list[int]:
         """Row groups that can hold a chosen row, by their statistics."""
@@ -154,16 +174,11 @@ class FileReader:
         statistics = FooterStatistics(source, predicate)
         return [group for group in filled if predicate.may_match(statistics.of(group))]
 
-    def _opened(self, metadata: pq.FileMetaData) -> pq.ParquetFile:
-        file = self.file
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """What goes wrong is this file's."""
         try:
-            return open_pages(StorageFile(self.storage, file.path, file.size_bytes), metadata=metadata, pre_buffer=True)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise damaged(file, str(error)) from error
-
-    def _batches(self, source: pq.ParquetFile, group: int, names: list[str]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from read_group_batches(source, group, names, BATCH_ROWS)
+            yield
         except LakeIndexError:
             raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:

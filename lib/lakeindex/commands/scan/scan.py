@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -17,16 +17,14 @@ from lakeindex.commands.scan.plan import ScanPlan, plan_scan
 from lakeindex.commands.scan.reading import FileReader, Tally, readers
 from lakeindex.commands.scan.request import ScanReport, ScanRequest
 from lakeindex.commands.while_unchanged import TRIES, has_other_timeline, while_unchanged
-from lakeindex.conductor.moved import MOVED_ERRORS
-from lakeindex.errors import LakeIndexError, WriteConflictError
+from lakeindex.errors import MOVED_ERRORS, LakeIndexError, WriteConflictError
 from lakeindex.options.parse import parse_options
-from lakeindex.storage import in_parallel
+from lakeindex.storage import decoded_in_parallel
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, do_task
 from lakeindex.timeline.timeline import Timeline
 
 _T = TypeVar("_T")
-_FILES_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,7 @@ class Scanner:
 
     def count(self) -> int:
         """How many rows are chosen."""
-        return self.of_one_snapshot(
-            lambda plan: sum(in_parallel(self.uri, FileReader.count, readers(plan), _FILES_AT_ONCE))
-        )
+        return self.of_one_snapshot(lambda plan: sum(decoded_in_parallel(self.uri, FileReader.count, readers(plan))))
 
     def explain(self, *, analyze: bool) -> ScanReport:
         """What the scan leaves out; what it reads, too, if it is to be done for that."""
@@ -148,8 +144,9 @@ def streamed(
 
 def rows_of(plan: ScanPlan) -> pa.Table:
     """All rows of a plan, several files at a time."""
-    pieces = in_parallel(plan.table.uri, lambda one: list(one.tables()), readers(plan), _FILES_AT_ONCE)
-    return pa.concat_tables([plan.schema.empty_table(), *(rows for piece in pieces for rows in piece)])
+    files = readers(plan)
+    pieces = decoded_in_parallel(plan.table.uri, lambda one: one.table(use_threads=len(files) == 1), files)
+    return pa.concat_tables([plan.schema.empty_table(), *pieces])
 
 
 def batches_of(plan: ScanPlan) -> Iterator[pa.RecordBatch]:

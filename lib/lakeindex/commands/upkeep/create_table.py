@@ -20,13 +20,13 @@ from lakeindex.errors import InputError, ObjectNotFoundError, TableExistsError, 
 from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
 from lakeindex.model import IndexType
 from lakeindex.options.types import CreateConfig, WriteConfig
-from lakeindex.run.spec import storage_at
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec, check_spec, key_entries, table_name_of
 from lakeindex.table.handle import Table
 from lakeindex.table.version import VERSIONS
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.layout import LAYOUT_1
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator, column_at

@@ -28,11 +28,11 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.run.retention import sweep_runs
 from lakeindex.run.run_folders import check_root
-from lakeindex.run.spec import storage_at
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 
 
 class MaintenanceStep(StrEnum):

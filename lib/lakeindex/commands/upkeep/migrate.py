@@ -31,9 +31,9 @@ from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
-from lakeindex.run.table_facts import table_schema, virtual_keys
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import new_index
+from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.virtual_key_rules import check_virtual_index
 from lakeindex.tasks.runner import Runner

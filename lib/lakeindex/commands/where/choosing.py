@@ -23,10 +23,11 @@ from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, Change
 from lakeindex.run import row_pieces
 from lakeindex.run.chosen_rows import CHOSEN_FOLDER
-from lakeindex.run.spec import RunSpec, storage_at
+from lakeindex.run.spec import RunSpec
 from lakeindex.run.table_facts import facts_of
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import PARTITION_PATH, RECORD_KEY
 from lakeindex.write.virtual_keys import VirtualKeys
 

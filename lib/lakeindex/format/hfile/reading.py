@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import blocks
-from lakeindex.format.hfile.blocks import Block, check_codec, parse_block
+from lakeindex.format.hfile.blocks import Block, LoneBlock, check_codec, parse_block
 from lakeindex.format.hfile.varints import Message, parse_message, read_varint, read_vint
 
 ReadRange: TypeAlias = Callable[[int, int], bytes]
@@ -20,6 +19,9 @@ ReadRange: TypeAlias = Callable[[int, int], bytes]
 
 Entry: TypeAlias = tuple[bytes, bytes]
 """A key and its value."""
+
+Part: TypeAlias = tuple[bytes, bytes | LoneBlock]
+"""A key and its value, or the block in which it is alone."""
 
 TRAILER_BYTES: Final = 4_096
 VERSION: Final = 3
@@ -32,7 +34,7 @@ _GAP_BYTES: Final = 256 << 10
 _REQUEST_BYTES: Final = 8 << 20
 
 _T = TypeVar("_T")
-_DAMAGE: Final = (ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, zlib.error)
+_DAMAGE: Final = (ValueError, IndexError, KeyError, TypeError, OverflowError, struct.error, blocks.GZIP_ERROR)
 
 _ENTRY: Final = struct.Struct(">iih")
 _KEY: Final = struct.Struct(">h")
@@ -181,6 +183,34 @@ class HFile:
         """All keys and values, in the order of the keys' bytes. Raises: TableCorruptError."""
         for place in self.places():
             yield from self.entries_at(place)
+
+    def parts(self, least_bytes: int) -> Iterator[Part]:
+        """All keys in the order of their bytes, with their values, or with the blocks in which they are alone.
+
+        Args:
+            least_bytes: decoded size from which on such a block is given as it is.
+
+        Raises:
+            TableCorruptError: a block is damaged; one that is given as it is was not looked at.
+        """
+        for place in self.places():
+            yield from self.parts_in(place, self.raw(place.offset, place.size), least_bytes)
+
+    def parts_in(self, place: Place, block: bytes, least_bytes: int) -> Sequence[Part]:
+        """The same of a data block. One that is given as it is begins with the key that the index says.
+
+        Args:
+            place: where it is.
+            block: its bytes.
+            least_bytes: as in :meth:`parts`.
+
+        Raises:
+            TableCorruptError: the block is damaged.
+        """
+        lone = _guarded(self.source, lambda: _lone(block, self.codec, least_bytes)) if self.is_plain else None
+        if lone is not None and lone[0] == place.key:
+            return (lone,)
+        return self.entries_of(self._parsed(block, blocks.DATA))
 
     def lookup(self, keys: Keys) -> Iterator[Entry]:
         """The entries of some keys; only blocks that can hold one are fetched.
@@ -401,6 +431,16 @@ def _entries(content: bytes, *, with_mvcc: bool) -> list[Entry]:
                 raise ValueError(f"an entry at byte {at} with a version of its own")
             at += 1
     return found
+
+
+def _lone(block: bytes, codec: int, least_bytes: int) -> tuple[bytes, LoneBlock] | None:
+    """The only entry of a block, with a version behind its value; None if there are several, or the block must stay."""
+    if not blocks.is_copyable(block) or blocks.decoded_bytes(block) < least_bytes:
+        return None
+    keys, values, length = _ENTRY.unpack_from(blocks.beginning(block, _ENTRY.size, codec))
+    if 8 + keys + values + 1 != blocks.decoded_bytes(block) or not 0 <= length <= keys:
+        return None
+    return blocks.beginning(block, _ENTRY.size + length, codec)[_ENTRY.size :], LoneBlock(block, values)
 
 
 def _check_plain(file: HFile) -> None:

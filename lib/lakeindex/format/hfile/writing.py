@@ -8,8 +8,8 @@ from typing import Final
 
 from lakeindex.errors import InvariantError
 from lakeindex.format.hfile import blocks
-from lakeindex.format.hfile.blocks import format_block
-from lakeindex.format.hfile.reading import SCHEMA, TRAILER_BYTES, VERSION, Entry
+from lakeindex.format.hfile.blocks import LoneBlock, format_block
+from lakeindex.format.hfile.reading import SCHEMA, TRAILER_BYTES, VERSION, Part
 from lakeindex.format.hfile.varints import format_message, format_varint, format_vint
 
 MIN_KEY: Final = b"minRecordKey"
@@ -25,10 +25,12 @@ _LONG: Final = struct.Struct(">q")
 # Behind a key: no column family, the latest time, "put"; behind a value: version 0.
 _KEY_TAIL: Final = b"\0" + _LONG.pack(2**63 - 1) + b"\x04"
 _VALUE_TAIL: Final = b"\0"
+_KEY_BYTES: Final = _SHORT.size + len(_KEY_TAIL)
+_BESIDE_BYTES: Final = _ENTRY.size + len(_KEY_TAIL) + len(_VALUE_TAIL)
 
 
 def format_hfile(
-    entries: Iterable[Entry],
+    entries: Iterable[Part],
     schema: str,
     *,
     info: Mapping[bytes, bytes] | None = None,
@@ -39,7 +41,8 @@ def format_hfile(
     """The bytes of an HFile.
 
     Args:
-        entries: keys and values, in the order of the keys' bytes, each key once.
+        entries: keys and values, in the order of the keys' bytes, each key once. A value may be a block of another
+            file with the same codec.
         schema: the Avro schema of the values, JSON.
         info: further facts about the file, by their names.
         codec: ``blocks.GZIP`` or ``blocks.NONE``.
@@ -50,8 +53,7 @@ def format_hfile(
         InvariantError: the keys are not in order, or one comes twice.
     """
     out = DataBlocks(codec, block_bytes)
-    for key, value in entries:
-        out.add(key, value)
+    out.extend(entries)
     return finish_hfile(out, schema, out.count, info, created_ms)
 
 
@@ -95,31 +97,44 @@ class DataBlocks:
         self.places: list[tuple[bytes, int, int]] = []
         self.size = 0
 
-    def add(self, key: bytes, value: bytes) -> None:
-        """Add an entry. Raises: InvariantError: its key is not behind the one before."""
-        if self._last is not None and key <= self._last:
-            raise InvariantError(
-                f"the key {key!r} follows {self._last!r}", culprit=repr(key), hint="this is a bug: please report it"
-            )
-        entry = _ENTRY.pack(len(key) + _SHORT.size + len(_KEY_TAIL), len(value), len(key))
-        size = len(entry) + len(key) + len(_KEY_TAIL) + len(value) + len(_VALUE_TAIL)
-        if self._content and len(self._content) + size > self._block_bytes:
-            self.flush()
-        if not self._content:
-            self._first = key
-        if self.first_key is None:
-            self.first_key = key
-        self._content += entry + key + _KEY_TAIL + value + _VALUE_TAIL
-        self._last = key
-        self.count += 1
-        self._decoded += size
-        self._keys += len(key)
-        self._values += len(value)
+    def extend(self, entries: Iterable[Part]) -> None:
+        """Add entries. Raises: InvariantError: a key is not behind the one before."""
+        last, content, most = self._last, self._content, self._block_bytes
+        count = keys = values = 0
+        for key, value in entries:
+            if last is not None and key <= last:
+                raise InvariantError(
+                    f"the key {key!r} follows {last!r}", culprit=repr(key), hint="this is a bug: please report it"
+                )
+            last, length = key, len(key)
+            if self.first_key is None:
+                self.first_key = key
+            count += 1
+            keys += length
+            if isinstance(value, LoneBlock):
+                self.flush()
+                content = self._content
+                self._put(key, blocks.moved_block(value.data, self._previous), blocks.decoded_bytes(value.data))
+                values += value.value_bytes
+                continue
+            size = len(value)
+            if content and len(content) + length + size + _BESIDE_BYTES > most:
+                self.flush()
+                content = self._content
+            if not content:
+                self._first = key
+            content += _ENTRY.pack(length + _KEY_BYTES, size, length) + key + _KEY_TAIL + value + _VALUE_TAIL
+            values += size
+        self._last = last
+        self.count += count
+        self._keys += keys
+        self._values += values
 
     def flush(self) -> None:
         """End the block that is being filled, if there is one."""
         if self._content:
-            self._put(self._first, format_block(blocks.DATA, bytes(self._content), self.codec, self._previous))
+            block = format_block(blocks.DATA, bytes(self._content), self.codec, self._previous)
+            self._put(self._first, block, len(self._content))
         self._content = bytearray()
 
     def copy(self, first_key: bytes, block: bytes) -> None:
@@ -131,8 +146,7 @@ class DataBlocks:
         """
         self.flush()
         self._last = None
-        self._decoded += blocks.decoded_bytes(block)
-        self._put(first_key, blocks.moved_block(block, self._previous))
+        self._put(first_key, blocks.moved_block(block, self._previous), blocks.decoded_bytes(block))
 
     @property
     def key_range(self) -> dict[bytes, bytes]:
@@ -143,7 +157,8 @@ class DataBlocks:
     def _previous(self) -> int:
         return self.places[-1][1] if self.places else -1
 
-    def _put(self, first_key: bytes, block: bytes) -> None:
+    def _put(self, first_key: bytes, block: bytes, decoded_bytes: int) -> None:
+        self._decoded += decoded_bytes
         self.places.append((first_key, self.size, len(block)))
         self.pieces.append(block)
         self.size += len(block)

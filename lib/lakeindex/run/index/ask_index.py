@@ -21,10 +21,10 @@ from lakeindex.pipeline import CANDIDATES, RANGES, SEARCHED, STAGED_KEY, STAGED_
 from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema, table_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows
 from lakeindex.run.index.delta import store_context
-from lakeindex.run.index.in_metadata import opened_metadata_store
 from lakeindex.run.index.session import Answer, StoreRef
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.tasks.stores import storage_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,8 @@ def _stores(folder: RunFolder, task: AskTask, index: Index) -> Callable[[Chunk],
     if task.store is None:
         raise InvariantError("a stored index is asked, but not opened", culprit=task.facts.name)
     if task.store.in_metadata:
+        from lakeindex.run.index.in_metadata import opened_metadata_store
+
         store = opened_metadata_store(task.spec.table_uri, task.spec.config, index.stored)
         return lambda _: store
     context = store_context(task.spec, task.facts, task.store.completed, task.store.view)

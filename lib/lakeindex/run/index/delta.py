@@ -16,8 +16,9 @@ from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
 from lakeindex.index.stored.store_context import Completed, LogView, StoreContext
 from lakeindex.model import BaseFile
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 
 
 @dataclass(frozen=True, slots=True)

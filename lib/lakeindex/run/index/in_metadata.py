@@ -27,11 +27,12 @@ from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import USE_METADATA_OPTION, MetadataView
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef
-from lakeindex.run.spec import RunSpec, TableFacts, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 _SCOPES: Final = ("each partition", "the whole table")

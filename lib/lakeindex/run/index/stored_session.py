@@ -41,9 +41,10 @@ from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.ask_index import ask_engine
 from lakeindex.run.index.delta import DeltaTask, put_delta
 from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef, uncovered
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.runner import Runner, run_tasks
+from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 _ROWS_A_DELTA: Final = 1_000_000

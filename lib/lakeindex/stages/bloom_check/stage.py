@@ -22,9 +22,10 @@ from lakeindex.pipeline import CANDIDATES, RANGES, Stage
 from lakeindex.run.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
 from lakeindex.run.chunks import Chunk, chunk_keys, chunks_of, pack_rows
 from lakeindex.run.lookup_files import IN_FOOTER, IN_METADATA, RANGE_IN_METADATA, LookupFile, read_files
-from lakeindex.run.spec import RunSpec, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
+from lakeindex.tasks.stores import storage_at
 
 _NOT_CACHED = (IN_FOOTER, IN_METADATA, RANGE_IN_METADATA)
 _TOLD = (IN_METADATA, RANGE_IN_METADATA)

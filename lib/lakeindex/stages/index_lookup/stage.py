@@ -35,9 +35,10 @@ from lakeindex.run.lookup_files import (
     files_table,
 )
 from lakeindex.run.replaced import replaced_by
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
+from lakeindex.tasks.stores import storage_at
 
 _FOOTERS_A_TASK = 64
 _KEYS_SHARE = 0.5

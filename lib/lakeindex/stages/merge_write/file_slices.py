@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 from lakeindex.errors import InvariantError, TableCorruptError, first_line
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, footer_of
+from lakeindex.in_groups import groups_within
 from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
@@ -21,14 +23,18 @@ from lakeindex.model import BaseFile
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.run.checkpoints import Part, RunFolder
-from lakeindex.run.chunks import Chunk, StagedRows, chunk_columns, unpack_rows_of
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.chunks import Chunk, StagedRows, chunk_columns, read_together, unpack_rows_of
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage import Storage, is_local_disk
 from lakeindex.storage.storage_file import StoredBytes
+from lakeindex.tasks.memory_bound import TOGETHER_BYTES, current_share
+from lakeindex.tasks.stores import storage_at
+from lakeindex.write.base_file import EncodedFile
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merge_rows import Changes, NewSlice, StoredRows
-from lakeindex.write.rewrite import ALL_IN_MEMORY, NewFile, Rewrite
+from lakeindex.write.rewrite import NewFile, make_together
+from lakeindex.write.row_groups import ALL_IN_MEMORY, Rewrite
 from lakeindex.write.updated_rows import UpdateRule
 
 _LOCATED: Final = ("chunk", "row", "row_group", "row_in_group", "fate")
@@ -156,6 +162,7 @@ def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
     Their filters are left in the footer cache, so that the next look-up reads no footers. Files begin to go to disk
     while the next ones are made: the sync before the commit, which is the one that counts, finds little left to do.
     """
+    keeps = tasks[0].spec.config.footer_cache and index_for(tasks[0].facts.index).needs_footers
     footers: list[tuple[BaseFile, Footer]] = []
     store = storage_at(tasks[0].spec.table_uri)
     written: list[WrittenFile] = []
@@ -163,61 +170,109 @@ def write_files(tasks: tuple[WriteTask, ...]) -> tuple[WrittenFile, ...]:
     is_near = is_local_disk(store.uri)
     lists = Lists(run_folder(tasks[0].spec))
     with ThreadPoolExecutor(1, thread_name_prefix="sync") as pool:
-        for task in tasks:
-            written.append(write_file(task, lists, footers))
-            waiting.append(written[-1].file)
-            if is_near and sum(file.size_bytes for file in waiting) >= _SYNC_BYTES:
-                pool.submit(store.sync, [file.path for file in waiting])
-                waiting = []
-    if not footers:
+        for some in groups_within(tasks, attrgetter("held_bytes"), min(TOGETHER_BYTES, current_share())):
+            for one, encoded in _write_together(store, some, lists):
+                written.append(one)
+                if keeps:
+                    footers.append((one.file, footer_of(encoded.row_group_rows, encoded.key_entries)))
+                waiting.append(one.file)
+                if is_near and sum(file.size_bytes for file in waiting) >= _SYNC_BYTES:
+                    pool.submit(store.sync, [file.path for file in waiting])
+                    waiting = []
+    if not keeps:
         return tuple(written)
     entries = {e.path: e for e in FooterCache(store).keep_filters(footers)}
     return tuple(replace(one, cached=entries.get(one.file.path)) for one in written)
 
 
-def write_file(task: WriteTask, lists: Lists, footers: list[tuple[BaseFile, Footer]]) -> WrittenFile:
-    """Merge and write one file slice.
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """A slice that is going to be written: of what, and the keys that leave it."""
+
+    task: WriteTask
+    rewrite: Rewrite
+    old: OldSlice | ForeignSlice | None
+    changes: Changes
+    gone: pa.Table
+
+    @property
+    def before(self) -> int:
+        """Rows of the old slice."""
+        return 0 if self.old is None else self.old.rows
+
+    def new_file(self) -> NewFile:
+        """The file. Raises: InvariantError: it would have other rows than the plan says."""
+        new, changes = NewFile(self.old, self.changes, self.rewrite), self.changes
+        expected = self.before - len(changes.delete_positions) + len(changes.inserts)
+        if new.rows != expected:
+            path = self.task.new.path
+            raise InvariantError(f"{path!r} would have {new.rows} rows instead of {expected}", culprit=path)
+        return new
+
+
+def _write_together(
+    store: Storage, tasks: Sequence[WriteTask], lists: Lists
+) -> Iterator[tuple[WrittenFile, EncodedFile]]:
+    """Merge and write a file slice, or several small ones that are made at once.
 
     Args:
-        task: what to write.
+        store: the table's.
+        tasks: what to write.
         lists: of the run.
-        footers: gets the slice's footer, if the index asks for footers.
 
     Raises:
-        TableCorruptError: the old slice cannot be read.
+        TableCorruptError: an old slice cannot be read.
         InvariantError: the merged rows are not what the plan says.
     """
     started = time.perf_counter()
-    store = storage_at(task.spec.table_uri)
+    slices = _with_rows([_slice_of(store, task, lists) for task in tasks])
+    files = [one.new_file() for one in slices]
+    if len(files) > 1:
+        make_together(files)
+    shared = (time.perf_counter() - started) / len(files)
+    for one, new in zip(slices, files, strict=True):
+        yield _write_slice(store, one, new, shared), new.encoded
+
+
+def _slice_of(store: Storage, task: WriteTask, lists: Lists) -> _Slice:
     rewrite = _rewrite_of(task)
     old = None if task.old is None else _open_slice(store, task.old, rewrite)
-    changes, gone = _changes(task, lists, None if old is None else old.row_group_starts, is_whole=rewrite.part >= 1)
-    before = 0 if old is None else old.rows
-    expected = before - len(changes.delete_positions) + len(changes.inserts)
-    new = NewFile(old, changes, rewrite)
-    if new.rows != expected:
-        raise InvariantError(
-            f"{task.new.path!r} would have {new.rows} rows instead of {expected}", culprit=task.new.path
-        )
+    return _Slice(task, rewrite, old, *_changes(task, lists, None if old is None else old.row_group_starts))
+
+
+def _with_rows(slices: Sequence[_Slice]) -> list[_Slice]:
+    """The same, with the rows of the batch, if files are made as a whole; else rows are read where they are sliced."""
+    whole = [one for one in slices if one.rewrite.part >= 1]
+    both = [rows for one in whole for rows in (one.changes.updates, one.changes.inserts)]
+    if not whole:
+        return list(slices)
+    rows = iter(read_together([rows for rows in both if isinstance(rows, StagedRows)]))
+    return [
+        replace(one, changes=replace(one.changes, updates=next(rows), inserts=next(rows)))
+        if one.rewrite.part >= 1
+        else one
+        for one in slices
+    ]
+
+
+def _write_slice(store: Storage, slice_: _Slice, new: NewFile, shared: float) -> WrittenFile:
+    """Write one; ``shared``: its part of the time that preparing several has taken."""
+    started = time.perf_counter()
+    task, changes = slice_.task, slice_.changes
     store.write(task.new.path, new if task.old is None else _reading(task.old, new))
     encoded = new.encoded
-    written = BaseFile(
-        task.new.partition_path, task.new.file_id, task.new.instant_time, task.new.write_token, encoded.size
-    )
-    if task.spec.config.footer_cache and index_for(task.facts.index).needs_footers:
-        footers.append((written, footer_of(encoded.row_group_rows, encoded.key_entries)))
     return WrittenFile(
-        written,
+        replace(task.new, size_bytes=encoded.size),
         task.old,
         new.rows,
-        before,
+        slice_.before,
         len(changes.updates),
         len(changes.delete_positions),
         len(changes.inserts),
-        _write_delta(task, changes.inserts, gone),
+        _write_delta(task, changes.inserts, slice_.gone),
         chunks_copied=encoded.chunks_copied,
         chunks_encoded=encoded.chunks_encoded,
-        seconds=round(time.perf_counter() - started, 4),
+        seconds=round(shared + time.perf_counter() - started, 4),
         footer=digest_in(encoded.tail),
     )
 
@@ -283,14 +338,13 @@ def unreadable(file: BaseFile, error: Exception) -> TableCorruptError:
     )
 
 
-def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None, *, is_whole: bool) -> tuple[Changes, pa.Table]:
+def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[Changes, pa.Table]:
     """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know).
 
     Args:
         task: what to write.
         lists: of the run.
         starts: where the row groups of the old slice start.
-        is_whole: the batch's rows are read now; else where they are sliced.
     """
     folder = run_folder(task.spec)
     empty = _empty_rows(task, folder)
@@ -298,19 +352,16 @@ def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None, *, is_who
     def staged(chunk: np.ndarray, row: np.ndarray) -> StagedRows:
         return StagedRows(folder, task.chunks, chunk, row, empty)
 
-    def fetched(rows: StagedRows) -> StoredRows:
-        return rows.slice(0, len(rows)) if is_whole else rows
-
-    inserts = fetched(staged(*_inserts(task, lists)))
+    inserts = staged(*_inserts(task, lists))
     nothing = np.array([], np.int64)
     if starts is None:
-        return Changes(empty, nothing, nothing, inserts), DELTA_SCHEMA.empty_table()
+        return Changes(staged(nothing, nothing), nothing, nothing, inserts), DELTA_SCHEMA.empty_table()
     found = [lists.located(part, task.old_number) for part in task.locations if task.old_number is not None]
     chunk, row, row_group, row_in_group, fate = np.concatenate([np.zeros((len(_LOCATED), 0), np.int64), *found], axis=1)
     places = starts[row_group] + row_in_group
     is_update = fate == Fate.UPDATE
     order = np.argsort(chunk[is_update], kind="stable")
-    updates = fetched(staged(chunk[is_update][order], row[is_update][order]))
+    updates = staged(chunk[is_update][order], row[is_update][order])
     leaves = (fate == Fate.DELETE) | (fate == Fate.MOVED)
     changes = Changes(updates, places[is_update][order], places[leaves], inserts)
     if task.changes_path is None or task.old is None:

@@ -18,8 +18,9 @@ from lakeindex.index.contract import FileGroups, KeyHomes
 from lakeindex.index.key_match import match_keys
 from lakeindex.model import BaseFile, Group
 from lakeindex.run.chunks import Chunk, chunk_keys, unpack_rows_of
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.merge_write.tags import NewRows
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 
 

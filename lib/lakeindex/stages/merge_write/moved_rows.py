@@ -21,14 +21,15 @@ from lakeindex.index.fate import Fate
 from lakeindex.model import BaseFile
 from lakeindex.pipeline import STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.chunks import Chunk, chunk_columns, without_repeated
+from lakeindex.run.chunks import Chunk, chunk_columns, same_columns, without_repeated
 from lakeindex.run.lookup_files import LookupFile
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.stages.merge_write.file_slices import unreadable, update_rule
 from lakeindex.stages.merge_write.tags import FoundLine
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import verify_bytes
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.columns import replaced
 from lakeindex.write.file_parts import open_slice
 
@@ -125,7 +126,9 @@ def stage_moved(task: MovedTask) -> Chunk:
     columns = {name: rows.column(name) for name in (STAGED_PARTITION, STAGED_OP)}
     for name in whole.column_names:
         columns[name] = replaced(one_array(whole.column(name)), places[order], one_array(moved.column(name)))
-    part = folder.write_table(f"{task.folder}/{task.chunk.number:05d}.parquet", without_repeated(pa.table(columns), {}))
+    staged = pa.table(columns)
+    stored = without_repeated(staged, same_columns(staged, {}))
+    part = folder.write_table(f"{task.folder}/{task.chunk.number:05d}.parquet", stored)
     return replace(task.chunk, part=part, row_group=0)
 
 

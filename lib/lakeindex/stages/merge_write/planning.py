@@ -15,13 +15,14 @@ from lakeindex.options.types import BulkSort, PartialUpdate
 from lakeindex.run.chunks import Chunk
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.replaced import Replaced, replaced_by
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.stages.merge_write.key_order import cut_by_key
 from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, make_plan
 from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
 from lakeindex.stages.merge_write.tags import FoundLine, NewRows, Tags, found_lines, tag_batch
 from lakeindex.tasks.runner import Runner
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.assignment import InsertPiece
 
 _META_BYTES = 24.0

@@ -33,7 +33,7 @@ from lakeindex.run.chunks import chunks_of
 from lakeindex.run.estimate import estimate_of
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.replaced import ids_by_partition, replaced_by
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.run.stage_run import LookedUp, OutOfDateError
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, write_files
@@ -47,8 +47,9 @@ from lakeindex.stages.merge_write.written_files import check_counts, keep_writte
 from lakeindex.tasks.memory_bound import current_bound, write_bytes
 from lakeindex.tasks.meter import StageCost
 from lakeindex.tasks.runner import Runner, do_task, for_work, pack, run_tasks
+from lakeindex.tasks.stores import storage_at
 from lakeindex.time_spent import current_account
-from lakeindex.write.rewrite import ALL_IN_MEMORY
+from lakeindex.write.row_groups import ALL_IN_MEMORY
 from lakeindex.write.types.avro_schema import schema_to_avro
 
 _OPEN_COST = 1_000_000

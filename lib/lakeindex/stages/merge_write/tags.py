@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,8 @@ from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows_of
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.stages.merge_write.bad_rows import NO_BAD_ROWS, BadRows, incomplete_rows
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
+
+_LOCATED: Final = ("chunk", "row", "fate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +161,13 @@ def _bytes_read(spec: RunSpec, facts: TableFacts, chunks: Sequence[Chunk], locat
 def tag_chunks(task: TagTask) -> TagResult:
     """Rows of the chunks that go in as new."""
     folder = run_folder(task.spec)
-    located = [folder.read_table(p, ["chunk", "row", "fate"]) for p in task.locations]
-    joined = pa.concat_tables(located) if located else None
+    located = _Located([folder.read_table(p, list(_LOCATED)) for p in task.locations])
     homes = index_for(task.facts.index).homes
     records: list[tuple[int, str, int, int, bytes | None]] = []
     incomplete: list[BadRows] = []
     missing = unmet = inserts = 0
     for chunk in task.chunks:
-        rows, fates = _found_of(joined, chunk.number)
+        rows, fates = located.of(chunk.number)
         _check_found_once(folder, chunk, rows)
         is_delete = _deletes_of(folder, chunk)
         unfound = np.ones(chunk.rows, np.bool_)
@@ -212,11 +214,19 @@ def _deletes_of(folder: RunFolder, chunk: Chunk) -> np.ndarray:
     return pc.equal(chunk_columns(folder, chunk, [STAGED_OP]).column(0), OP_DELETE).to_numpy()
 
 
-def _found_of(located: pa.Table | None, chunk: int) -> tuple[np.ndarray, np.ndarray]:
-    if located is None:
-        return np.array([], np.int64), np.array([], np.int8)
-    mine = located.filter(pc.equal(located.column("chunk"), chunk))
-    return mine.column("row").to_numpy().astype(np.int64), mine.column("fate").to_numpy()
+class _Located:
+    """Rows that were found, and their fates, by chunk."""
+
+    def __init__(self, tables: Sequence[pa.Table]) -> None:
+        columns = [[table.column(name).to_numpy() for table in tables] for name in _LOCATED]
+        chunk, row, fate = (np.concatenate([np.zeros(0, np.int64), *some]).astype(np.int64) for some in columns)
+        order = np.argsort(chunk, kind="stable")
+        self._chunk, self._row, self._fate = chunk[order], row[order], fate[order]
+
+    def of(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of one chunk: int64, shapes (n,)."""
+        mine = slice(*np.searchsorted(self._chunk, [chunk, chunk + 1]))
+        return self._row[mine], self._fate[mine]
 
 
 def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None:

@@ -18,10 +18,10 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from lakeindex.options.types import InputFormat
-from lakeindex.run.spec import storage_at
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
+from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import DELETE_MARK
 
 _BATCH_ROWS = 65_536
@@ -35,7 +35,16 @@ def read_split(split: Split, schema: pa.Schema, wanted: InputFormat) -> pa.Table
     return pa.concat_tables(read_pieces(split, schema, wanted, _WHOLE), promote_options="default")
 
 
-def read_pieces(split: Split, schema: pa.Schema, wanted: InputFormat, limit: int) -> Iterator[pa.Table]:
+def content_of(split: Split, wanted: InputFormat, limit: int) -> bytes | None:
+    """The bytes of a Parquet file that is read as a whole, for :func:`read_pieces`; None of other splits."""
+    if not _is_whole(split, limit) or format_of(split.file, wanted) is not InputFormat.PARQUET:
+        return None
+    return storage_at(split.file.root).read(split.file.path)
+
+
+def read_pieces(
+    split: Split, schema: pa.Schema, wanted: InputFormat, limit: int, content: bytes | None = None
+) -> Iterator[pa.Table]:
     """The split's rows with the columns the file has, in order; one piece at least, though it may be empty.
 
     Args:
@@ -43,6 +52,7 @@ def read_pieces(split: Split, schema: pa.Schema, wanted: InputFormat, limit: int
         schema: the table's columns, which type CSV and JSON values.
         wanted: the format, or ``auto``.
         limit: decoded bytes of a piece, about; a single row may be larger.
+        content: what :func:`content_of` has read; None: it is read here.
 
     Raises:
         InputError: the file is missing, truncated or not what its name says; names the file.
@@ -57,7 +67,7 @@ def read_pieces(split: Split, schema: pa.Schema, wanted: InputFormat, limit: int
                 for block in _json(split.file, schema, limit):  # blocks may lack columns: they are not joined
                     yield from _cut([block], limit)
             case _:
-                yield from _cut(_parquet(split, limit), limit)
+                yield from _cut(_parquet(split, limit, content), limit)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
 
@@ -120,11 +130,16 @@ def _arrow(split: Split, limit: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([reader.get_batch(number)])
 
 
-def _parquet(split: Split, limit: int) -> Iterator[pa.Table]:
+def _is_whole(split: Split, limit: int) -> bool:
+    """Whether a Parquet file is read with one request."""
+    return split.decoded_bytes <= limit and split.last_row_group is None
+
+
+def _parquet(split: Split, limit: int, content: bytes | None) -> Iterator[pa.Table]:
     file, store = split.file, storage_at(split.file.root)
     is_small = split.decoded_bytes <= limit
-    if is_small and split.last_row_group is None:
-        yield pq.ParquetFile(pa.BufferReader(store.read(file.path))).read()
+    if _is_whole(split, limit):
+        yield pq.ParquetFile(pa.BufferReader(store.read(file.path) if content is None else content)).read()
         return
     source = StorageFile(store, file.path, file.size_bytes)
     metadata = pq.ParquetFile(source).metadata

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, first_line
 from lakeindex.options.types import InputFormat, WriteConfig
-from lakeindex.run.spec import storage_at
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
+from lakeindex.tasks.stores import storage_at
 
 ARROW_SUFFIX = ".arrow"
 CONTENT_DIGEST = "content-1"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +23,10 @@ from lakeindex.errors import LakeIndexError, QuarantineExceededError, SchemaMism
 from lakeindex.hashing.arrow import one_array
 from lakeindex.model import Change, Operation
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
-from lakeindex.predicates.predicate import predicate_of
-from lakeindex.run.checkpoints import Manifest, Part, digest_of_text, table_of
+from lakeindex.run.checkpoints import Manifest, Part, digest_of, digest_of_text, table_of
 from lakeindex.run.chosen_rows import is_chosen, stored_keys
+from lakeindex.run.chunks import are_handed_over
+from lakeindex.run.input_columns import InputColumns
 from lakeindex.run.replaced import PARTITIONS_FACT
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
 from lakeindex.stages.stage_input.batch_columns import (
@@ -34,9 +36,9 @@ from lakeindex.stages.stage_input.batch_columns import (
     may_lack,
     with_columns,
 )
-from lakeindex.stages.stage_input.input_pieces import read_pieces
+from lakeindex.stages.stage_input.input_pieces import content_of, read_pieces
 from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
-from lakeindex.stages.stage_input.spill import Cut, Scatter, SpilledPiece, read_spilled, spill
+from lakeindex.stages.stage_input.spill import Cut, Piece, Scatter, SpilledPiece, pieces_held, read_spilled, spill
 from lakeindex.stages.stage_input.split_order import splits_apart
 from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, refuse_doubled, stage_rows
 from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
@@ -60,7 +62,9 @@ _REASONS = 10
 
 @dataclass(frozen=True, slots=True)
 class KeyTask:
-    """Read one split; scatter its rows, or stage them if the split ``is_apart``: no other holds a key of its."""
+    """Read one split; scatter its rows, or stage them if the split ``is_apart``: no other holds a key of its. If its
+    file ``stays``, columns that it holds as they are stored are not copied.
+    """
 
     spec: RunSpec
     facts: TableFacts
@@ -69,6 +73,7 @@ class KeyTask:
     scatter: Scatter
     folder: str
     is_apart: bool
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class KeyResult:
     combined: int = 0
     reasons: tuple[str, ...] = ()
     quarantine: tuple[Part, ...] = ()
-    pieces: tuple[SpilledPiece, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
     def with_next(self, other: KeyResult) -> KeyResult:
         """Both as one."""
@@ -101,7 +106,7 @@ class SortTask:
     spec: RunSpec
     facts: TableFacts
     name: str
-    pieces: tuple[SpilledPiece, ...]
+    pieces: tuple[Piece, ...]
     cut: Cut
     folder: str
 
@@ -186,13 +191,16 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
 
 
 def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split], basis: str, digest: str) -> Manifest:
+    # All stages run in this process, which reads the batch's files: no task elsewhere, no job of tomorrow's.
+    stay = are_handed_over() and runner.nearby() is runner
     runner = for_work(runner, sum(s.bytes for s in splits), spec.config)
-    built = _keyed_and_sorted(spec, facts, runner, splits, _apart(spec, facts, runner, splits))
+    built = _keyed_and_sorted(spec, facts, runner, splits, _apart(spec, facts, runner, splits), stay=stay)
     if not built.is_apart():
-        built = _keyed_and_sorted(spec, facts, runner, splits, frozenset())
+        built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay)
     manifest = _manifest(spec, built, basis, digest)
     store = run_folder(spec).store
-    for path in sorted({piece.path for result in built.keyed for piece in result.pieces}):
+    written = (p for result in built.keyed for p in result.pieces if isinstance(p, SpilledPiece))
+    for path in sorted({piece.path for piece in written}):
         store.delete(path)
     return manifest
 
@@ -207,21 +215,24 @@ def _apart(spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Sp
 
 
 def _keyed_and_sorted(
-    spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split], apart: frozenset[int]
+    spec: RunSpec, facts: TableFacts, runner: Runner, splits: Sequence[Split], apart: frozenset[int], *, stay: bool
 ) -> _Built:
-    """Both maps; splits that are not ``apart`` are scattered."""
+    """Both maps; splits that are not ``apart`` are scattered. ``stay``: whether all tasks of the run are in this
+    process, and files of the batch are there later.
+    """
     folder = run_folder(spec).new_attempt(Stage.STAGE_INPUT)
     scattered = [split for number, split in enumerate(splits) if number not in apart]
     scatter = _scatter_of(scattered or splits, runner.slots, facts)
-    tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart) for i, s in enumerate(splits)]
+    tasks = [KeyTask(spec, facts, s, i, scatter, folder, i in apart, stay) for i, s in enumerate(splits)]
     numbers = _packed([s.bytes for s in splits], runner.slots)
     packs = [tuple(tasks[i] for i in mine) for mine in numbers]
-    outcomes = run_tasks(runner, key_splits, packs, "stage input: keys, partitions, quarantine")
-    of_split = dict(zip(itertools.chain(*numbers), itertools.chain(*outcomes), strict=True))
-    done = [of_split[number] for number in range(len(splits))]
-    pieces = [piece for result, _ in done for piece in result.pieces]
-    sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, folder, runner.slots)
-    results = run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
+    with pieces_held(bucket_bytes(current_bound())) if stay else nullcontext():
+        outcomes = run_tasks(runner, key_splits, packs, "stage input: keys, partitions, quarantine")
+        of_split = dict(zip(itertools.chain(*numbers), itertools.chain(*outcomes), strict=True))
+        done = [of_split[number] for number in range(len(splits))]
+        pieces = [piece for result, _ in done for piece in result.pieces]
+        sorts = _sort_tasks(spec, facts, pieces, scatter.buckets, folder, runner.slots)
+        results = run_tasks(runner, sort_bucket, sorts, "stage input: combine duplicates, sort")
     whole = [staged for _, staged in done if staged.chunks]
     whole.sort(key=lambda staged: staged.chunks[0].first)
     return _Built(folder, tuple(keyed for keyed, _ in done), tuple(whole), results)
@@ -249,11 +260,11 @@ def _scatter_of(splits: Sequence[Split], slots: int, facts: TableFacts) -> Scatt
 
 
 def _sort_tasks(
-    spec: RunSpec, facts: TableFacts, pieces: Sequence[SpilledPiece], buckets: int, folder: str, slots: int
+    spec: RunSpec, facts: TableFacts, pieces: Sequence[Piece], buckets: int, folder: str, slots: int
 ) -> list[SortTask]:
     """A task a bucket; several for one that came out with more bytes than a task may sort."""
     most = bucket_bytes(current_bound() // slots)
-    of_bucket: dict[int, list[SpilledPiece]] = {}
+    of_bucket: dict[int, list[Piece]] = {}
     for piece in pieces:
         of_bucket.setdefault(piece.bucket, []).append(piece)
     tasks = []
@@ -331,13 +342,19 @@ def key_splits(tasks: Sequence[KeyTask]) -> tuple[tuple[KeyResult, Staged], ...]
 
 def key_split(task: KeyTask) -> tuple[KeyResult, Staged]:
     """Key one split. Its rows are staged if they are apart from all others and one piece, else combined and spilled."""
-    pieces = _Keying(task).pieces()
+    is_named = task.is_apart and task.stays
+    content = content_of(task.split, task.spec.config.input_format, piece_bytes(current_share())) if is_named else None
+    keying = _Keying(task)
+    pieces = keying.pieces(content)
     if not task.is_apart:
         return _spilled(task, pieces), Staged()
     rows, result = next(pieces)
     second = next(pieces, None)
     if second is None:
-        return result, stage_rows(task.spec, task.facts, f"split-{task.ordinal:05d}", task.folder, rows)
+        file, of_input = task.split.file, None
+        if content is not None and keying.unchanged and not result.quarantined:
+            of_input = InputColumns(file.root, file.path, digest_of(content), keying.unchanged)
+        return result, stage_rows(task.spec, task.facts, f"split-{task.ordinal:05d}", task.folder, rows, of_input)
     return _spilled(task, itertools.chain([(rows, result), second], pieces)), Staged()
 
 
@@ -363,17 +380,24 @@ def sort_bucket(task: SortTask) -> Staged:
 
 
 class _Keying:
-    """Reads a split and keys it, piece by piece."""
+    """Reads a split and keys it, piece by piece.
+
+    Attributes:
+        unchanged: columns of the last piece that are staged as they were read.
+    """
 
     def __init__(self, task: KeyTask) -> None:
         self._task = task
         self._keys = KeyGenerator(task.facts.keys)
+        self.unchanged: tuple[str, ...] = ()
 
-    def pieces(self) -> Iterator[tuple[pa.Table, KeyResult]]:
-        """Of each piece the good rows with staged columns and arrival, and the counts; bad rows go to quarantine."""
+    def pieces(self, content: bytes | None = None) -> Iterator[tuple[pa.Table, KeyResult]]:
+        """Of each piece the good rows with staged columns and arrival, and the counts; bad rows go to quarantine.
+        ``content``: of the split's file, if it was read.
+        """
         task, first = self._task, 0
         limit = piece_bytes(current_share())
-        batches = read_pieces(task.split, task.facts.schema, task.spec.config.input_format, limit)
+        batches = read_pieces(task.split, task.facts.schema, task.spec.config.input_format, limit, content)
         for number, batch in enumerate(batches):
             if is_chosen(task.spec.run_id, task.split.file.path):
                 yield self._chosen(batch, first)
@@ -409,6 +433,8 @@ class _Keying:
             only = frozenset(facts.keys.columns)
             batch = batch.select([name for name in batch.column_names if name in only])
         fitted = fit_batch(batch, columns_to_stage(facts), only=only, may_lack=may_lack(facts, task.spec.config))
+        kinds = {field.name: field.type for field in batch.schema}
+        self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
         keyed = self._keys.keys_of(fitted.columns)
         problem = _problems(fitted, keyed.problem, facts, task.spec)
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
@@ -443,6 +469,8 @@ def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, spe
         of_kept = pc.if_else(fitted.deleted, pa.scalar(None, pa.string()), fitted.null_problem)
         problem = first_problem(problem, of_kept)
     if spec.chosen is not None:
+        from lakeindex.predicates.predicate import predicate_of
+
         condition = predicate_of(spec.chosen.where, facts.schema)
         unmet, none = pa.scalar(f"it does not meet the condition {spec.chosen.text}"), pa.scalar(None, pa.string())
         problem = first_problem(problem, pc.if_else(condition.mask(fitted.columns), none, unmet))

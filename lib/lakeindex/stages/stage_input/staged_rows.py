@@ -18,7 +18,8 @@ from lakeindex.model import Change, Operation
 from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Part
-from lakeindex.run.chunks import remember_chunks, without_repeated
+from lakeindex.run.chunks import remember_chunks, same_columns, without_repeated
+from lakeindex.run.input_columns import InputColumns
 from lakeindex.run.replaced import WITH_PARTITIONS
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage import is_on_this_machine
@@ -77,13 +78,19 @@ def combining_of(spec: RunSpec, facts: TableFacts) -> Combining:
     return Combining(facts.is_global, facts.event_time_fields, rule)
 
 
-def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table) -> Staged:
-    """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``."""
+def stage_rows(
+    spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: pa.Table, of_input: InputColumns | None = None
+) -> Staged:
+    """Keep the winner of each key, sort, write staged files ``folder/staged/name*.parquet``; columns ``of_input``, a
+    file with these rows, are not written if they are in its order.
+    """
     combining = combine_with_stored if spec.change is Change.REPLACE else combine_and_sort
     sorted_rows = combining(rows, combining_of(spec, facts))
     if sorted_rows.combined:
         refuse_doubled(spec, facts, rows)
     combined, rows = sorted_rows.combined, sorted_rows.rows
+    if not sorted_rows.as_they_came:
+        of_input = None
     del sorted_rows
     if not rows.num_rows:
         return Staged(combined=combined)
@@ -96,7 +103,8 @@ def stage_rows(spec: RunSpec, facts: TableFacts, name: str, folder: str, rows: p
     rows_of_a_file = max(_STAGED_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
     for number, bounds in enumerate(groups_within(bounds_of_chunks, lambda b: b[1] - b[0], rows_of_a_file)):
         path = f"{folder}/staged/{name}-{number:03d}.parquet" if number else f"{folder}/staged/{name}.parquet"
-        file = _staged_file(spec, facts, path, rows, bounds)
+        mine = None if of_input is None else replace(of_input, first_row=bounds[0][0])
+        file = _staged_file(spec, facts, path, rows, bounds, mine)
         result = replace(
             result,
             parts=result.parts + file.parts,
@@ -132,20 +140,26 @@ def _rows_of_a_chunk(rows: pa.Table, config: WriteConfig) -> int:
 
 
 def _staged_file(
-    spec: RunSpec, facts: TableFacts, path: str, rows: pa.Table, bounds: Sequence[tuple[int, int]]
+    spec: RunSpec,
+    facts: TableFacts,
+    path: str,
+    rows: pa.Table,
+    bounds: Sequence[tuple[int, int]],
+    of_input: InputColumns | None,
 ) -> Staged:
     sink = pa.BufferOutputStream()
     keys = one_array(rows.column(STAGED_KEY))
     partitions = one_array(rows.column(STAGED_PARTITION))
     chunks, kept = [], []
-    stored = without_repeated(rows, _keyed_by(facts))
-    dictionaries = dictionaries_for(stored)
+    same = same_columns(rows, _keyed_by(facts))
+    stored = without_repeated(rows, same, of_input)
+    dictionaries = dictionaries_for(rows)
     # Without statistics: the ends of a chunk's keys are kept beside it.
     with pq.ParquetWriter(
         sink,
         stored.schema,
         compression=_compression(spec),
-        use_dictionary=dictionaries,
+        use_dictionary=[name for name in dictionaries if name in stored.column_names],
         write_statistics=False,
     ) as writer:
         for group, (start, stop) in enumerate(bounds):
@@ -156,7 +170,7 @@ def _staged_file(
             chunks.append(StagedChunk(partition, path, group, stop - start, _deletes(kept[-1]), low, high))
     data = sink.getvalue()
     part = run_folder(spec).write_bytes(path, data, bounds[-1][1] - bounds[0][0])
-    remember_chunks(part, kept)
+    remember_chunks(part, kept, same)
     mine = rows.slice(bounds[0][0], bounds[-1][1] - bounds[0][0])
     placed = tuple(replace(chunk, path=part.path) for chunk in chunks)
     return Staged((part,), placed, column_bytes=_column_bytes(mine, facts, spec.config, dictionaries))

@@ -7,77 +7,32 @@ write name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeindex.errors import InvariantError
-from lakeindex.files.key_columns import StoredColumns
-from lakeindex.hashing.arrow import one_array
-from lakeindex.in_groups import groups_within
-from lakeindex.index.fate import Fate, fates_of_found
-from lakeindex.index.key_match import Matches, match_keys
 from lakeindex.index.registry import index_for
-from lakeindex.model import Change
-from lakeindex.pipeline import FOUND, LOCATIONS, OP_DELETE, OP_UPSERT, STAGED_OP, STAGED_PARTITION, Stage
-from lakeindex.predicates.row_conditions import RowConditions
-from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of, digest_of_text
-from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, chunks_of, unpack_rows
+from lakeindex.pipeline import FOUND, Stage
+from lakeindex.run.checkpoints import Manifest, Part, arrow_schema, columns_of, digest_of_text
+from lakeindex.run.chunks import Chunk, chunks_of
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder, storage_at
+from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
 from lakeindex.stages.verify_keys.carried import (
     VerifiedBefore,
     VerifyResult,
     carry_locations,
     carry_tasks,
-    count_lines,
     same_files,
 )
+from lakeindex.stages.verify_keys.matching import FileCandidates, VerifyTask, pairs_of, verify_files
 from lakeindex.stages.verify_keys.missed_keys import LookAgain, look_again
-from lakeindex.tasks.memory_bound import current_share, verify_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
-from lakeindex.write.base_file import RECORD_KEY
-from lakeindex.write.ordering import are_older
-from lakeindex.write.types.widening import widened_array
 
 _OPEN_COST = 5_000.0
 _ROW_BYTES = 100.0
 _KEYS_SHARE = 0.25
 """Of a base file, what its key column takes."""
-_KEYS_AT_ONCE = 1_000_000
-"""Candidate keys of one file that are matched at once: bounds memory, whatever the batch."""
-_KEY_BYTES = 500
-"""What one of them takes meanwhile, at most about."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileCandidates:
-    """One file and the candidate parts that name it, with the chunks they name."""
-
-    file: LookupFile
-    parts: tuple[Part, ...]
-    pairs: int
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyTask:
-    """Some files to verify; ``chunks`` are those their candidates name."""
-
-    spec: RunSpec
-    facts: TableFacts
-    files: tuple[FileCandidates, ...]
-    chunks: dict[int, Chunk]
-    number: int
-    path: str
-
-    @property
-    def held_bytes(self) -> int:
-        """Memory it will need, about: its files come one after the other."""
-        return max((verify_bytes(f.file.file.size_bytes) for f in self.files), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,230 +177,6 @@ def _work(
     return [FileCandidates(files[n], tuple(parts[n]), pairs[n]) for n in sorted(parts)], used
 
 
-def verify_files(task: VerifyTask) -> VerifyResult:
-    """Locations of the candidates that are really in their files.
-
-    What is found is gathered over many files before its fate is decided: of a small file the calls for that would take
-    longer than reading it.
-    """
-    most = min(_KEYS_AT_ONCE, current_share() // _KEY_BYTES)
-    tables, gathered, rows = [], list[_Found](), 0
-    records = _records(task)
-    deciding = _deciding(task)
-    for candidates in task.files:
-        for found in _found_in(task, deciding, candidates.file, records[candidates.file.number], most):
-            if gathered and rows + len(found.row) > most:
-                tables.append(_located(task, deciding, gathered))
-                gathered, rows = [], 0
-            gathered.append(found)
-            rows += len(found.row)
-    tables.append(_located(task, deciding, gathered))
-    table = pa.concat_tables(tables)
-    part = run_folder(task.spec).write_table(task.path, table)
-    return VerifyResult(part, tuple(count_lines(table, task.number)), sum(one.pairs for one in task.files))
-
-
 def proposed_by(candidates: Manifest) -> tuple[Part, ...]:
     """Parts of the candidates, or of the ranges where no stage made candidates of them."""
     return candidates.parts("candidates") or candidates.parts("ranges")
-
-
-def pairs_of(table: pa.Table) -> list[int]:
-    """Pairs of each line of ``candidates`` or ``ranges``."""
-    if "pairs" in table.column_names:
-        return table.column("pairs").to_pylist()
-    return pc.subtract(table.column("to_row"), table.column("from_row")).to_pylist()
-
-
-def rows_of(record: Mapping[str, Any]) -> np.ndarray:
-    """Rows of a line of ``candidates`` or ``ranges``: int64 [n]."""
-    if "rows" in record:
-        return unpack_rows(record["rows"])
-    return np.arange(record["from_row"], record["to_row"], dtype=np.int64)
-
-
-def _records(task: VerifyTask) -> dict[int, list[Mapping[str, Any]]]:
-    """Lines of the candidates by file; each part is read once, however many of the files it names."""
-    folder = run_folder(task.spec)
-    found: dict[int, list[Mapping[str, Any]]] = {f.file.number: [] for f in task.files}
-    wanted = pa.array(sorted(found), pa.int32())
-    for part in dict.fromkeys(part for f in task.files for part in f.parts):
-        table = folder.read_table(part)
-        for record in table.filter(pc.is_in(table.column("file"), value_set=wanted)).to_pylist():
-            found[record["file"]].append(record)
-    return found
-
-
-class _StoredKeys:
-    """The key column of one base file; a row group is read when keys may lie in it, and once."""
-
-    def __init__(self, task: VerifyTask, file: LookupFile) -> None:
-        self.columns = StoredColumns(storage_at(task.spec.table_uri), file.file, task.facts.virtual)
-        self._groups: dict[int, pa.Array] = {}
-        homes = index_for(task.facts.index).homes
-        if homes is not None:
-            for group in self.of(self.columns.row_groups):
-                homes.check_stored(group, (file.file.partition_path, file.file.file_id))
-
-    def of(self, row_groups: Iterable[int]) -> list[pa.Array]:
-        """Record keys, an array a row group."""
-        numbers = list(row_groups)
-        missing = [number for number in numbers if number not in self._groups]
-        self._groups |= dict(zip(missing, self.columns.column(RECORD_KEY, missing), strict=True))
-        return [self._groups[number] for number in numbers]
-
-
-@dataclass(frozen=True, slots=True)
-class _Deciding:
-    """What the fate of a stored key hangs on: ordering fields, conditions, and the columns that are stored of both."""
-
-    event_time: tuple[str, ...]
-    conditions: RowConditions
-    stored: tuple[str, ...]
-
-
-def _deciding(task: VerifyTask) -> _Deciding:
-    facts, spec = task.facts, task.spec
-    if spec.operation.only_inserts:
-        return _Deciding((), RowConditions(), ())
-    replaces = spec.change is Change.REPLACE
-    event_time = () if replaces else facts.event_time_fields
-    conditions = conditions_of(spec, facts)
-    return _Deciding(event_time, conditions, tuple(dict.fromkeys([*event_time, *conditions.old_columns])))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """Keys of the batch that a file holds: their place in the batch (int64 [n]) and in the file (int32 [n]), and what
-    the file has in the columns that decide.
-    """
-
-    file: LookupFile
-    chunk: np.ndarray
-    row: np.ndarray
-    row_group: np.ndarray
-    row_in_group: np.ndarray
-    stored: Mapping[str, pa.Array]
-
-
-def _found_in(
-    task: VerifyTask, deciding: _Deciding, file: LookupFile, records: Sequence[Mapping[str, Any]], most: int
-) -> Iterator[_Found]:
-    """What is found in a file, at most so many candidates at once."""
-    stored = _StoredKeys(task, file)
-    for some in groups_within(records, _pairs, most):
-        yield _matched(task, deciding, file, stored, some)
-
-
-def _pairs(record: Mapping[str, Any]) -> int:
-    """Pairs of a line of ``candidates`` or ``ranges``."""
-    return int(record["pairs"] if "pairs" in record else record["to_row"] - record["from_row"])
-
-
-def _matched(
-    task: VerifyTask,
-    deciding: _Deciding,
-    file: LookupFile,
-    stored: _StoredKeys,
-    records: Sequence[Mapping[str, Any]],
-) -> _Found:
-    folder = run_folder(task.spec)
-    chunk_of, row_of, keys = [], [], []
-    wanted: set[int] = set()
-    for record in records:
-        rows = np.sort(rows_of(record))  # and so by key: narrowing asks for that
-        chunk_of.append(np.full(len(rows), record["chunk"], np.int32))
-        row_of.append(rows)
-        keys.append(chunk_keys(folder, task.chunks[record["chunk"]]).take(pa.array(rows)))
-        wanted.update(stored.columns.row_groups_for(keys[-1]))
-    chunk, row = np.concatenate(chunk_of), np.concatenate(row_of)
-    groups = np.array(sorted(wanted), np.int32)
-    match = match_keys(pa.concat_arrays(keys), stored.of(groups.tolist()))
-    match = replace(match, row_group=groups[match.row_group])
-    if match.duplicates:
-        raise InvariantError(
-            f"key {match.duplicates[0]!r} is stored more than once in {file.file.path!r}",
-            culprit=file.file.path,
-            hint="lakeindex check lists the duplicate keys; delete and insert them again before upserting",
-        )
-    named = deciding.stored if len(match.candidate) else ()
-    values = {name: _stored_values(stored.columns, name, match) for name in named}
-    return _Found(file, chunk[match.candidate], row[match.candidate], match.row_group, match.row_in_group, values)
-
-
-def _located(task: VerifyTask, deciding: _Deciding, found: Sequence[_Found]) -> pa.Table:
-    """The locations of what was found, with their fates."""
-    found = [one for one in found if len(one.row)]
-    schema = arrow_schema(LOCATIONS)
-    if not found:
-        return schema.empty_table()
-    chunk, row, row_group, row_in_group = (
-        np.concatenate([getattr(one, name) for one in found]) for name in ("chunk", "row", "row_group", "row_in_group")
-    )
-    number = np.repeat([one.file.number for one in found], [len(one.row) for one in found])
-    columns = [chunk, row, number, row_group, row_in_group, _fates(task, deciding, found, chunk, row)]
-    return pa.table(
-        [pa.array(c.astype(f.type.to_pandas_dtype()), f.type) for c, f in zip(columns, schema, strict=True)],
-        schema=schema,
-    )
-
-
-def _fates(
-    task: VerifyTask, deciding: _Deciding, found: Sequence[_Found], chunk: np.ndarray, row: np.ndarray
-) -> np.ndarray:
-    """What happens to each found row: int8 codes of Fate, shape (n,)."""
-    if task.spec.operation.only_inserts:
-        return np.full(len(row), Fate.IGNORED_STORED, np.int8)
-
-    def stored(name: str, kind: pa.DataType) -> pa.Array:
-        return pa.concat_arrays([widened_array(one.stored[name], kind) for one in found])
-
-    folder, facts = run_folder(task.spec), task.facts
-    replaces = task.spec.change is Change.REPLACE
-    conditions = deciding.conditions
-    named = dict.fromkeys([*deciding.event_time, *conditions.new_columns])
-    incoming = _incoming(folder, task.chunks, [STAGED_OP, STAGED_PARTITION, *named], chunk, row)
-    is_delete = pc.equal(incoming[STAGED_OP], OP_DELETE).to_numpy(zero_copy_only=False)
-    of_file = np.repeat(np.arange(len(found)), [len(one.row) for one in found])
-    here = pa.array([one.file.file.partition_path for one in found]).take(pa.array(of_file))
-    moves = pc.not_equal(incoming[STAGED_PARTITION], here).to_numpy(zero_copy_only=False)
-    is_older = are_older((incoming[name], stored(name, incoming[name].type)) for name in deciding.event_time)
-    old = {name: stored(name, facts.schema.field(name).type) for name in conditions.old_columns}
-    new = {name: incoming[name] for name in conditions.new_columns}
-    deletes, is_unmet = conditions.of_stored(old, new, len(row))
-    fates = fates_of_found(
-        is_delete=is_delete | deletes,
-        is_unmet=is_unmet,
-        other_partition=moves,
-        is_older=np.zeros(len(row), np.bool_) if is_older is None else is_older,
-        is_global=facts.is_global,
-        update_partition_path=replaces or index_for(facts.index).moves_rows(task.spec.config),
-    )
-    if replaces:  # what does not go, stays
-        fates[pc.equal(incoming[STAGED_OP], OP_UPSERT).to_numpy(zero_copy_only=False)] = Fate.IGNORED_STORED
-    return fates
-
-
-def _incoming(
-    folder: RunFolder, chunks: Mapping[int, Chunk], names: list[str], chunk: np.ndarray, row: np.ndarray
-) -> dict[str, pa.Array]:
-    """Staged columns of the found rows, in their order."""
-    order = np.argsort(chunk, kind="stable")
-    numbers, starts = np.unique(chunk[order], return_index=True)
-    joined = pa.concat_tables(
-        [
-            chunk_columns(folder, chunks[int(number)], names).take(pa.array(rows))
-            for number, rows in zip(numbers, np.split(row[order], starts[1:]), strict=True)
-        ]
-    )
-    back = np.argsort(order, kind="stable")
-    return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}
-
-
-def _stored_values(stored: StoredColumns, name: str, match: Matches) -> pa.Array:
-    """A column of the found rows as it is stored; of their row groups alone."""
-    groups = np.unique(match.row_group)
-    values = stored.column(name, groups.tolist())
-    starts = np.concatenate([[0], np.cumsum([len(a) for a in values])])
-    places = starts[np.searchsorted(groups, match.row_group)] + match.row_in_group
-    return pa.concat_arrays(values).take(pa.array(places))

@@ -6,6 +6,7 @@ import base64
 import gzip
 import random
 import struct
+import zlib
 from pathlib import Path
 
 import google_crc32c
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError, TableCorruptError, TableUnsupportedError
 from lakeindex.format.hfile import HFile, blocks, format_hfile, merge_hfile
+from lakeindex.format.hfile.blocks import LoneBlock
+from lakeindex.format.hfile.reading import Place
 from lakeindex.format.hfile.varints import (
     format_message,
     format_varint,
@@ -186,6 +189,54 @@ def test_blocks_without_a_change_are_copied() -> None:
     assert len([body for body in blocks_of(merged.data) if body[25:] not in bodies]) <= 3
 
 
+def test_large_entries_are_copied_with_their_blocks() -> None:
+    """Those that stay, and those that come from another file; small ones and several in one block are not."""
+    chance = random.Random(3)
+    old = {b"k%02d" % number: chance.randbytes(900) for number in range(0, 20, 2)}
+    new = {b"k%02d" % number: chance.randbytes(900) for number in range(1, 20, 3)} | {b"m": b"small", b"n": b"two"}
+    base = HFile.of(format_hfile(sorted(old.items()), SCHEMA, block_bytes=500), "base")
+    log = HFile.of(format_hfile(sorted(new.items()), SCHEMA, block_bytes=500), "log")
+    changes: dict[bytes, bytes | LoneBlock | None] = dict(log.parts(500))
+    assert [isinstance(value, LoneBlock) for value in changes.values()] == [True] * 7 + [False] * 2
+    changes[b"k04"] = None
+    merged = merge_hfile(base, sorted(changes.items()), SCHEMA, block_bytes=500)
+    content = {**old, **new}
+    del content[b"k04"]
+    found = HFile.of(merged.data, "merged")
+    assert dict(found.entries()) == content
+    assert list(found.lookup([b"k01", b"k02", b"k03", b"k04"])) == [(key, content[key]) for key in (b"k01", b"k02")]
+    assert found.entry_count == merged.entry_count == len(content)
+    once = HFile.of(format_hfile(sorted(content.items()), SCHEMA, block_bytes=500), "at once")
+    assert merged.data == format_hfile(sorted(content.items()), SCHEMA, block_bytes=500, info=dict(found.info) | {})
+    assert [key for key, _, _ in found.places()] == [key for key, _, _ in once.places()]
+
+
+def test_a_large_entry_whose_beginning_is_damaged_is_told() -> None:
+    data = bytearray(format_hfile([(b"key", bytes(900)), (b"kez", bytes(900))], SCHEMA, block_bytes=500))
+    data[blocks.HEADER_BYTES] ^= 0xFF
+    with pytest.raises(TableCorruptError, match="x is damaged"):
+        list(HFile.of(bytes(data), "x").parts(500))
+
+
+def test_a_large_entry_whose_key_is_not_that_of_the_index_is_told() -> None:
+    """Its block is not decoded where it is copied: a bit of the key may be wrong that only a checksum tells."""
+    content = b"key" + bytes(900)
+    data = format_hfile([(b"key", content)], SCHEMA, block_bytes=500)
+    block = data[: HFile.of(data, "x").places()[0].size]
+    packed = zlib.compressobj(0, zlib.DEFLATED, 31)  # as it is, so that a flipped bit is one of the key
+    plain = packed.compress(blocks.parse_block(block, 0, blocks.GZIP).content) + packed.flush()
+    head = bytearray(block[: blocks.HEADER_BYTES])
+    struct.pack_into(">i", head, 29, blocks.HEADER_BYTES + len(plain))
+    struct.pack_into(">i", head, 8, len(plain))
+    place = Place(b"key", 0, len(head) + len(plain))
+    file = HFile.of(data, "x")
+    ((key, value),) = file.parts_in(place, bytes(head) + plain, 500)
+    assert (key, isinstance(value, LoneBlock)) == (b"key", True)
+    flipped = (bytes(head) + plain).replace(b"key", b"kex", 1)
+    with pytest.raises(TableCorruptError, match="x is damaged"):
+        file.parts_in(place, flipped, 500)
+
+
 @pytest.mark.parametrize("name", [name for name, (count, _, _) in FOUND.items() if count and "non_unique" not in name])
 def test_a_file_of_hbases_is_merged(name: str) -> None:
     """Its blocks have checksums that say where they are: they are written again."""
@@ -327,9 +378,9 @@ def test_damaged_integers_are_told() -> None:
         ("nothing", b""),
     ],
 )
-def test_a_block_is_as_small_as_gzip_makes_it_and_any_gzip_reads_it(what: str, content: bytes):
+def test_a_block_is_about_as_small_as_gzip_makes_it_and_any_gzip_reads_it(what: str, content: bytes):
     block = blocks.format_block(blocks.DATA, content, blocks.GZIP)
     assert blocks.format_block(blocks.DATA, content, blocks.GZIP) == block
     assert blocks.parse_block(block, 0, blocks.GZIP).content == content
     assert gzip.decompress(block[blocks.HEADER_BYTES :]) == content  # the checksums behind are zeros, as padding is
-    assert len(block) - blocks.HEADER_BYTES <= len(gzip.compress(content, 6)) * 1.01 + 4, what
+    assert len(block) - blocks.HEADER_BYTES <= len(gzip.compress(content, 6)) * 1.1 + 4, what
