@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import gc
 import multiprocessing
+import os
+import sys
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,6 +24,8 @@ class PeerError(Exception):
 
 
 def _host(name: str, pipe: Connection) -> None:
+    sys.dont_write_bytecode = False  # as in measuring.with_stored_modules: what a peer loads late is compiled once
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         peer = open_peer(name)
         pipe.send((True, None))

@@ -6,13 +6,17 @@ choice shows in the time alone.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Generic, TypeVarTuple
+from typing import Any, Final, Generic, TypeVarTuple
 
 from lakeindex.time_spent import starting
 
 _A = TypeVarTuple("_A")
+
+_SHARE_WITH_NUMBA: Final = 30
+"""Loading numba takes some thirty times as long as loading one more compiled form."""
 
 
 def compiled_in(module: str, name: str) -> Callable[[], Callable[..., None]]:
@@ -31,14 +35,16 @@ class Loop(Generic[*_A]):
     Args:
         plain: the form that is there at once.
         load: loads the compiled form.
-        patience: how much is done in the plain form, in the unit of the calls' ``cost``; about a third of a second.
+        patience: how much is done in the plain form, in the unit of the calls' ``cost``, before numba is loaded; about
+            a third of a second. Where the process has loaded numba already, a thirtieth of it.
     """
 
     def __init__(self, plain: Callable[[*_A], None], load: Callable[[], Callable[[*_A], None]], patience: int) -> None:
         self._plain = plain
         self._load = load
         self._compiled: Callable[[*_A], None] | None = None
-        self._left = patience
+        self._done = 0
+        self._patience = patience
 
     def preload(self) -> Callable[[*_A], None]:
         """Load the compiled form, which is taken from now on."""
@@ -52,8 +58,8 @@ class Loop(Generic[*_A]):
         if self._compiled is not None:
             self._compiled(*args)
             return
-        self._left -= cost
-        if self._left >= 0:
+        self._done += cost
+        if self._done <= self._patience // (_SHARE_WITH_NUMBA if "numba" in sys.modules else 1):
             self._plain(*args)
         else:
             self.preload()(*args)

@@ -184,8 +184,12 @@ def _repeats(name: str, column: pa.ChunkedArray, few: pa.Array) -> bool:
         return False
     if name in META_COLUMNS or pa.types.is_dictionary(column.type):
         return True
-    if len(column) > _SAMPLE_ROWS and _distinct(column.take(few)) == _FEW_ROWS:
-        return False  # were half of a sample distinct, there would be ten equal pairs
+    if len(column) > _SAMPLE_ROWS:
+        some = _distinct(column.take(few))
+        if some == _FEW_ROWS:
+            return False  # were half of a sample distinct, there would be ten equal pairs
+        if some <= _FEW_ROWS / 2:
+            return True  # nor would so many be equal
     sample = sample_of(column, _SAMPLE_ROWS)
     return _distinct(sample) <= len(sample) / 2
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,7 +62,13 @@ def test_positions_are_those_of_the_chained_hashes(keys: list[str], m: int) -> N
                 assert step[number] == abs(int(h.view(np.int32)[0])) % m
 
 
-def test_a_loop_is_plain_until_it_pays_to_load_the_other() -> None:
+@pytest.mark.parametrize(("numba", "patience"), [(None, 10), (ModuleType("numba"), 310)])
+def test_a_loop_is_plain_until_it_pays_to_load_the_other(
+    monkeypatch: pytest.MonkeyPatch, numba: ModuleType | None, patience: int
+) -> None:
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    if numba is not None:
+        monkeypatch.setitem(sys.modules, "numba", numba)
     done: list[str] = []
     loaded: list[str] = []
 
@@ -66,7 +76,7 @@ def test_a_loop_is_plain_until_it_pays_to_load_the_other() -> None:
         loaded.append("compiled")
         return lambda what: done.append(f"compiled {what}")
 
-    loop: Loop[str] = Loop(lambda what: done.append(f"plain {what}"), load, patience=10)  # type: ignore[arg-type]
+    loop: Loop[str] = Loop(lambda what: done.append(f"plain {what}"), load, patience=patience)  # type: ignore[arg-type]
     for cost, what in ((6, "a"), (4, "b"), (1, "c"), (0, "d")):
         loop.run(cost, what)
     assert done == ["plain a", "plain b", "compiled c", "compiled d"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -38,6 +39,7 @@ def test_the_whole_footer_is_walked() -> None:
 
 
 def test_a_walk_for_one_column_counts_as_what_it_is_over_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     asked = 0
 
     def compiled() -> Callable[..., None]:
