@@ -139,12 +139,11 @@ def begin_write(
         return done
     attempt = start_attempt(table.storage, machine, run, context.lease_ms)
     heartbeat = Heartbeat(config.lock_lease_seconds) if machine.heartbeat else None
-    if heartbeat is not None:
-        heartbeat.add(attempt)
-        heartbeat.start()
-        context = replace(context, heartbeat=heartbeat)
-    session = WriteSession(context, run, operation, attempt, verify)
+    session = WriteSession(replace(context, heartbeat=heartbeat), run, operation, attempt, verify)
     try:
+        if heartbeat is not None:
+            heartbeat.add(attempt)
+            heartbeat.start()
         done = session.recover_others()
     except BaseException:
         session.close()

@@ -20,7 +20,7 @@ from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import RunSummary
 from lakeindex.stages.index_lookup.stage import snapshot_mark
-from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, content_digest, find_inputs, marks_of
+from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, FoundInputs, content_digest, find_batch
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 
@@ -54,26 +54,34 @@ class ChosenBatch:
     """A batch of rows of the table: it is another one when the table has moved.
 
     Args:
-        spec: the run; its inputs are the rows that come, if the chosen ones are replaced.
+        spec: the run.
+        coming: the rows that come, if the chosen ones are replaced.
         table: the table.
         source: chooses the rows.
         runner: schedules the tasks.
     """
 
-    def __init__(self, spec: RunSpec, table: Table, source: Source, runner: Runner) -> None:
+    def __init__(self, spec: RunSpec, coming: FoundInputs | None, table: Table, source: Source, runner: Runner) -> None:
         self.looked_up: LookedUp | None = None
-        self._spec, self._table, self._source, self._runner = spec, table, source, runner
+        self._spec, self._coming, self._table, self._source, self._runner = spec, coming, table, source, runner
         self._known: tuple[str, TableFacts] | None = None
         self._chosen: tuple[Choice, StageRun] | None = None
 
     def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
-        """Stage 1 of the rows that are there now; the table's columns stay as they are."""
+        """Stage 1 of the rows that are there now; the table's columns stay as they are.
+
+        Raises:
+            InputError: the rows that come are not those that the run began with.
+        """
         now = (snapshot_mark(snapshot), facts)
         if self._chosen is None or self._known != now:
             self.looked_up = None
             choice = self._source.choose(self._spec, self._table, snapshot)
             whole = replace(self._spec, inputs=(*choice.inputs, *self._spec.inputs))
-            self._chosen = choice, run_stage_input(whole, facts, self._runner)
+            staged = run_stage_input(whole, facts, self._runner)
+            if self._coming is not None:
+                self._coming.check_unchanged(self._spec.batch_id)
+            self._chosen = choice, staged
             self._known = now
         return self._chosen[1], facts
 
@@ -100,23 +108,30 @@ def run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
 
 def _run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
     opened = open_for_write(spec.table_uri, spec.config)
-    session = begin_write(opened.table, chosen_identity(spec, runner), spec.operation, spec.config, force=spec.force)
+    coming = coming_rows(spec)
+    identity = chosen_identity(spec, coming, runner)
+    session = begin_write(opened.table, identity, spec.operation, spec.config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return keep_summary(spec, done_before(spec, session))
     try:
-        batch = ChosenBatch(spec, opened.table, source, runner)
+        batch = ChosenBatch(spec, coming, opened.table, source, runner)
         return keep_summary(spec, attempts(spec, opened.table, opened.facts, session, batch, runner))
     finally:
         session.close()
 
 
-def chosen_identity(spec: RunSpec, runner: Runner) -> RunIdentity:
+def coming_rows(spec: RunSpec) -> FoundInputs | None:
+    """The rows that come in place of the chosen ones; None if none do. Raises: InputError: they are not there."""
+    if required(spec).change is not Change.REPLACE:
+        return None
+    return find_batch(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
+
+
+def chosen_identity(spec: RunSpec, coming: FoundInputs | None, runner: Runner) -> RunIdentity:
     """What the run commits: what was asked for, and the rows that come; not the rows that meet the condition."""
-    chosen = required(spec)
-    digest = chosen.digest
-    if chosen.change is Change.REPLACE:
-        files = find_inputs(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
-        digest += content_digest(files, marks_of(files), runner, spec.config).removeprefix(CONTENT_DIGEST)
+    digest = required(spec).digest
+    if coming is not None:
+        digest += content_digest(coming, runner, spec.config).removeprefix(CONTENT_DIGEST)
     return RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{digest}")
 
 
@@ -127,6 +142,6 @@ def required(spec: RunSpec) -> ChosenRows:
     return spec.chosen
 
 
-def staged_rows(spec: RunSpec, opened: Opened, source: Source, runner: Runner) -> StageRun:
+def staged_rows(spec: RunSpec, coming: FoundInputs | None, opened: Opened, source: Source, runner: Runner) -> StageRun:
     """Stage 1 of what is chosen on one snapshot."""
-    return ChosenBatch(spec, opened.table, source, runner).staged_on(opened.snapshot, opened.facts)[0]
+    return ChosenBatch(spec, coming, opened.table, source, runner).staged_on(opened.snapshot, opened.facts)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeindex.commit.ledger import find_done
-from lakeindex.conductor.chosen import Source, chosen_identity, staged_rows
+from lakeindex.conductor.chosen import Source, chosen_identity, coming_rows, staged_rows
 from lakeindex.conductor.opened import Opened, while_still
 from lakeindex.conductor.upsert import done_before, look_up, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
@@ -61,10 +61,11 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
     table = Table.open(storage_at(spec.table_uri))
     context = WriteContext(table, this_host(), spec.config, None, spec.force)
     if source is not None:
-        done = find_done(context, chosen_identity(spec, runner))
+        coming = coming_rows(spec)
+        done = find_done(context, chosen_identity(spec, coming, runner))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
-        staged = staged_rows(spec, opened, source, runner)
+        staged = staged_rows(spec, coming, opened, source, runner)
     else:
         staged = run_stage_input(spec, opened.facts, runner)
     if not staged.manifest.counters["rows_out"]:

@@ -32,6 +32,7 @@ from lakeindex.stages.bloom_check.stage import bloom_check
 from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
+from lakeindex.stages.stage_input.inputs import changed_input
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, identity_of, schema_digest, stage_input
 from lakeindex.stages.verify_keys.carried import VerifiedBefore
 from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
@@ -222,8 +223,8 @@ def merge_until_published(
     session = begin_write(table, identity, spec.operation, config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return done_before(spec, session)
-    facts = with_columns_of(facts, staged.manifest.facts, config)
     try:
+        facts = with_columns_of(facts, staged.manifest.facts, config)
         return attempts(spec, table, facts, session, GivenBatch(spec, runner, staged, looked_up), runner)
     finally:
         session.close()
@@ -336,11 +337,7 @@ def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: R
     again = run_stage_input(spec, facts, runner)
     before, now = staged.manifest.facts["input_digest"], again.manifest.facts
     if before not in (now["input_digest"], now.get("older_digest")):
-        raise InputError(
-            f"the input of batch {spec.batch_id!r} is not what it was when the run began",
-            culprit=", ".join(spec.inputs),
-            hint="leave the input alone until the run has ended; run the batch again",
-        )
+        raise changed_input(spec.batch_id, ", ".join(spec.inputs))
     return again
 
 

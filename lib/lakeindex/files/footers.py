@@ -370,6 +370,8 @@ def _key_chunks(
         raise _corrupt(base_file, "its row groups cannot be read")
     data_end = base_file.size_bytes - len(raw) - _END_BYTES
     for group, chunk in enumerate(chunks):
+        if not metadata.row_group(group).num_rows:
+            continue  # some writers have no page for them
         if chunk.start < len(_MAGIC) or chunk.size < 0 or chunk.start + chunk.size > data_end:
             raise _corrupt(base_file, f"the key column of row group {group} lies outside the file")
     return chunks

@@ -8,6 +8,9 @@ and wake up. So the record says from its creation which instant it was taken for
 instant (see :mod:`lakeindex.timeline.verdicts`): either its commit happened, and is seen by the checks that follow, or
 it can never happen. Clocks and leases decide only how long somebody waits.
 
+A process that was interrupted while it took the lock or let go of it, and lives on, may leave a record behind that it
+does not hold. It knows which it holds, and takes over from itself at once.
+
 A torn record does not say which instants are unsettled. Whoever takes over then is *blind*: until everything was
 recovered once, no claim without a verdict counts as alive, and the instants that the lost record may have named are
 decided with all others.
@@ -19,6 +22,7 @@ import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from lakeindex.aftermath import noted
 from lakeindex.errors import FencedError, LockTimeoutError, ObjectNotFoundError
 from lakeindex.lock.hudi_lock import HudiLock
 from lakeindex.storage import list_names
@@ -30,6 +34,9 @@ from lakeindex.timeline.clock import Patience
 LOCK_FOLDER: Final = f"{records.OWN_FOLDER}/lock"
 
 _EPOCH_DIGITS: Final = 12
+
+_ours: Final[set[str]] = set()
+"""Tokens of the locks that this process holds, or is about to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,10 @@ class TableLock:
         if self._partner is not None:
             self._partner.check()
 
+    def forget(self) -> None:
+        """Hold it no more, whatever its record says."""
+        _ours.discard(self._record.token)
+
     def release(self) -> None:
         """Let go, of Hudi's lock first; what is not settled is left to the next holder."""
         try:
@@ -166,6 +177,17 @@ def acquire(
         LockTimeoutError: naming the holder.
     """
     token = host.new_token()
+    try:
+        _ours.add(token)
+        return _acquired(storage, host, token, lease_ms=lease_ms, wait_ms=wait_ms, purpose=purpose, instant=instant)
+    except BaseException:
+        _ours.discard(token)
+        raise
+
+
+def _acquired(
+    storage: Storage, host: Host, token: str, *, lease_ms: int, wait_ms: int, purpose: str, instant: str | None
+) -> TableLock:
     patience = Patience(host.clock, wait_ms)
     while True:
         holder = _newest(storage)
@@ -207,17 +229,25 @@ def _won(storage: Storage, record: LockRecord) -> bool:
     path = _path(record.epoch)
     if records.settle(storage, path, data) != data:
         return False
-    epochs = _epochs(storage)
-    if epochs[-1:] != [record.epoch]:
-        records.tidy(storage, [path])
-        return False
-    records.tidy(storage, [_path(epoch) for epoch in epochs[:-1]])
+    try:
+        epochs = _epochs(storage)
+        if epochs[-1:] != [record.epoch]:
+            records.tidy(storage, [path])
+            return False
+        records.tidy(storage, [_path(epoch) for epoch in epochs[:-1]])
+    except BaseException:  # the record is ours, and nobody is going to hold it
+        noted("the lock was not released", lambda: records.put(storage, path, _encode(replace(record, released=True))))
+        raise
     return True
 
 
 def _is_free(holder: LockRecord, host: Host) -> bool:
-    """Whether the holder is done or dead; half a lease of grace allows for clocks that differ."""
+    """Whether the holder is done or dead, or this process without knowing of it; half a lease of grace allows for
+    clocks that differ.
+    """
     if holder.released or host.is_gone(holder.process):
+        return True
+    if holder.process == host.process and holder.token not in _ours:
         return True
     return host.clock.now_ms() > holder.expires_ms + holder.lease_ms // 2
 

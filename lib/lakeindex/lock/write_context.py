@@ -140,18 +140,21 @@ class WriteContext:
         held = lock.acquire(
             self.storage, self.host, lease_ms=self.lease_ms, wait_ms=wait_ms, purpose=purpose, instant=instant
         )
-        if self.heartbeat is not None:
-            self.heartbeat.add(held)
         try:
+            if self.heartbeat is not None:
+                self.heartbeat.add(held)
             if partner is not None:
                 hudi_lock.acquire(partner, self.host, wait_ms=wait_ms, waiting=held.renew)
                 held.join(partner)
             note_writer(self.storage)
             yield held
         finally:
-            if self.heartbeat is not None:
-                self.heartbeat.drop(held)
-            _release(held)
+            try:
+                if self.heartbeat is not None:
+                    self.heartbeat.drop(held)
+                _release(held)
+            finally:
+                held.forget()
 
 
 def _release(held: lock.TableLock) -> None:

@@ -148,7 +148,7 @@ class MemoryGate:
     """
 
     def __init__(self) -> None:
-        self._held = 0
+        self._held: dict[object, int] = {}
         self._line: deque[object] = deque()
         self._changed = Condition()
 
@@ -160,21 +160,24 @@ class MemoryGate:
             return
         size = min(size, bound)
         me = object()
-        with self._changed:
-            self._line.append(me)
-            try:
-                with waiting():
-                    self._changed.wait_for(lambda: self._line[0] is me and self._held + size <= bound)
-                self._held += size
-            finally:
-                self._line.remove(me)
-                self._changed.notify_all()
         try:
+            with self._changed:
+                self._line.append(me)
+                try:
+                    with waiting():
+                        self._changed.wait_for(lambda: self._line[0] is me and self._sum() + size <= bound)
+                    self._held[me] = size
+                finally:
+                    self._line.remove(me)
+                    self._changed.notify_all()
             yield
         finally:
             with self._changed:
-                self._held -= size
+                self._held.pop(me, None)
                 self._changed.notify_all()
+
+    def _sum(self) -> int:
+        return sum(self._held.values())
 
 
 GATE: Final = MemoryGate()

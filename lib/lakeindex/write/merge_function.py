@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeindex.errors import LakeIndexError, UsageError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.time_spent import starting
+from lakeindex.write.columns import changed
 from lakeindex.write.types.schema_fit import fit_batch
 
 Merge: TypeAlias = Callable[[pa.Table, pa.Table], Any]
@@ -96,12 +98,20 @@ class MergeFunction:
             why = fitted.null_problem.drop_null()[0].as_py()
             raise _refused(self.name, f"returned rows for {where} that cannot be stored: {why}", "fill the column")
         for name in sorted(deciding):
-            if not one_array(fitted.columns.column(name)).equals(one_array(incoming.column(name))):
+            if not _is_kept(one_array(incoming.column(name)), one_array(fitted.columns.column(name))):
                 what = f"changed column {name!r} of rows of {where}"
                 raise _refused(
                     self.name, what, "return the new row's record key, partition and ordering columns as they are"
                 )
         return fitted.columns.cast(pa.schema([f.with_nullable(True) for f in incoming.schema]))
+
+
+def _is_kept(before: pa.Array, after: pa.Array) -> bool:
+    """Whether a column is what it was: NaN whatever its bits, and zeros with their sign, as Java orders them."""
+    if not pa.types.is_floating(before.type):
+        return bool(before.equals(after))
+    both_nan = pc.fill_null(pc.and_(pc.is_nan(before), pc.is_nan(after)), False).to_numpy(zero_copy_only=False)
+    return not (changed(before, after) & ~both_nan).any()
 
 
 def _refused(name: str, what: str, hint: str) -> UsageError:

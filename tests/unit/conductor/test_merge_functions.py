@@ -175,3 +175,25 @@ def test_a_name_instead_of_a_function(tmp_path: Path):
         table.insert(batch([("n", "x", 4, 1)]), options={"lakeindex.merge.function": named})
     with pytest.raises(UsageError, match="merge cannot be 1"):
         table.upsert(batch([("a", "x", 4, 1)]), merge=1)  # type: ignore[arg-type]
+
+
+FLOATS = pa.schema([("id", pa.string()), ("day", pa.string()), ("ts", pa.float64()), ("v", pa.int64())])
+
+
+def floats(ts: float, v: int) -> pa.Table:
+    return pa.table([["a"], ["x"], [ts], [v]], schema=FLOATS)
+
+
+def test_an_ordering_value_that_is_no_number_is_what_it_was(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", schema=FLOATS)
+    table.upsert(floats(1.0, 1))
+    table.upsert(floats(float("nan"), 2), merge=lambda _, new: new)
+    table.upsert(floats(float("nan"), 3), merge=lambda _, new: new)
+    assert table.read(meta=False)["v"].to_pylist() == [3]
+
+
+def test_the_sign_of_an_ordering_zero_is_not_changed(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", schema=FLOATS)
+    table.upsert(floats(-1.0, 1))
+    with pytest.raises(UsageError, match="changed column 'ts'"):
+        table.upsert(floats(0.0, 2), merge=lambda _, new: new.set_column(2, FLOATS.field(2), pa.array([-0.0])))

@@ -182,6 +182,18 @@ def test_file_without_rows(folder: FolderStorage) -> None:
     assert (footer.rows, footer.row_group_rows, footer.min_key, footer.problem) == (0, (0,), None, None)
 
 
+def test_a_row_group_without_rows_has_no_pages(folder: FolderStorage) -> None:
+    sink = pa.BufferOutputStream()
+    rows = pa.table({"_hoodie_record_key": KEYS})
+    with pq.ParquetWriter(sink, rows.schema, use_dictionary=False, store_schema=False) as writer:
+        for part in (rows.slice(0, 600), rows.slice(0, 0), rows.slice(600)):
+            writer.write_table(part)
+        writer.add_key_value_metadata(hudi_entries())
+    footer = read(folder, sink.getvalue().to_pybytes())
+    assert (footer.row_group_rows, footer.problem) == ((600, 0, 400), None)
+    assert candidates(footer, KEYS) == set(KEYS.to_pylist())
+
+
 def changed(entries: dict[str, str], **changes: str | None) -> dict[str, str]:
     names = {
         "filter": marks.FILTER,

@@ -5,19 +5,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakeindex.errors import FencedError, LockTimeoutError, TableCorruptError
+from lakeindex.errors import FencedError, LockTimeoutError, StorageError, TableCorruptError
 from lakeindex.lock import lock
 from lakeindex.storage.memory import MemoryStorage
+from lakeindex.storage.port import Listing, Pieces
 from lakeindex.table.host import Host
 from tests.unit.commit.protocol_support import World
 
 LEASE_MS = 2_000
 
 
-def take(world: World, name: str, *, wait_ms: int = 0, instant: str | None = None) -> lock.TableLock:
-    return lock.acquire(
-        world.store, world.host(name), lease_ms=LEASE_MS, wait_ms=wait_ms, purpose=f"work of {name}", instant=instant
-    )
+def take(world: World, who: str | Host, *, wait_ms: int = 0, instant: str | None = None) -> lock.TableLock:
+    host = world.host(who) if isinstance(who, str) else who
+    purpose = f"work of {host.process.started}"
+    return lock.acquire(world.store, host, lease_ms=LEASE_MS, wait_ms=wait_ms, purpose=purpose, instant=instant)
 
 
 def test_epochs_grow_and_old_files_go() -> None:
@@ -159,3 +160,55 @@ def test_a_damaged_file_is_named(content: bytes) -> None:
     world.store.write(f"{lock.LOCK_FOLDER}/000000000001.json", content)
     with pytest.raises(TableCorruptError, match="000000000001"):
         take(world, "a")
+
+
+class Refusing(MemoryStorage):
+    """Fails once, when some method is called about the lock."""
+
+    def __init__(self, method: str, error: BaseException, *, call: int = 1) -> None:
+        super().__init__()
+        self._method, self._error, self._left = method, error, call
+
+    def refuse(self, method: str, path: str) -> None:
+        if method != self._method or not path.startswith(lock.LOCK_FOLDER):
+            return
+        self._left -= 1
+        if self._left == 0:
+            raise self._error
+
+    def list_folder(self, prefix: str = "") -> Listing:
+        self.refuse("list_folder", prefix)
+        return super().list_folder(prefix)
+
+    def write(self, path: str, data: bytes | Pieces) -> None:
+        self.refuse("write", path)
+        super().write(path, data)
+
+
+@pytest.mark.parametrize("error", [StorageError("away"), KeyboardInterrupt()])
+def test_who_fails_when_the_record_is_there_lets_go_of_it(error: BaseException) -> None:
+    world = World()
+    world.store = Refusing("list_folder", error, call=2)  # the first one looks who holds it
+    with pytest.raises(type(error)):
+        take(world, "a")
+    assert world.names(lock.LOCK_FOLDER) == ["000000000001.json"]
+    before = world.clock.now_ms()
+    assert take(world, "b").epoch == 2
+    assert world.clock.now_ms() == before
+
+
+def test_who_is_interrupted_as_he_lets_go_waits_for_nobody_and_others_do() -> None:
+    world = World()
+    world.store = Refusing("write", KeyboardInterrupt())
+    host = world.host("a")  # its tokens are unique
+    held = take(world, host)
+    with pytest.raises(KeyboardInterrupt):
+        held.release()
+    with pytest.raises(LockTimeoutError):
+        take(world, host)
+    held.forget()
+    with pytest.raises(LockTimeoutError):
+        take(world, "b")
+    assert take(world, host).epoch == 2
+    with pytest.raises(FencedError):
+        held.check()

@@ -86,21 +86,18 @@ def test_a_folder_is_listed_once_however_many_of_its_files_are_named(tmp_path: P
     assert named.path == "[0-4].csv"  # the file of that name, not what it would match
 
 
-def digest_of(*files: inputs.InputFile) -> str:
-    return inputs.content_digest(files, inputs.marks_of(files), LocalRunner(1), WriteConfig())
+def digest_of(path: Path) -> str:
+    return inputs.content_digest(inputs.find_batch((str(path),), InputFormat.AUTO, None), LocalRunner(1), WriteConfig())
 
 
 def test_content_digest_is_of_the_content(tmp_path: Path):
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text("a")
     two.write_text("a")
-    (first,) = inputs.find_inputs((str(one),), InputFormat.AUTO)
-    (second,) = inputs.find_inputs((str(two),), InputFormat.AUTO)
-    assert digest_of(first) == digest_of(second)
+    assert digest_of(one) == digest_of(two)
     two.write_text("b")
-    (third,) = inputs.find_inputs((str(two),), InputFormat.AUTO)
-    assert digest_of(first) != digest_of(third)
-    assert digest_of(first).startswith("content-1:")
+    assert digest_of(one) != digest_of(two)
+    assert digest_of(one).startswith("content-1:")
 
 
 @pytest.mark.parametrize(

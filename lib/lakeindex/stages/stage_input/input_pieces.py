@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from lakeindex.errors import first_line
 from lakeindex.options.types import InputFormat
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
 from lakeindex.storage.storage_file import StorageFile
@@ -55,19 +56,20 @@ def read_pieces(
         content: what :func:`content_of` has read; None: it is read here.
 
     Raises:
-        InputError: the file is missing, truncated or not what its name says; names the file.
+        InputError: the file is missing, truncated or not what its name says, or holds what its types do not allow;
+            names the file.
     """
     try:
         match format_of(split.file, wanted):
             case None:
-                yield from _cut(_arrow(split, limit), limit)
+                yield from _cut(_sound(_arrow(split, limit)), limit)
             case InputFormat.CSV:
-                yield from _cut(_csv(split.file, schema, limit), limit)
+                yield from _cut(_sound(_csv(split.file, schema, limit)), limit)
             case InputFormat.JSON:
-                for block in _json(split.file, schema, limit):  # blocks may lack columns: they are not joined
+                for block in _sound(_json(split.file, schema, limit)):  # blocks may lack columns: they are not joined
                     yield from _cut([block], limit)
             case _:
-                yield from _cut(_parquet(split, limit, content), limit)
+                yield from _cut(_sound(_parquet(split, limit, content)), limit)
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
 
@@ -94,6 +96,19 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat) -> pa.
                 return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(file, error) from error
+
+
+def _sound(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The tables, if their values are what their types say: readers of Parquet and Arrow files do not look whether a
+    text is UTF-8.
+    """
+    for table in tables:
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
+        yield table
 
 
 def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:

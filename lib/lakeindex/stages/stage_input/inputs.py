@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import InputError, first_line
 from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.storage import is_on_this_machine
+from lakeindex.storage.port import ObjectMeta
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
 from lakeindex.tasks.stores import storage_at
@@ -28,6 +30,8 @@ _PATHS_HINT = (
     "rows, and keys to delete, are given as columns, for example pyarrow.table({'id': ['a', 'b']})"
 )
 _HASH_STEP_BYTES = 16 * 1024 * 1024
+_SETTLED_MS = 2000
+"""A file that was written less long ago may be written again at the same time, as its file system tells time."""
 _PACKED_FACTOR = 5
 """Compressed rows grow about so much when they are unpacked."""
 _PLAIN_FACTOR = 2
@@ -45,12 +49,15 @@ _SUFFIXES = {
 
 @dataclass(frozen=True, order=True, slots=True)
 class InputFile:
-    """One file of the batch: the store's root, the path below it, its size and version mark."""
+    """One file of the batch: the store's root, the path below it, its size, version mark and last modification
+    (milliseconds since the epoch).
+    """
 
     root: str
     path: str
     size_bytes: int
     etag: str | None = None
+    modified_ms: int = 0
 
     @property
     def display(self) -> str:
@@ -76,6 +83,57 @@ class Split:
     decoded_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FoundInputs:
+    """The files of a batch, as they were when they were looked for.
+
+    Attributes:
+        asked: what the caller named.
+        own_root: root of the run folders, as of :func:`find_inputs`.
+        files: what was there.
+        marks: of each file a mark that changes with its content: a digest of its bytes on this machine, else the
+            store's own mark.
+        at_ms: when that was, milliseconds since the epoch.
+    """
+
+    asked: tuple[str, ...]
+    own_root: str | None
+    files: tuple[InputFile, ...]
+    marks: tuple[str, ...]
+    at_ms: float
+
+    def check_unchanged(self, batch_id: str) -> None:
+        """Look whether the files, which were read meanwhile, are still the same. Others may have come beside them;
+        those that this library wrote for data in memory are its own.
+
+        Raises:
+            InputError: one was changed, or is gone.
+        """
+        named = tuple(entry for entry in self.asked if not _is_own(entry, self.own_root))
+        try:
+            now = {(file.root, file.path): file for file in _files(named, None)}
+        except InputError:  # all are gone that one path stands for
+            raise changed_input(batch_id, ", ".join(named)) from None
+        for file, mark in zip(self.files, self.marks, strict=True):
+            if file.root == self.own_root:
+                continue
+            if now.get((file.root, file.path)) != file or (self._may_hide(file) and hash_file(file) != mark):
+                raise changed_input(batch_id, file.display)
+
+    def _may_hide(self, file: InputFile) -> bool:
+        """Whether the file's content may have changed though nothing else did."""
+        return is_on_this_machine(file.root) and file.modified_ms > self.at_ms - _SETTLED_MS
+
+
+def changed_input(batch_id: str, culprit: str) -> InputError:
+    """The error that the batch is another one than the run began with."""
+    return InputError(
+        f"input {culprit!r} of batch {batch_id!r} is not what it was when the run began",
+        culprit=culprit,
+        hint="leave the input alone until the run has ended; run the batch again, nothing was published",
+    )
+
+
 def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | None = None) -> list[InputFile]:
     """The files behind paths, folders and ``*`` patterns, in the order given, sorted within a folder.
 
@@ -87,17 +145,36 @@ def find_inputs(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | No
     Raises:
         InputError: nothing there, or a suffix that does not tell the format.
     """
-    files: list[InputFile] = []
-    listed = cache(_listed)
-    for entry in inputs:
-        is_own = own_root is not None and entry.startswith(f"{own_root.rstrip('/')}/") and entry.endswith(ARROW_SUFFIX)
-        found = [_own(entry, str(own_root))] if is_own else _find(entry, listed)
-        if not found:
-            raise InputError(f"no input at {entry!r}", culprit=entry, hint=_PATHS_HINT)
-        files += found
+    files = _files(inputs, own_root)
     for file in files:
         format_of(file, wanted)
     return files
+
+
+def find_batch(inputs: tuple[str, ...], wanted: InputFormat, own_root: str | None) -> FoundInputs:
+    """The same, and what their content is; arguments and errors as of :func:`find_inputs`."""
+    at = time.time() * 1000
+    files = find_inputs(inputs, wanted, own_root)
+    return FoundInputs(inputs, own_root, tuple(files), tuple(_mark(file) for file in files), at)
+
+
+def _files(inputs: tuple[str, ...], own_root: str | None) -> list[InputFile]:
+    files: list[InputFile] = []
+    listed = cache(_listed)
+    for entry in inputs:
+        found = [_own(entry, str(own_root))] if _is_own(entry, own_root) else _find(entry, listed)
+        if not found:
+            raise InputError(f"no input at {entry!r}", culprit=entry, hint=_PATHS_HINT)
+        files += found
+    return files
+
+
+def _mark(file: InputFile) -> str:
+    return (None if is_on_this_machine(file.root) else file.etag) or hash_file(file)
+
+
+def _is_own(entry: str, root: str | None) -> bool:
+    return root is not None and entry.startswith(f"{root.rstrip('/')}/") and entry.endswith(ARROW_SUFFIX)
 
 
 def _own(entry: str, root: str) -> InputFile:
@@ -105,10 +182,14 @@ def _own(entry: str, root: str) -> InputFile:
     return InputFile(root, path, storage_at(root).head(path).size_bytes)
 
 
+def _input_file(root: str, found: ObjectMeta) -> InputFile:
+    return InputFile(root, found.path, found.size_bytes, found.etag, found.modified_ms)
+
+
 def _listed(root: str) -> dict[str, InputFile]:
     """Files of one folder by name."""
     store = storage_at(root)
-    return {o.path: InputFile(store.uri, o.path, o.size_bytes, o.etag) for o in store.list_folder("").objects}
+    return {o.path: _input_file(store.uri, o) for o in store.list_folder("").objects}
 
 
 def _find(entry: str, listed: Callable[[str], dict[str, InputFile]]) -> list[InputFile]:
@@ -121,7 +202,7 @@ def _find(entry: str, listed: Callable[[str], dict[str, InputFile]]) -> list[Inp
         return here
     below = storage_at(entry)
     return [
-        InputFile(below.uri, o.path, o.size_bytes, o.etag)
+        _input_file(below.uri, o)
         for o in below.list("")
         if not any(level.startswith(("_", ".")) for level in o.path.split("/"))
     ]
@@ -143,33 +224,30 @@ def format_of(file: InputFile, wanted: InputFormat) -> InputFormat | None:
     )
 
 
-def marks_of(files: Sequence[InputFile]) -> list[str]:
-    """Of each file a mark that changes with its content: a digest of its bytes on this machine,
-    else the store's own mark.
-    """
-    return [(None if is_on_this_machine(file.root) else file.etag) or hash_file(file) for file in files]
-
-
-def marks_digest(files: Sequence[InputFile], marks: Sequence[str]) -> str:
+def marks_digest(found: FoundInputs) -> str:
     """Digest of the batch by its marks: says whether a checkpoint still fits.
     The same bytes uploaded again may have another one.
     """
-    return mmh3.hash_bytes("\n".join(f"{f.size_bytes}:{m}" for f, m in zip(files, marks, strict=True)).encode()).hex()
+    return _digest(found.files, found.marks)
 
 
-def content_digest(files: Sequence[InputFile], marks: Sequence[str], runner: Runner, config: WriteConfig) -> str:
+def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> str:
     """Digest of the batch's content, whatever its files are called and wherever they are: what a batch id stands for.
 
     Args:
-        files: the batch.
-        marks: :func:`marks_of` them: of files on this machine, digests already.
-        runner: hashes the others.
+        found: the batch.
+        runner: hashes the files that are not on this machine.
         config: what is small enough for the driver.
     """
-    far = [file for file in files if not is_on_this_machine(file.root)]
+    far = [file for file in found.files if not is_on_this_machine(file.root)]
     runner = for_work(runner, sum(file.size_bytes for file in far), config)
     hashed = dict(zip(far, run_tasks(runner, hash_file, far, "stage input: digest of the input"), strict=True))
-    return f"{CONTENT_DIGEST}:{marks_digest(files, [hashed.get(f, m) for f, m in zip(files, marks, strict=True)])}"
+    marks = [hashed.get(file, mark) for file, mark in zip(found.files, found.marks, strict=True)]
+    return f"{CONTENT_DIGEST}:{_digest(found.files, marks)}"
+
+
+def _digest(files: Sequence[InputFile], marks: Sequence[str]) -> str:
+    return mmh3.hash_bytes("\n".join(f"{f.size_bytes}:{m}" for f, m in zip(files, marks, strict=True)).encode()).hex()
 
 
 def hash_file(file: InputFile) -> str:
@@ -181,7 +259,7 @@ def hash_file(file: InputFile) -> str:
     return str(hasher.digest().hex())
 
 
-def split_inputs(files: list[InputFile], wanted: InputFormat) -> list[Split]:
+def split_inputs(files: Sequence[InputFile], wanted: InputFormat) -> list[Split]:
     """Cut the batch into splits of about 64 MiB; only Parquet files are cut, at row groups."""
     return [split for file in files for split in _split(file, wanted)]
 

@@ -37,7 +37,7 @@ from lakeindex.stages.stage_input.batch_columns import (
     with_columns,
 )
 from lakeindex.stages.stage_input.input_pieces import content_of, read_pieces
-from lakeindex.stages.stage_input.inputs import Split, content_digest, find_inputs, marks_digest, marks_of, split_inputs
+from lakeindex.stages.stage_input.inputs import Split, content_digest, find_batch, marks_digest, split_inputs
 from lakeindex.stages.stage_input.spill import Cut, Piece, Scatter, SpilledPiece, pieces_held, read_spilled, spill
 from lakeindex.stages.stage_input.split_order import splits_apart
 from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, refuse_doubled, stage_rows
@@ -155,14 +155,13 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     """Run the stage, or take over its checkpoint if it is whole and was made from the same input and options.
 
     Raises:
-        InputError: missing, unreadable or unfit input.
+        InputError: missing, unreadable or unfit input, or one that was changed while it was read.
         QuarantineExceededError: more bad rows than ``spec.max_quarantined``; they are in the quarantine file.
     """
     config = spec.config
-    files = find_inputs(spec.inputs, config.input_format, spec.checkpoints_uri)
-    marks = marks_of(files)
-    digest = marks_digest(files, marks)
-    columns = batch_columns(spec, facts, files, runner)
+    found = find_batch(spec.inputs, config.input_format, spec.checkpoints_uri)
+    digest = marks_digest(found)
+    columns = batch_columns(spec, facts, found.files, runner)
     facts = with_columns(facts, columns, config)
     conditions_of(spec, facts)  # a wrong one fails before anything is staged
     function = spec.merge_function
@@ -178,8 +177,9 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
     if done is not None and done.basis == basis and folder.is_whole(done):
         _check_quarantine(done, spec)
         return done
-    content = content_digest(files, marks, runner, config)
-    manifest = _build(spec, facts, runner, split_inputs(files, config.input_format), basis, content)
+    content = content_digest(found, runner, config)
+    manifest = _build(spec, facts, runner, split_inputs(found.files, config.input_format), basis, content)
+    found.check_unchanged(spec.batch_id)
     more: dict[str, Any] = columns_text(columns, facts) | {
         "index_type": facts.index_type.value,
         SCHEMA_FACT: schema_digest(facts),
@@ -317,8 +317,8 @@ def identity_of(spec: RunSpec, staged: Manifest, runner: Runner) -> RunIdentity:
     if older is not None:
         return RunIdentity(spec.run_id, spec.batch_id, digest, (str(older),))
     try:  # an older release staged it
-        files = find_inputs(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
-        content = content_digest(files, marks_of(files), runner, spec.config)
+        found = find_batch(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
+        content = content_digest(found, runner, spec.config)
     except LakeIndexError:
         return RunIdentity(spec.run_id, spec.batch_id, digest)
     return RunIdentity(spec.run_id, spec.batch_id, content, (digest,))

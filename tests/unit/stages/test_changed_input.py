@@ -1,0 +1,149 @@
+"""Files of a batch that somebody changes while they are read, or that hold what their types do not allow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakeindex
+from lakeindex.errors import InputError
+from lakeindex.tasks.local_runner import LocalRunner
+from tests.builders import Row, batch_of, make_table, rows_of
+
+CHANGED = "is not what it was when the run began"
+
+
+class Meanwhile(LocalRunner):
+    """Lets something happen after the batch was looked at and before it is read, or right after that."""
+
+    def __init__(self, act: Callable[[], object], *, is_late: bool = False) -> None:
+        super().__init__(1)
+        self._act, self._is_late = act, is_late
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
+        is_reading = title.startswith("stage input: keys")
+        if is_reading and not self._is_late:
+            self._act()
+        found = super().map(function, tasks, title)
+        if is_reading and self._is_late:
+            self._act()
+        return found
+
+
+def rows(value: str, count: int = 40) -> list[Row]:
+    return [Row(f"k{number:03d}", "d0", 5, value) for number in range(count)]
+
+
+def write(path: Path, value: str) -> Path:
+    pq.write_table(batch_of(rows(value)), path, compression="none")
+    return path
+
+
+def values_of(table: lakeindex.LakeTable) -> set[object]:
+    return {row["v"] for row in rows_of(table)}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakeindex.LakeTable:
+    return make_table(tmp_path / "t")
+
+
+@pytest.fixture
+def batch(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = write(folder / "b.parquet", "A")
+    settle(path)
+    return path
+
+
+def settle(path: Path) -> None:
+    """Let the file be an old one."""
+    os.utime(path, ns=(1_700_000_000 * 10**9,) * 2)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_file_that_is_replaced_is_not_committed_as_the_one_before(
+    tmp_path: Path, table: lakeindex.LakeTable, batch: Path, *, is_late: bool
+) -> None:
+    other = write(tmp_path / "other.parquet", "B")
+    runner = Meanwhile(lambda: other.replace(batch), is_late=is_late)
+    with pytest.raises(InputError, match=CHANGED) as caught:
+        table.upsert(str(batch), batch_id="one", runner=runner)
+    assert caught.value.culprit == f"file://{batch}"
+    assert rows_of(table) == []
+    assert not table.upsert(str(batch), batch_id="one").noop
+    assert values_of(table) == {"B"}
+    assert table.upsert(str(batch), batch_id="one").noop
+
+
+def test_a_file_that_becomes_what_it_was_is_found_out(table: lakeindex.LakeTable, batch: Path, tmp_path: Path) -> None:
+    kept = shutil.copy(batch, tmp_path / "kept.parquet")
+
+    def there_and_back() -> None:
+        write(batch, "B")
+        shutil.copyfile(kept, batch)
+
+    with pytest.raises(InputError, match=CHANGED):
+        table.upsert(str(batch), runner=Meanwhile(there_and_back))
+    assert rows_of(table) == []
+
+
+def test_a_file_just_written_is_compared_by_its_content(table: lakeindex.LakeTable, batch: Path) -> None:
+    write(batch, "A")
+    then = batch.stat()
+
+    def at_the_same_time() -> None:
+        write(batch, "B")
+        os.utime(batch, ns=(then.st_atime_ns, then.st_mtime_ns))
+
+    with pytest.raises(InputError, match=CHANGED):
+        table.upsert(str(batch), runner=Meanwhile(at_the_same_time))
+    assert rows_of(table) == []
+
+
+def test_a_file_that_goes_is_named(table: lakeindex.LakeTable, batch: Path) -> None:
+    with pytest.raises(InputError, match=CHANGED) as caught:
+        table.upsert(str(batch), runner=Meanwhile(batch.unlink, is_late=True))
+    assert str(batch) in str(caught.value)
+
+
+def test_files_may_come_beside_those_of_the_batch(table: lakeindex.LakeTable, batch: Path) -> None:
+    coming = batch.parent / "next.part"
+    assert table.upsert(str(batch.parent), runner=Meanwhile(lambda: coming.write_text("half"))).inserts == 40
+    assert coming.exists()
+
+
+def test_rows_that_come_for_others_are_those_that_the_run_began_with(
+    table: lakeindex.LakeTable, batch: Path, tmp_path: Path
+) -> None:
+    table.upsert(batch_of(rows("old")))
+    other = write(tmp_path / "other.parquet", "B")
+    with pytest.raises(InputError, match=CHANGED):
+        table.replace_where(str(batch), where="ts = 5", runner=Meanwhile(lambda: other.replace(batch)))
+    assert values_of(table) == {"old"}
+    table.replace_where(str(batch), where="ts = 5")
+    assert values_of(table) == {"B"}
+
+
+@pytest.mark.parametrize("column", ["id", "day", "v"])
+@pytest.mark.parametrize("row", [0, 20])
+def test_a_text_that_is_not_utf_8_names_file_and_column(
+    tmp_path: Path, table: lakeindex.LakeTable, column: str, row: int
+) -> None:
+    whole = batch_of(rows("good"))
+    raw = [text.encode() for text in whole.column(column).to_pylist()]
+    raw[row] = raw[row][:-1] + b"\xb3"
+    broken = pa.array(raw, pa.binary()).view(pa.string())
+    path = tmp_path / "b.parquet"
+    pq.write_table(whole.set_column(whole.column_names.index(column), column, broken), path)
+    with pytest.raises(InputError, match=rf"b\.parquet' cannot be read: column '{column}'.*UTF8"):
+        table.upsert(str(path))
+    assert rows_of(table) == []
