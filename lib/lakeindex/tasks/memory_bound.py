@@ -126,6 +126,11 @@ def write_bytes(file_bytes: int, staged_bytes: int) -> int:
     return _REWRITE_TIMES * file_bytes + _ROWS_TIMES * staged_bytes
 
 
+def write_part(share: int, file_bytes: int, staged_bytes: int) -> float:
+    """Of the rows of a base file, how many may be in memory while it is made; 1 or more: all."""
+    return min(share / max(write_bytes(file_bytes, staged_bytes), 1), _LARGEST_BUCKET / max(staged_bytes, 1))
+
+
 def verify_bytes(file_bytes: int) -> int:
     """What matching keys against a base file's key column holds, about."""
     return _VERIFY_TIMES * file_bytes

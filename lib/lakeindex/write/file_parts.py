@@ -98,6 +98,12 @@ class _Slice:
         """Rows of the file."""
         return int(self._metadata.num_rows)
 
+    @property
+    def row_bytes(self) -> int:
+        """What a row takes before compression, on average; values that stand in dictionaries take more when decoded."""
+        groups = map(self._metadata.row_group, range(self._metadata.num_row_groups))
+        return sum(group.total_byte_size for group in groups) // max(self.rows, 1) + 1
+
     @cached_property
     def key_value(self) -> dict[str, str]:
         """The footer's entries."""

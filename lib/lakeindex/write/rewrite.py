@@ -37,6 +37,8 @@ from lakeindex.write.row_groups import DECODED_TIMES, Fresh, Patch, Recode, Rewr
 
 _SMALL_PART: Final = 4
 _ROWS_AT_ONCE: Final = 500_000
+_BYTES_AT_ONCE: Final = 256 * 1024 * 1024
+"""Of stored rows, before compression. Arrow's texts have offsets of 32 bits: a column of 2 GiB cannot be joined."""
 
 
 class NewFile:
@@ -152,8 +154,11 @@ class _Work:
         rows = stored + len(changes.inserts)
         decodes_all = isinstance(old, ForeignSlice) or rewrite.rule.function is not None
         part = rewrite.part / DECODED_TIMES if decodes_all else rewrite.part
-        self._is_whole = part >= 1
-        self._most = max(rows, 1) if self._is_whole else max(int(rows * part) // limit, 1) * limit
+        self._at_once = max(rows, 1) if old is None else max(_BYTES_AT_ONCE // old.row_bytes // limit, 1) * limit
+        self._is_whole = part >= 1 and (not isinstance(old, ForeignSlice) or old.rows <= self._at_once)
+        self._most = max(rows, 1) if part >= 1 else max(int(rows * part) // limit, 1) * limit
+        if isinstance(old, ForeignSlice):
+            self._most = min(self._most, self._at_once)
         if not self._is_whole and len(changes.inserts) > self._most:
             ordered = pc.sort_indices(plain_strings(one_array(changes.inserts.column(STAGED_KEY))))
             self._changes = replace(self._changes, inserts=changes.inserts.take(ordered))
@@ -239,7 +244,7 @@ class _Work:
     def groups(self, shell: ParquetParts) -> Iterator[GroupOf]:
         """The new file's row groups, with their chunks; each is made when it is asked for."""
         waiting = [n for n in self._patched if n not in self.fresh]
-        together = groups_within(waiting, lambda n: self.plan[n].rows, min(_ROWS_AT_ONCE, self._most))
+        together = groups_within(waiting, lambda n: self.plan[n].rows, min(_ROWS_AT_ONCE, self._most, self._at_once))
         copied = {one.rows for one in self.plan if not (one.updated or one.is_recoded)}
         names = self._file_names(copied if self._rewrite.stamps_rows else ())
         for number, planned in enumerate(self.plan):

@@ -331,3 +331,8 @@ def test_a_batch_several_times_the_bound_keeps_the_peak_under_bound_and_base(tmp
     found = json.loads(done.stdout)
     assert (found["rows_in"], found["inserts"]) == (rows * blocks, rows * blocks)
     assert found["peak"] < bound + BASE, f"{found['peak'] / MIB:.0f} MiB"
+
+
+def test_more_new_rows_than_arrow_can_join_are_made_in_parts():
+    assert memory.write_part(2**40, 2**27, 2**29) >= 1
+    assert memory.write_part(2**40, 2**27, 2**31) == 0.5

@@ -19,6 +19,8 @@ from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import footer_bytes
 from lakeindex.pipeline import STAGED_KEY
+from lakeindex.write import rewrite as rewriting
+from lakeindex.write import row_groups
 from lakeindex.write.base_file import EncodedFile, encode_base_file
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
@@ -193,7 +195,9 @@ def test_any_changes_three_times(data: st.DataObject):
         changes = change(keys, update, delete, [f"{key}{turn}" for key in fresh], turn)
         new = NewSlice("p", f"2026010{turn + 2}000000000", f"f_{turn}.parquet", turn)
         part = data.draw(st.sampled_from([3.0, 1.0, 0.6, 0.001]))
-        old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rewriting, "_BYTES_AT_ONCE", data.draw(st.sampled_from([1, 2**28])))
+            old = check(old, changes, dataclasses.replace(REWRITE, new=new, part=part))
 
 
 @given(st.data())
@@ -337,6 +341,22 @@ def test_files_of_others_are_sorted_as_a_whole_if_there_is_room_else_window_by_w
     windows[0].remove(order[5])
     assert found == [key for window in windows for key in sorted(window)]
     assert encoded.chunks_copied == 0
+
+
+def test_no_more_rows_are_decoded_at_once_than_arrow_can_join(monkeypatch: pytest.MonkeyPatch):
+    changes = change(KEYS, [3, 17, 30], [], [])
+    whole, _ = made(opened(old_rows(KEYS)), changes)
+    asked = []
+    plain = row_groups.decode_together
+    monkeypatch.setattr(
+        row_groups, "decode_together", lambda some, *rest: asked.append(len(some)) or plain(some, *rest)
+    )
+    assert made(opened(old_rows(KEYS)), changes)[0] == whole
+    monkeypatch.setattr(rewriting, "_BYTES_AT_ONCE", 1)
+    assert made(opened(old_rows(KEYS)), changes)[0] == whole
+    assert asked == [3, 1, 1, 1]
+    by_window, _ = made(foreign(old_rows(KEYS)), change(KEYS, [3], [5], ["k0005"]))
+    assert [g.num_rows for g in groups_of(by_window)] == [7, 8, 8, 8, 8, 1]
 
 
 @pytest.mark.parametrize(("rule", "part"), [(REPLACE, 0.4), (AS_NEW, 1.25)])

@@ -44,7 +44,7 @@ from lakeindex.stages.merge_write.planning import plan_merge
 from lakeindex.stages.merge_write.stored_rows import StoredRows
 from lakeindex.stages.merge_write.tags import FoundLine, Tags
 from lakeindex.stages.merge_write.written_files import check_counts, keep_written, write_stat
-from lakeindex.tasks.memory_bound import current_bound, write_bytes
+from lakeindex.tasks.memory_bound import current_bound, write_bytes, write_part
 from lakeindex.tasks.meter import StageCost
 from lakeindex.tasks.runner import Runner, do_task, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
@@ -188,10 +188,11 @@ class MergeAttempt:
 
     def _write_tasks(self, plan: MergePlan, tags: Tags, slots: int) -> list[WriteTask]:
         share = current_bound() // slots
-        needs = [write_bytes(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
+        sizes = [(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
+        needs = [write_bytes(*size) for size in sizes]
         # How rows are cut into row groups depends on it, so it is part of the plan:
         # a retry with another bound has other names.
-        parts = [share / max(need, 1) for need in needs]
+        parts = [write_part(share, *size) for size in sizes]
         gone = tuple(file.path for file in self._replaced.files)
         replacing = (str(self._spec.operation), gone) if self._replaced.is_replacing else ()
         function = self._spec.merge_function

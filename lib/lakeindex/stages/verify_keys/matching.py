@@ -334,10 +334,12 @@ def _stored_values(
     task: VerifyTask, files: Sequence[_Asked], name: str, groups: Sequence[tuple[int, int]], match: Matches
 ) -> pa.Array:
     """A column of the found rows as it is stored; of their row groups alone."""
-    used = np.unique(match.row_group)
+    used, of_group = np.unique(match.row_group, return_inverse=True)
+    order = np.argsort(of_group, kind="stable")
+    rows = np.split(match.row_in_group[order], np.searchsorted(of_group[order], np.arange(1, len(used))))
     values = _values(files, name, [groups[place] for place in used])
-    starts = np.concatenate([[0], np.cumsum([len(a) for a in values])])
-    places = starts[np.searchsorted(used, match.row_group)] + match.row_in_group
     if len({one.type for one in values}) > 1:  # a column that was widened since
         values = [widened_array(one, task.facts.schema.field(name).type) for one in values]
-    return pa.concat_arrays(values).take(pa.array(places))
+    # whole row groups with long texts are too large to be joined
+    found = pa.concat_arrays([one.take(pa.array(mine)) for one, mine in zip(values, rows, strict=True)])
+    return found.take(pa.array(np.argsort(order, kind="stable")))
