@@ -13,7 +13,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,11 +102,19 @@ def run_page(page: Path) -> int:
             run_python(block.content, known)
             continue
         for command in block.content:
+            _age(Path().glob("feed/**/*.parquet"))
             code, output = run_command(command.words)
             where = f"{page.name}:{command.line}: {command.words}"
             assert code == 0, f"{where}\nended with {code}\n{output}"
             assert matches(command.output, output.splitlines()), f"{where}\nprinted\n{output}"
     return ran
+
+
+def _age(files: Iterable[Path]) -> None:
+    """Who follows a page has had these files for minutes; what was written just now is read once more."""
+    then = time.time() - 60
+    for file in files:
+        os.utime(file, (then, then))
 
 
 def run_python(example: CodeExample, namespace: dict[str, Any]) -> None:

@@ -19,11 +19,11 @@ decided with all others.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from lakeindex.aftermath import noted
-from lakeindex.errors import FencedError, LockTimeoutError, ObjectNotFoundError
+from lakeindex.errors import FencedError, LakeIndexError, LockTimeoutError, ObjectNotFoundError
 from lakeindex.lock.hudi_lock import HudiLock
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
@@ -236,7 +236,8 @@ def _won(storage: Storage, record: LockRecord) -> bool:
             return False
         records.tidy(storage, [_path(epoch) for epoch in epochs[:-1]])
     except BaseException:  # the record is ours, and nobody is going to hold it
-        noted("the lock was not released", lambda: records.put(storage, path, _encode(replace(record, released=True))))
+        with suppress(LakeIndexError):
+            records.put(storage, path, _encode(replace(record, released=True)))
         raise
     return True
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,14 +163,14 @@ def test_an_older_release_beside_a_newer_one_is_refused(table: LakeTable):
 class Straggling(LocalRunner):
     """Does every task twice: the second time when the first was taken for good, and with other input."""
 
-    def __init__(self, meanwhile: Any) -> None:
+    def __init__(self, other_input: Callable[[str], AbstractContextManager[None]]) -> None:
         super().__init__(1)
-        self._meanwhile = meanwhile
+        self._other_input = other_input
 
     def map(self, function: Any, tasks: Any, title: str) -> list[Any]:
         done = super().map(function, tasks, title)
-        self._meanwhile(title)
-        super().map(function, tasks, title)
+        with self._other_input(title):
+            super().map(function, tasks, title)
         return done
 
 
@@ -182,12 +185,17 @@ def test_a_straggler_cannot_replace_what_another_try_staged(
             batch_of([Row(f"k{n:02d}", "d0", 5, "right") for n in range(number, 40, 2)]), inputs / f"{number}.parquet"
         )
 
-    def replaced(title: str) -> None:
-        if "quarantine" in title:
-            for path in inputs.iterdir():
-                rows = pq.read_table(path)
-                wrong = rows.set_column(3, "v", pa.array(["wrong"] * rows.num_rows))
-                pq.write_table(wrong, path)
+    @contextmanager
+    def replaced(title: str) -> Iterator[None]:
+        right = {path: (path.read_bytes(), path.stat()) for path in inputs.iterdir() if "quarantine" in title}
+        for path in right:
+            rows = pq.read_table(path)
+            wrong = rows.set_column(3, "v", pa.array(["wrong"] * rows.num_rows))
+            pq.write_table(wrong, path)
+        yield
+        for path, (data, then) in right.items():  # the run looks at its input again
+            path.write_bytes(data)
+            os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
 
     if scattered:
         monkeypatch.setattr(stage_input, "_apart", lambda *_: frozenset())
