@@ -67,6 +67,11 @@ def _from_protocol(data: Any) -> pa.Table | RowStream | None:
     return _from_iterator(data) if isinstance(data, Iterator) else None
 
 
+def _is_of(library: str, data: Any) -> bool:
+    """Whether a type of the library is among those that the data have: scans give datasets of a type of ours."""
+    return any(kind.__module__.partition(".")[0] == library for kind in type(data).__mro__)
+
+
 def _library_of(data: Any) -> str:
     return type(data).__module__.partition(".")[0].lstrip("_")
 
@@ -84,9 +89,9 @@ def _no_batch(data: Any) -> InputError:
 
 def _from_library(data: Any) -> pa.Table | RowStream | None:
     """Frames that stream in a way of their own; None for what is none of them."""
-    module = _library_of(data)
-    if module == "pyarrow":
+    if _is_of("pyarrow", data):
         return _from_dataset(data)
+    module = _library_of(data)
     if module == "polars":
         if hasattr(data, "collect_schema") and hasattr(data, "collect"):
             return _from_lazy_polars(data)
@@ -103,11 +108,15 @@ def _from_dataset(data: Any) -> RowStream | None:
     """A dataset one file after the other: Arrow would read 16 batches of each of 4 files ahead."""
     import pyarrow.dataset as ds
 
+    from lakeindex.storage.arrow_files import reader_of
+
     if isinstance(data, ds.Dataset):
-        data = data.scanner(batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)
-    if not isinstance(data, ds.Scanner):
+        scanner = data.scanner(batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)
+    elif isinstance(data, ds.Scanner):
+        scanner = data
+    else:
         return None
-    reader = data.to_reader()
+    reader = reader_of(scanner)
     return RowStream(reader.schema, _guarded(reader))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 from pyarrow import fs
 
 from lakeindex.errors import ObjectNotFoundError, UsageError
@@ -60,3 +61,12 @@ class _ReadOnly(fs.FileSystemHandler):
 def file_system(storage: Storage) -> fs.PyFileSystem:
     """The store as a file system; paths are relative to its root."""
     return fs.PyFileSystem(_ReadOnly(storage))
+
+
+def reader_of(scanner: ds.Scanner) -> pa.RecordBatchReader:
+    """The batches of a scanner, read while they are asked for, whatever its files are read by.
+
+    ``Scanner.to_reader`` of pyarrow (26.0) begins to read with the interpreter's lock held. A thread of Arrow's that
+    opens a file by Python waits for that lock, while the scan waits for the thread, and both wait for ever.
+    """
+    return pa.RecordBatchReader.from_batches(scanner.projected_schema, scanner.to_batches())

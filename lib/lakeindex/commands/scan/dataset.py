@@ -6,7 +6,7 @@ now, for example. Such a file is refused by name. What it lacks is null, as ever
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -17,10 +17,35 @@ from lakeindex.errors import UsageError
 from lakeindex.files.footers import read_parquet_footer
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
-from lakeindex.storage.arrow_files import file_system
+from lakeindex.storage.arrow_files import file_system, reader_of
 
 _FILES_AT_ONCE: Final = 8
 _AS_IT_IS: Final = "use to_batches(), to_arrow(), to_polars() or to_duckdb() with where: they convert as Hudi does"
+
+
+class LiveFiles(ds.FileSystemDataset):
+    """A dataset whose files are read by Python.
+
+    Engines that read datasets (DuckDB) ask for a scanner's reader, and get the one that cannot wait for itself.
+    """
+
+    def scanner(self, *arguments: Any, **how: Any) -> _Scanner:
+        """As of a dataset; what it returns has all that a scanner has."""
+        return _Scanner(super().scanner(*arguments, **how))
+
+
+class _Scanner:
+    """A scanner, but for its reader."""
+
+    def __init__(self, scanner: ds.Scanner) -> None:
+        self._scanner = scanner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scanner, name)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The batches, read while they are asked for."""
+        return reader_of(self._scanner)
 
 
 def dataset_of(plan: ScanPlan) -> ds.Dataset:
@@ -39,7 +64,7 @@ def dataset_of(plan: ScanPlan) -> ds.Dataset:
     )
     files = file_system(plan.table.storage)
     fragments = [layout.make_fragment(file.path, files) for file in plan.left.files]
-    found = ds.FileSystemDataset(fragments, plan.inner, layout, files)
+    found = LiveFiles(fragments, plan.inner, layout, files)
     return found if plan.predicate is None else found.filter(plan.predicate.expression)
 
 
