@@ -1,9 +1,10 @@
-"""Something that happens at a certain storage call of a run: what another writer does in the middle of it."""
+"""Something that happens in the middle of a run, at a storage call or a map: what another writer or program does there."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from lakeindex.api.table import LakeTable
 from lakeindex.format.instants import ROLLBACK
@@ -66,6 +67,34 @@ class MemoryTable:
     def rollbacks(self) -> list[Instant]:
         """Completed rollbacks."""
         return [one for one in self.timeline().completed if one.action == ROLLBACK]
+
+
+class Meanwhile(LocalRunner):
+    """Something happens, once, when a map begins in whose title some words are, or when it has ended.
+
+    Args:
+        title: the words.
+        does: what happens.
+        is_late: when the map has ended.
+        slots: tasks at once.
+    """
+
+    def __init__(self, title: str, does: Callable[[], object], *, is_late: bool = False, slots: int = 1) -> None:
+        super().__init__(slots)
+        self._title, self._does, self._is_late, self.done = title, does, is_late, 0
+
+    def map(self, function: Callable[[Any], Any], tasks: Any, title: str) -> list[Any]:
+        is_now = self._title in title and not self.done
+        if is_now and not self._is_late:
+            self._happens()
+        found = super().map(function, tasks, title)
+        if is_now and self._is_late:
+            self._happens()
+        return found
+
+    def _happens(self) -> None:
+        self.done += 1
+        self._does()
 
 
 def writes_data(call: Call) -> bool:

@@ -50,7 +50,7 @@ def _in_memory(data: Any) -> pa.Table | None:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if _library_of(data) == "pandas":
+    if _is_of("pandas", data):
         return _from_pandas(data)
     return _from_list(data) if isinstance(data, (list, tuple)) and data else None
 
@@ -69,11 +69,7 @@ def _from_protocol(data: Any) -> pa.Table | RowStream | None:
 
 def _is_of(library: str, data: Any) -> bool:
     """Whether a type of the library is among those that the data have: scans give datasets of a type of ours."""
-    return any(kind.__module__.partition(".")[0] == library for kind in type(data).__mro__)
-
-
-def _library_of(data: Any) -> str:
-    return type(data).__module__.partition(".")[0].lstrip("_")
+    return any(kind.__module__.partition(".")[0].lstrip("_") == library for kind in type(data).__mro__)
 
 
 def all_rows(data: Any) -> pa.Table:
@@ -91,12 +87,11 @@ def _from_library(data: Any) -> pa.Table | RowStream | None:
     """Frames that stream in a way of their own; None for what is none of them."""
     if _is_of("pyarrow", data):
         return _from_dataset(data)
-    module = _library_of(data)
-    if module == "polars":
+    if _is_of("polars", data):
         if hasattr(data, "collect_schema") and hasattr(data, "collect"):
             return _from_lazy_polars(data)
         return pa.table(data) if hasattr(data, "height") else None  # a frame; a series has no columns
-    if module == "duckdb":
+    if _is_of("duckdb", data):
         read = getattr(data, "to_arrow_reader", None) or getattr(data, "fetch_arrow_reader", None)
         if read is not None:
             reader = read(_SCAN_ROWS)

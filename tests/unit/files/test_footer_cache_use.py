@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table
+from tests.meanwhile import Meanwhile
 
 ALONE = "hoodie.bloom.index.use.metadata"
 SMALL = {"hoodie.parquet.max.file.size": "2000", "hoodie.copyonwrite.record.size.estimate": "100"}
@@ -89,22 +90,10 @@ def test_files_the_cache_lacks_are_completed_first(tmp_path: Path):
     assert stage(again, "index_lookup").counters["footers_read"] == 0
 
 
-class DeletesCache(LocalRunner):
-    """Deletes the cache's folder before the filters are probed."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(2)
-        self.folder = folder
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
-        if title.startswith("bloom check"):
-            shutil.rmtree(self.folder)
-        return super().map(function, tasks, title)
-
-
 def test_folder_deleted_in_the_middle_changes_no_answer(tmp_path: Path):
     table, twin = table_of(tmp_path / "a", 6), table_of(tmp_path / "b", 6)
-    summary = look_up(table, options={ALONE: "true"}, runner=DeletesCache(cache_of(table)))
+    deletes = Meanwhile("bloom check", lambda: shutil.rmtree(cache_of(table)), slots=2)
+    summary = look_up(table, options={ALONE: "true"}, runner=deletes)
     other = look_up(twin)
     assert stage(summary, "bloom_check").counters["footers_read"] == 6
     assert (summary.updates, summary.inserts) == (other.updates, other.inserts) == (6, 0)

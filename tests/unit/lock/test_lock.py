@@ -1,5 +1,6 @@
 """The table's lock."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,8 +8,7 @@ import pytest
 
 from lakeindex.errors import FencedError, LockTimeoutError, StorageError, TableCorruptError
 from lakeindex.lock import lock
-from lakeindex.storage.memory import MemoryStorage
-from lakeindex.storage.port import Listing, Pieces
+from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.host import Host
 from tests.unit.commit.protocol_support import World
 
@@ -162,33 +162,21 @@ def test_a_damaged_file_is_named(content: bytes) -> None:
         take(world, "a")
 
 
-class Refusing(MemoryStorage):
-    """Fails once, when some method is called about the lock."""
+def refuse(world: World, name: str, error: BaseException, *, call: int = 1) -> None:
+    """Fail once, at a call about the lock."""
+    numbers = itertools.count(1)
 
-    def __init__(self, method: str, error: BaseException, *, call: int = 1) -> None:
-        super().__init__()
-        self._method, self._error, self._left = method, error, call
+    def hook(one: Call) -> None:
+        if one.name == name and one.path.startswith(lock.LOCK_FOLDER) and next(numbers) == call:
+            raise error
 
-    def refuse(self, method: str, path: str) -> None:
-        if method != self._method or not path.startswith(lock.LOCK_FOLDER):
-            return
-        self._left -= 1
-        if self._left == 0:
-            raise self._error
-
-    def list_folder(self, prefix: str = "") -> Listing:
-        self.refuse("list_folder", prefix)
-        return super().list_folder(prefix)
-
-    def write(self, path: str, data: bytes | Pieces) -> None:
-        self.refuse("write", path)
-        super().write(path, data)
+    world.store.hook = hook
 
 
 @pytest.mark.parametrize("error", [StorageError("away"), KeyboardInterrupt()])
 def test_who_fails_when_the_record_is_there_lets_go_of_it(error: BaseException) -> None:
     world = World()
-    world.store = Refusing("list_folder", error, call=2)  # the first one looks who holds it
+    refuse(world, "list_folder", error, call=2)  # the first one looks who holds it
     with pytest.raises(type(error)):
         take(world, "a")
     assert world.names(lock.LOCK_FOLDER) == ["000000000001.json"]
@@ -199,7 +187,7 @@ def test_who_fails_when_the_record_is_there_lets_go_of_it(error: BaseException) 
 
 def test_who_is_interrupted_as_he_lets_go_waits_for_nobody_and_others_do() -> None:
     world = World()
-    world.store = Refusing("write", KeyboardInterrupt())
+    refuse(world, "write", KeyboardInterrupt())
     host = world.host("a")  # its tokens are unique
     held = take(world, host)
     with pytest.raises(KeyboardInterrupt):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,27 +12,13 @@ import pytest
 
 import lakeindex
 from lakeindex.errors import InputError
-from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
+from tests.meanwhile import Meanwhile
 
 CHANGED = "is not what it was when the run began"
 
 
-class Meanwhile(LocalRunner):
-    """Lets something happen after the batch was looked at and before it is read, or right after that."""
-
-    def __init__(self, act: Callable[[], object], *, is_late: bool = False) -> None:
-        super().__init__(1)
-        self._act, self._is_late = act, is_late
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
-        is_reading = title.startswith("stage input: keys")
-        if is_reading and not self._is_late:
-            self._act()
-        found = super().map(function, tasks, title)
-        if is_reading and self._is_late:
-            self._act()
-        return found
+READING = "stage input: keys"
 
 
 def rows(value: str, count: int = 40) -> list[Row]:
@@ -74,7 +58,7 @@ def test_a_file_that_is_replaced_is_not_committed_as_the_one_before(
     tmp_path: Path, table: lakeindex.LakeTable, batch: Path, *, is_late: bool
 ) -> None:
     other = write(tmp_path / "other.parquet", "B")
-    runner = Meanwhile(lambda: other.replace(batch), is_late=is_late)
+    runner = Meanwhile(READING, lambda: other.replace(batch), is_late=is_late)
     with pytest.raises(InputError, match=CHANGED) as caught:
         table.upsert(str(batch), batch_id="one", runner=runner)
     assert caught.value.culprit == f"file://{batch}"
@@ -92,7 +76,7 @@ def test_a_file_that_becomes_what_it_was_is_found_out(table: lakeindex.LakeTable
         shutil.copyfile(kept, batch)
 
     with pytest.raises(InputError, match=CHANGED):
-        table.upsert(str(batch), runner=Meanwhile(there_and_back))
+        table.upsert(str(batch), runner=Meanwhile(READING, there_and_back))
     assert rows_of(table) == []
 
 
@@ -105,19 +89,19 @@ def test_a_file_just_written_is_compared_by_its_content(table: lakeindex.LakeTab
         os.utime(batch, ns=(then.st_atime_ns, then.st_mtime_ns))
 
     with pytest.raises(InputError, match=CHANGED):
-        table.upsert(str(batch), runner=Meanwhile(at_the_same_time))
+        table.upsert(str(batch), runner=Meanwhile(READING, at_the_same_time))
     assert rows_of(table) == []
 
 
 def test_a_file_that_goes_is_named(table: lakeindex.LakeTable, batch: Path) -> None:
     with pytest.raises(InputError, match=CHANGED) as caught:
-        table.upsert(str(batch), runner=Meanwhile(batch.unlink, is_late=True))
+        table.upsert(str(batch), runner=Meanwhile(READING, batch.unlink, is_late=True))
     assert str(batch) in str(caught.value)
 
 
 def test_files_may_come_beside_those_of_the_batch(table: lakeindex.LakeTable, batch: Path) -> None:
     coming = batch.parent / "next.part"
-    assert table.upsert(str(batch.parent), runner=Meanwhile(lambda: coming.write_text("half"))).inserts == 40
+    assert table.upsert(str(batch.parent), runner=Meanwhile(READING, lambda: coming.write_text("half"))).inserts == 40
     assert coming.exists()
 
 
@@ -127,7 +111,7 @@ def test_rows_that_come_for_others_are_those_that_the_run_began_with(
     table.upsert(batch_of(rows("old")))
     other = write(tmp_path / "other.parquet", "B")
     with pytest.raises(InputError, match=CHANGED):
-        table.replace_where(str(batch), where="ts = 5", runner=Meanwhile(lambda: other.replace(batch)))
+        table.replace_where(str(batch), where="ts = 5", runner=Meanwhile(READING, lambda: other.replace(batch)))
     assert values_of(table) == {"old"}
     table.replace_where(str(batch), where="ts = 5")
     assert values_of(table) == {"B"}

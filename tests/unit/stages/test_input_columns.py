@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from lakeindex.run.input_columns import InputChangedError
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, content_of, make_table, rows_of
+from tests.meanwhile import Meanwhile
 
 WRITING = "merge write: rewrite"
 SPLIT_ORDER = "lakeindex.stages.stage_input.split_order._LEAST_BYTES"
@@ -39,20 +40,6 @@ class NothingHeld(BoundedCache[Any]):
 
     def put(self, key: Hashable, value: Any, limit_bytes: int | None = None) -> None:
         pass
-
-
-class Meanwhile(LocalRunner):
-    """Something happens when a map begins that is called so."""
-
-    def __init__(self, title: str, does: Callable[[], None]) -> None:
-        super().__init__(1)
-        self._title, self._does, self.done = title, does, 0
-
-    def map(self, function: Callable[[Any], Any], tasks: Any, title: str) -> list[Any]:
-        if self._title in title and not self.done:
-            self.done += 1
-            self._does()
-        return super().map(function, tasks, title)
 
 
 @pytest.fixture(autouse=True)

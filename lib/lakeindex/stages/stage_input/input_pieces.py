@@ -60,18 +60,26 @@ def read_pieces(
             names the file.
     """
     try:
-        match format_of(split.file, wanted):
-            case None:
-                yield from _cut(_sound(_arrow(split, limit)), limit)
-            case InputFormat.CSV:
-                yield from _cut(_sound(_csv(split.file, schema, limit)), limit)
-            case InputFormat.JSON:
-                for block in _sound(_json(split.file, schema, limit)):  # blocks may lack columns: they are not joined
-                    yield from _cut([block], limit)
-            case _:
-                yield from _cut(_sound(_parquet(split, limit, content)), limit)
+        for piece in _pieces(split, schema, wanted, limit, content):
+            _check_values(piece)
+            yield piece
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise unreadable(split.file, error) from error
+
+
+def _pieces(
+    split: Split, schema: pa.Schema, wanted: InputFormat, limit: int, content: bytes | None
+) -> Iterator[pa.Table]:
+    match format_of(split.file, wanted):
+        case None:
+            yield from _cut(_arrow(split, limit), limit)
+        case InputFormat.CSV:
+            yield from _cut(_csv(split.file, schema, limit), limit)
+        case InputFormat.JSON:
+            for block in _json(split.file, schema, limit):  # blocks may lack columns: they are not joined
+                yield from _cut([block], limit)
+        case _:
+            yield from _cut(_parquet(split, limit, content), limit)
 
 
 def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat) -> pa.Schema:
@@ -98,17 +106,17 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat) -> pa.
         raise unreadable(file, error) from error
 
 
-def _sound(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The tables, if their values are what their types say: readers of Parquet and Arrow files do not look whether a
-    text is UTF-8.
+def _check_values(piece: pa.Table) -> None:
+    """Readers of Parquet and Arrow files do not look whether a text is UTF-8.
+
+    Raises:
+        ArrowInvalid: a value is not what its type says; names the column.
     """
-    for table in tables:
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            try:
-                column.validate(full=True)
-            except pa.ArrowInvalid as error:
-                raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
-        yield table
+    for name, column in zip(piece.column_names, piece.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"column {name!r}: {first_line(error)}") from error
 
 
 def _cut(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:

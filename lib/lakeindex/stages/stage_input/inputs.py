@@ -6,7 +6,7 @@ import fnmatch
 import posixpath
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import mmh3
@@ -228,7 +228,8 @@ def marks_digest(found: FoundInputs) -> str:
     """Digest of the batch by its marks: says whether a checkpoint still fits.
     The same bytes uploaded again may have another one.
     """
-    return _digest(found.files, found.marks)
+    marked = zip(found.files, found.marks, strict=True)
+    return mmh3.hash_bytes("\n".join(f"{file.size_bytes}:{mark}" for file, mark in marked).encode()).hex()
 
 
 def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> str:
@@ -242,12 +243,8 @@ def content_digest(found: FoundInputs, runner: Runner, config: WriteConfig) -> s
     far = [file for file in found.files if not is_on_this_machine(file.root)]
     runner = for_work(runner, sum(file.size_bytes for file in far), config)
     hashed = dict(zip(far, run_tasks(runner, hash_file, far, "stage input: digest of the input"), strict=True))
-    marks = [hashed.get(file, mark) for file, mark in zip(found.files, found.marks, strict=True)]
-    return f"{CONTENT_DIGEST}:{_digest(found.files, marks)}"
-
-
-def _digest(files: Sequence[InputFile], marks: Sequence[str]) -> str:
-    return mmh3.hash_bytes("\n".join(f"{f.size_bytes}:{m}" for f, m in zip(files, marks, strict=True)).encode()).hex()
+    marks = tuple(hashed.get(file, mark) for file, mark in zip(found.files, found.marks, strict=True))
+    return f"{CONTENT_DIGEST}:{marks_digest(replace(found, marks=marks))}"
 
 
 def hash_file(file: InputFile) -> str:

@@ -318,28 +318,28 @@ def _incoming(
     folder: RunFolder, chunks: Mapping[int, Chunk], names: list[str], chunk: np.ndarray, row: np.ndarray
 ) -> dict[str, pa.Array]:
     """Staged columns of the found rows, in their order."""
-    order = np.argsort(chunk, kind="stable")
-    numbers, starts = np.unique(chunk[order], return_index=True)
+    numbers, rows, back = _by_number(chunk, row)
     joined = pa.concat_tables(
-        [
-            chunk_columns(folder, chunks[int(number)], names).take(pa.array(rows))
-            for number, rows in zip(numbers, np.split(row[order], starts[1:]), strict=True)
-        ]
+        [chunk_columns(folder, chunks[number], names).take(mine) for number, mine in zip(numbers, rows, strict=True)]
     )
-    back = np.argsort(order, kind="stable")
-    return {n: one_array(joined.column(n).take(pa.array(back))) for n in names}
+    return {n: one_array(joined.column(n).take(back)) for n in names}
 
 
 def _stored_values(
     task: VerifyTask, files: Sequence[_Asked], name: str, groups: Sequence[tuple[int, int]], match: Matches
 ) -> pa.Array:
     """A column of the found rows as it is stored; of their row groups alone."""
-    used, of_group = np.unique(match.row_group, return_inverse=True)
-    order = np.argsort(of_group, kind="stable")
-    rows = np.split(match.row_in_group[order], np.searchsorted(of_group[order], np.arange(1, len(used))))
+    used, rows, back = _by_number(match.row_group, match.row_in_group)
     values = _values(files, name, [groups[place] for place in used])
     if len({one.type for one in values}) > 1:  # a column that was widened since
         values = [widened_array(one, task.facts.schema.field(name).type) for one in values]
     # whole row groups with long texts are too large to be joined
-    found = pa.concat_arrays([one.take(pa.array(mine)) for one, mine in zip(values, rows, strict=True)])
-    return found.take(pa.array(np.argsort(order, kind="stable")))
+    return pa.concat_arrays([one.take(mine) for one, mine in zip(values, rows, strict=True)]).take(back)
+
+
+def _by_number(of: np.ndarray, rows: np.ndarray) -> tuple[list[int], list[pa.Array], pa.Array]:
+    """The numbers of what the rows are of, ascending, the rows of each, and what brings these back into their order."""
+    order = np.argsort(of, kind="stable")
+    numbers, starts = np.unique(of[order], return_index=True)
+    mine = [pa.array(some) for some in np.split(rows[order], starts[1:])]
+    return numbers.tolist(), mine, pa.array(np.argsort(order, kind="stable"))
