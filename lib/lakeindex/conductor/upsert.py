@@ -8,7 +8,8 @@ publishing finds out under the lock, the plan is abandoned and made anew.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
@@ -38,6 +39,7 @@ from lakeindex.stages.verify_keys.carried import VerifiedBefore
 from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.tasks.helpers import helpers_at_hand
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner, do_task
 from lakeindex.time_spent import current_account
@@ -59,7 +61,7 @@ def from_checkpoints(spec: RunSpec, work: Callable[[], RunSummary]) -> RunSummar
     """A whole run within its memory; once more if checkpoints of an earlier attempt turn out damaged. If the input has
     changed meanwhile, the run ends: it is known by what the input was.
     """
-    with memory_bound(spec.config.memory), checkpoints_held(), rows_handed_over():
+    with _means_of(spec), checkpoints_held(), rows_handed_over():
         try:
             return work()
         except InputChangedError:
@@ -69,6 +71,14 @@ def from_checkpoints(spec: RunSpec, work: Callable[[], RunSummary]) -> RunSummar
             _LOG.info("run %s: its checkpoints are made again: %s", spec.run_id, error)
             _forget_checkpoints(spec)
             return work()
+
+
+@contextmanager
+def _means_of(spec: RunSpec) -> Iterator[None]:
+    """What the tasks of a run may use of this machine."""
+    stores = (spec.table_uri, spec.checkpoints_uri)
+    with memory_bound(spec.config.memory), helpers_at_hand(spec.config.processes, *stores):
+        yield
 
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -96,7 +106,7 @@ def run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Run
     Raises:
         CheckpointError: an earlier stage's checkpoint is missing, damaged or foreign.
     """
-    with memory_bound(spec.config.memory):
+    with _means_of(spec):
         result = _run_stage(stage, spec, runner)
         if stage is not Stage.MERGE_WRITE:
             run_folder(spec).make_durable(stage)

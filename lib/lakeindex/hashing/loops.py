@@ -29,6 +29,17 @@ def compiled_in(module: str, name: str) -> Callable[[], Callable[..., None]]:
     return load
 
 
+def has_numba() -> bool:
+    """Whether the process has loaded numba, so that compiled forms are loaded soon."""
+    return "numba" in sys.modules
+
+
+def load_numba() -> None:
+    """Load it, so that they are."""
+    with starting():
+        import_module("numba")
+
+
 class Loop(Generic[*_A]):
     """A loop that is plain until its process has asked for so much of it that the compiled form pays.
 
@@ -59,7 +70,7 @@ class Loop(Generic[*_A]):
             self._compiled(*args)
             return
         self._done += cost
-        if self._done <= self._patience // (_SHARE_WITH_NUMBA if "numba" in sys.modules else 1):
+        if self._done <= self._patience // (_SHARE_WITH_NUMBA if has_numba() else 1):
             self._plain(*args)
         else:
             self.preload()(*args)

@@ -170,6 +170,10 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("lakeindex.parallelism", "parallelism", whole(0, 10_000), "tasks at once, 0 .. 10000",
                "Number of tasks that run at once. 0: one task for each core (local runner) or Spark's "
                "default parallelism."),
+        Option("lakeindex.processes", "processes", whole(0, 10_000), "processes, 0 .. 10000",
+               "Local runner: number of processes that work at once in a step that has 500 or more base files, where "
+               "most of the work is Python's. Each takes 256m of `lakeindex.memory`. 0: one for each task that runs "
+               "at once. 1: this process only."),
         Option(MEMORY_OPTION, "memory", memory, "bytes, or a number with k, m or g; 64m or more",
                "Limit on the memory that the tasks of one process hold together; on Spark, of all tasks that run at "
                "once. A batch that needs more is spilled into the run folder. Default: half of the machine's (or the "

@@ -191,6 +191,7 @@ class WriteConfig(Config):
     clock_max_skew_seconds: int = 600
     conflict_retries: int = 5
     parallelism: int = 0
+    processes: int = 0
     memory: int | None = None
     driver_bytes: int = 64 * 2**20
     keep_runs: int = 10

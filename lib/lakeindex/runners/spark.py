@@ -95,6 +95,10 @@ class SparkRunner:
         """Threads of the driver."""
         return LocalRunner(progress=self._progress)
 
+    def for_files(self, files: int) -> SparkRunner:  # noqa: ARG002 - the protocol's argument
+        """Itself: its tasks are other processes as it is."""
+        return self
+
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.tasks.runner.Runner`."""
         from pyspark import cloudpickle

@@ -1,13 +1,17 @@
-"""The in-process runner: tasks on threads. Arrow, Parquet and the filter kernels release the interpreter lock."""
+"""The in-process runner: tasks on threads. Arrow, Parquet and the filter kernels release the interpreter lock; where
+there are so many small files that Python itself is most of the work, other processes help.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from copy import copy
 from typing import Any
 
 from lakeindex.storage import usable_cores
+from lakeindex.tasks.helpers import current_helpers
 from lakeindex.tasks.memory_bound import GATE, current_bound, held_by
 from lakeindex.tasks.progress_bars import NoProgress, Progress
 
@@ -23,6 +27,7 @@ class LocalRunner:
     def __init__(self, slots: int = 0, progress: Progress | None = None) -> None:
         self._slots = slots or usable_cores()
         self._progress = progress if progress is not None else NoProgress()
+        self._files = 0
 
     @property
     def slots(self) -> int:
@@ -38,13 +43,21 @@ class LocalRunner:
         """Itself."""
         return self
 
+    def for_files(self, files: int) -> LocalRunner:
+        """See :class:`~lakeindex.tasks.runner.Runner`."""
+        other = copy(self)
+        other._files = files  # noqa: SLF001 - its own class
+        return other
+
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """See :class:`~lakeindex.tasks.runner.Runner`."""
-        bound = current_bound()
+        bound, helpers = current_bound(), current_helpers() if self._files else None
+        if helpers is not None and len(tasks) > 1:
+            helpers.start(self._files, self._slots, function)
 
         def run(task: Any) -> Any:
             with GATE.holding(held_by(task), bound):
-                return function(task)
+                return function(task) if helpers is None else helpers.run(function, task)
 
         with self._progress.step(title, len(tasks)) as advance:
             if len(tasks) == 1 or self._slots == 1:

@@ -49,6 +49,9 @@ class Runner(Protocol):
     def nearby(self) -> Runner:
         """A runner on the cores of this process; this one, if it is that."""
 
+    def for_files(self, files: int) -> Runner:
+        """This runner, for maps that read or write so many base files."""
+
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """``[function(t) for t in tasks]``, in order; the first failure is raised as it was."""
 
@@ -103,7 +106,7 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
     with handing_over():
         outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title)
     apart = [outcome.cost.apart for outcome in outcomes if outcome.cost.apart is not None]
-    if apart:  # those that ran side by side started side by side
+    if len(apart) == len(outcomes):  # those that ran side by side started side by side
         current_account().book(max(one.startup for one in apart), max(one.waiting for one in apart))
     driver = _meter.get()
     if driver is not None:
@@ -111,10 +114,18 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
     return tuple(outcome.value for outcome in outcomes)
 
 
-def for_work(runner: Runner, work_bytes: float, config: WriteConfig) -> Runner:
-    """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started."""
+def for_work(runner: Runner, work_bytes: float, config: WriteConfig, files: int = 0) -> Runner:
+    """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started.
+
+    Args:
+        runner: of the run.
+        work_bytes: that the map reads, about.
+        config: says what is small.
+        files: base files that it reads or writes, if these are most of its work.
+    """
     most = config.driver_bytes if runner.is_started else _BEFORE_A_START * config.driver_bytes
-    return runner.nearby() if work_bytes <= most else runner
+    near = runner.nearby() if work_bytes <= most else runner
+    return near.for_files(files) if near is runner else near  # the driver of a cluster has no cores to spare
 
 
 def pack(costs: Sequence[float], bins: int) -> list[list[int]]:

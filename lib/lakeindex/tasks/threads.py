@@ -26,6 +26,10 @@ class Threads:
         """Itself."""
         return self
 
+    def for_files(self, files: int) -> Threads:  # noqa: ARG002 - the protocol's argument
+        """Itself."""
+        return self
+
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any], title: str) -> list[Any]:
         """``[function(t) for t in tasks]``, in order; the first failure is raised."""
         with ThreadPoolExecutor(self.slots, thread_name_prefix=title) as pool:

@@ -184,7 +184,7 @@ class MergeAttempt:
     def _writer(self, plan: MergePlan) -> Runner:
         """Who writes: files that are small together are written sooner here than workers are started."""
         work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
-        return for_work(self._runner, work, self._spec.config)
+        return for_work(self._runner, work, self._spec.config, len(plan.slices))
 
     def _write_tasks(self, plan: MergePlan, tags: Tags, slots: int) -> list[WriteTask]:
         share = current_bound() // slots

@@ -115,7 +115,7 @@ def _verify(
     size = _KEYS_SHARE * sum(f.file.file.size_bytes for f in work) + sum(
         {chunks[c].part.path: chunks[c].part.bytes for one in work for c in used[one.file.number]}.values()
     )
-    near = for_work(attempt.runner, size, spec.config)
+    near = for_work(attempt.runner, size, spec.config, len(work))
     packs = pack([f.pairs + f.file.file.size_bytes / _ROW_BYTES * 0.2 + _OPEN_COST for f in work], near.slots * 3)
     tasks = []
     for n, numbers in enumerate(packs, first):
