@@ -51,7 +51,8 @@ def _listen(pipe: Connection, messages: queue.SimpleQueue[bytes]) -> None:
                 messages.put(pipe.recv_bytes())
     except (EOFError, OSError):
         pass
-    os._exit(0)
+    finally:
+        os._exit(0)
 
 
 def _answer(message: bytes) -> bytes:

@@ -41,6 +41,7 @@ FILES_A_HELPER: Final = 250
 To start one takes half as long, and it is not waited for.
 """
 LEAST_FILES: Final = 500
+"""Below it nobody is asked for help."""
 HELPER_BYTES: Final = 256 * MIB
 """What an interpreter with the library holds before it does anything: ``lakeindex.memory`` must allow as much for
 each.
@@ -131,7 +132,7 @@ class Helpers:
             function: does them; a helper loads it first.
         """
         processes = min(slots, self._most or slots, current_bound() // HELPER_BYTES)
-        wanted = 0 if files < LEAST_FILES else min(processes - 1, files // FILES_A_HELPER)
+        wanted = min(processes - 1, files // FILES_A_HELPER)
         with self._mutex:
             try:
                 first = pickle.dumps((function, has_numba())) if wanted > self._started else b""

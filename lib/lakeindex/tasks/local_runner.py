@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 from lakeindex.storage import usable_cores
-from lakeindex.tasks.helpers import current_helpers
+from lakeindex.tasks.helpers import LEAST_FILES, current_helpers
 from lakeindex.tasks.memory_bound import GATE, current_bound, held_by
 from lakeindex.tasks.progress_bars import NoProgress, Progress
 
@@ -45,6 +45,8 @@ class LocalRunner:
 
     def for_files(self, files: int) -> LocalRunner:
         """See :class:`~lakeindex.tasks.runner.Runner`."""
+        if files < LEAST_FILES:
+            return self
         other = copy(self)
         other._files = files  # noqa: SLF001 - its own class
         return other

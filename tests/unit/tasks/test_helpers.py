@@ -17,6 +17,7 @@ import pytest
 from lakeindex.errors import InputError
 from lakeindex.options.parse import parse_options
 from lakeindex.tasks import helpers as helpers_module
+from lakeindex.tasks import local_runner
 from lakeindex.tasks.helpers import Helpers, helpers_at_hand
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.memory_bound import MIB, memory_bound
@@ -228,9 +229,13 @@ def test_helpers_end_with_the_process(doing: str, end: str, tmp_path: Path) -> N
         assert process.wait(SECONDS) == (-signal.SIGKILL if end == "killed" else 0)
         assert process.stdout.read() == ""
     deadline = time.monotonic() + SECONDS
-    while is_running(helper):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    try:
+        while is_running(helper):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        if is_running(helper):
+            os.kill(helper, signal.SIGKILL)
 
 
 def is_running(pid: int) -> bool:
@@ -244,7 +249,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize("killed", [False, True])
 def test_an_upsert_with_helpers_is_one_without(killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows and counts; also if each helper dies in its second task."""
-    monkeypatch.setattr(helpers_module, "LEAST_FILES", 2)
+    monkeypatch.setattr(local_runner, "LEAST_FILES", 2)
     monkeypatch.setattr(helpers_module, "FILES_A_HELPER", 1)
     elsewhere: list[Any] = []
     plain = helpers_module._Helper.ask
