@@ -10,6 +10,7 @@ Source: Hudi ``TimelineLayout``, ``InstantFileNameGeneratorV1`` and ``V2``; name
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from lakeindex.format.commit_metadata import CommitMetadata, format_commit_metadata, parse_commit_metadata
@@ -86,5 +87,14 @@ class TimelineLayout:
         Raises:
             TableCorruptError: it is empty, truncated or not what its name says.
         """
-        parse = parse_avro_commit_metadata if data.startswith(AVRO_MAGIC) else parse_commit_metadata
-        return parse(data, path)
+        return (_parsed if len(data) > _KEPT_BYTES else _parsed_once)(data, path)
+
+
+def _parsed(data: bytes, path: str) -> CommitMetadata:
+    parse = parse_avro_commit_metadata if data.startswith(AVRO_MAGIC) else parse_commit_metadata
+    return parse(data, path)
+
+
+_KEPT_BYTES: Final = 2 * 1024 * 1024
+_parsed_once = lru_cache(maxsize=2)(_parsed)
+"""A run reads the newest commits several times: they may have changed, and mostly have not."""
