@@ -246,9 +246,12 @@ def is_running(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_an_upsert_with_helpers_is_one_without(killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows and counts; also if each helper dies in its second task."""
+@pytest.mark.parametrize("is_sorted", [False, True], ids=["in no order", "sorted"])
+@pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
+def test_an_upsert_with_helpers_is_one_without(
+    killed: bool, is_sorted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows and counts; also if each helper dies in its second task, and if rows stay in the file of the batch."""
     monkeypatch.setattr(local_runner, "LEAST_FILES", 2)
     monkeypatch.setattr(helpers_module, "FILES_A_HELPER", 1)
     elsewhere: list[Any] = []
@@ -271,6 +274,7 @@ def test_an_upsert_with_helpers_is_one_without(killed: bool, tmp_path: Path, mon
         options = {"lakeindex.processes": str(processes)}
         assert parse_options(options).processes == processes
         for number, rows in enumerate((first, second)):
+            rows.sort(key=lambda row: (row.day if is_sorted else "", row.id))
             summary = table.upsert(write(tmp_path / f"{processes}-{number}.parquet", rows, "parquet"), options=options)
         found.append((content_of(table), counts_of(summary), summary.chunks_copied, summary.chunks_encoded))
     assert found[0] == found[1]
