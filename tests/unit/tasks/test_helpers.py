@@ -290,3 +290,18 @@ def waiting_take(helpers: Helpers) -> Any:
     while not helper.is_ready():
         time.sleep(0.01)
     return helper
+
+
+def test_an_interrupt_ends_the_helper_that_works(one_helper: Helpers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer would be taken for that of the next task."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(helpers_module, "_END_SECONDS", 0.0)  # it is killed then
+    monkeypatch.setattr(helpers_module._Helper, "ask", interrupted)
+    (helper,) = one_helper._idle
+    with pytest.raises(KeyboardInterrupt):
+        one_helper.run(doubled, 1)
+    assert helper._process.returncode is not None
+    assert one_helper.run(pid_of, 0) == os.getpid()
