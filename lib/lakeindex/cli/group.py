@@ -109,7 +109,7 @@ class LakeGroup(click.Group):
         given = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         if given and not {"-h", "--help", "--version"} & set(given):
-            from lakeindex.runners import lean  # noqa: F401 - imported before what makes an Arrow array
+            from lakeindex.tasks import lean  # noqa: F401 - imported before what makes an Arrow array
         try:
             returned = super().main(given, **extra)
         except click.exceptions.NoArgsIsHelpError as asked:  # a group's name alone

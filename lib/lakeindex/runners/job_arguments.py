@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from lakeindex.runners import lean  # before anything that makes an Arrow array
+from lakeindex.tasks import lean  # before anything that makes an Arrow array
 
 # isort: split
 from lakeindex.model import BATCH_OPERATIONS, Operation

@@ -11,6 +11,9 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Final
 
+from lakeindex.tasks import lean  # before anything that makes an Arrow array
+
+# isort: split
 from lakeindex.errors import LakeIndexError
 from lakeindex.hashing.loops import load_numba
 from lakeindex.tasks.helpers import Answer
@@ -28,8 +31,8 @@ def serve(pipe: Connection) -> None:
     _, wants_numba = pickle.loads(messages.get())  # noqa: S301 - of the process that started this one
     if wants_numba:
         load_numba()
-    gc.freeze()  # what is loaded stays, and tasks leave little behind
-    gc.set_threshold(_OBJECTS)
+    lean.loaded()
+    gc.set_threshold(_OBJECTS)  # tasks leave little behind
     pipe.send_bytes(pickle.dumps(True))
     while True:
         answer = _answer(messages.get())

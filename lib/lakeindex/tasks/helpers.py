@@ -155,8 +155,8 @@ class Helpers:
             return function(task)
         try:
             answer, value = helper.ask(message)
-        except (OSError, EOFError) as error:
-            _LOG.info("a helper process has died, its task is done here: %r", error)
+        except Exception as error:  # noqa: BLE001 - it has died, or its answer cannot be read: it is not asked again
+            _LOG.info("a helper process gave no answer, its task is done here: %r", error)
             helper.close()
             return function(task)
         except BaseException:  # interrupted: its answer is not that of the next task

@@ -106,7 +106,9 @@ def run_tasks(runner: Runner, function: Callable[[T], R], tasks: Sequence[T], ti
     with handing_over():
         outcomes: list[TaskOutcome[R]] = runner.map(bound, tasks, title)
     apart = [outcome.cost.apart for outcome in outcomes if outcome.cost.apart is not None]
-    if len(apart) == len(outcomes):  # those that ran side by side started side by side
+    if len(apart) == len(
+        outcomes
+    ):  # else this process worked meanwhile; those that ran side by side started side by side
         current_account().book(max(one.startup for one in apart), max(one.waiting for one in apart))
     driver = _meter.get()
     if driver is not None:

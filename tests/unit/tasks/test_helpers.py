@@ -79,15 +79,20 @@ def is_here(task: Unsendable) -> bool:
     return hasattr(task.lock, "acquire")
 
 
+def wait_for(helper: Any) -> None:
+    """Until it is ready; nothing that it says can be waited for but by looking."""
+    deadline = time.monotonic() + SECONDS
+    while not helper.is_ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def one_helper() -> Iterator[Helpers]:
     """One helper, ready."""
     helpers = Helpers(2)
     helpers.start(MANY, 2, doubled)
-    deadline = time.monotonic() + SECONDS
-    while not (started := helpers._idle) or not started[0].is_ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for(helpers._idle[0])
     yield helpers
     helpers.close()
 
@@ -144,6 +149,35 @@ def test_one_that_cannot_be_started_is_done_without(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with helpers_at_hand(0):
         assert run_tasks(LocalRunner(2).for_files(MANY), doubled, [1, 2], "doubled") == (2, 4)
+
+
+def loads_pandas(_task: object) -> bool:
+    """Whether a process has loaded pandas once it has made an array."""
+    import pyarrow as pa
+
+    pa.array([0])
+    return "pandas" in sys.modules
+
+
+def unreadable(home: int) -> Any:
+    """What can be sent, but not read where it comes to."""
+    return "done at home" if os.getpid() == home else Unreadable()
+
+
+class Unreadable:
+    """Reading it fails."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (int, ("no number",))
+
+
+def test_a_helper_does_without_pandas(one_helper: Helpers) -> None:
+    assert one_helper.run(loads_pandas, 0) is False
+
+
+def test_a_task_whose_answer_cannot_be_read_is_done_here(one_helper: Helpers) -> None:
+    assert one_helper.run(unreadable, os.getpid()) == "done at home"
+    assert one_helper.run(pid_of, 0) == os.getpid()
 
 
 def test_an_error_of_ours_comes_as_it_was(one_helper: Helpers) -> None:
@@ -207,7 +241,7 @@ while not ours._idle[0].is_ready():
 print(ours._idle[0]._process.pid, flush=True)
 if sys.argv[1] == "busy":
     threading.Thread(target=ours.run, args=(time.sleep, 600), daemon=True).start()
-time.sleep(0.2)
+time.sleep(0.2)  # until the thread has asked
 print("ready", flush=True)
 time.sleep(600 if sys.argv[2] == "killed" else 0)
 """
@@ -287,8 +321,7 @@ def waiting_take(helpers: Helpers) -> Any:
         if not helpers._idle:
             return None
         helper = helpers._idle.pop()
-    while not helper.is_ready():
-        time.sleep(0.01)
+    wait_for(helper)
     return helper
 
 

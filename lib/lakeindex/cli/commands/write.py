@@ -352,7 +352,7 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
     _check_batch_id(batch_id)
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
-    from lakeindex.runners import lean
+    from lakeindex.tasks import lean
 
     # isort: split
     from lakeindex.cli.rendering import show_run

@@ -1,4 +1,4 @@
-"""Start sooner: imported first by processes of ours (jobs, the command line), for what it does.
+"""Start sooner: imported first by processes of ours (jobs, the command line, helpers), for what it does.
 
 * pyarrow looks for pandas when it makes its first array, to know pandas' objects when it is given some. Importing it
   takes longer than a small batch, and these processes are never given any; where pandas is wanted later
