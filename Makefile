@@ -53,6 +53,9 @@ test: setup ## what a newcomer runs: unit, property, local-runner, some Spark an
 .PHONY: test-slow
 test-slow: setup ## what takes long beside what it tells: whole spark-submits, sessions of their own, builds, the benchmarks' harness
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow
+
+.PHONY: test-version-9
+test-version-9: setup ## every call of the protocol fails, and the power is cut, on tables of version 9
 	@LAKEINDEX_TABLE_VERSION=9 $(PYTEST) -n $(WORKERS) -m "not model" tests/model/test_faults.py tests/model/test_power_loss.py
 
 .PHONY: unit

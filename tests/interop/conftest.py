@@ -1,8 +1,8 @@
 """One warm process per Hudi release, shared by the whole session.
 
 ``LAKEINDEX_INTEROP=narrow`` runs each case of a test with one of the releases and table versions, in turns, instead of with all; a test
-of one case keeps all of them. ``half`` and ``third`` play such a test with one of them, too, and of the other cases every second or
-every third, in turns by commit; ``.ci/run`` takes one of these. ``make interop`` alone runs all.
+of one case keeps all of them. ``half``, ``third`` and ``sixth`` play such a test with one of them, too, and of the other cases one in
+two, three or six, in turns by commit; ``.ci/run`` takes one of these. ``make interop`` alone runs all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from scripts import interop_env
 from tests.interop.hudi_client import HudiServer
 
-SHARES = {"all": 1, "narrow": 1, "half": 2, "third": 3}
+SHARES = {"all": 1, "narrow": 1, "half": 2, "third": 3, "sixth": 6}
 VERSIONS = tuple(interop_env.BUNDLES)
 WRITERS = {"0.15.0": ("0.15.0", 6), "1.2.0": ("1.2.0", 6), "1.2.0_v8": ("1.2.0", 8), "1.2.0_v9": ("1.2.0", 9)}
 """Who takes turns with us: a release, and the version of the tables that it writes."""

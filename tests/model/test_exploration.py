@@ -1,4 +1,4 @@
-"""All histories with one deviation (preemption, stall, crash, lost answer) of every story; more under the mark ``model``."""
+"""All histories of every story with one preemption, of some with one stall, crash or lost answer, too; more under the mark ``model``."""
 
 import os
 from collections.abc import Callable
@@ -44,7 +44,6 @@ from tests.model.stories import (
 )
 
 ONE = {"switch": 1, "stall": 1, "crash": 1, "lost": 1, "total": 1}
-SWITCH_OR_STALL = {"switch": 1, "stall": 1, "total": 1}
 
 STORIES: dict[str, Callable[[], Story]] = {
     "overlapping groups": lambda: WriterStory(GROUPS, OVERLAPPING),
@@ -86,55 +85,28 @@ STORIES: dict[str, Callable[[], Story]] = {
     "upgraded meanwhile": lambda: ChangedTableStory("hoodie.table.version", "5"),
     "metadata table meanwhile": lambda: ChangedTableStory("hoodie.table.metadata.partitions", "expr_index_a,files"),
 }
-QUICK = {
-    "overlapping groups": ONE,
-    "disjoint groups": SWITCH_OR_STALL,
-    "same row": SWITCH_OR_STALL,
-    "same new key": {"switch": 1},
-    "zombie attempt": ONE,
-    "one batch, two runs": SWITCH_OR_STALL,
-    "other host": {"crash": 1},
-    "zombie attempt on another host": {"crash": 1},
-    "hudi second": ONE,
-    "hudi first": ONE,
-    "rescaled and upserted": SWITCH_OR_STALL,
-    "rescaled and inserted": SWITCH_OR_STALL,
-    "inserted where no bucket is": SWITCH_OR_STALL,
-    "inserted there first": SWITCH_OR_STALL,
-    "two rescalings": SWITCH_OR_STALL,
-    "a rescaling and its zombie": ONE,
-    "overwritten and upserted": ONE,
-    "inserted and overwritten": SWITCH_OR_STALL,
-    "two overwrites": SWITCH_OR_STALL,
-    "two overwrites of an empty partition": SWITCH_OR_STALL,
-    "rescaled and overwritten": SWITCH_OR_STALL,
-    "emptied and inserted": ONE,
-    "hudi beside an overwrite": SWITCH_OR_STALL,
-    "hudi beside a rescaling": ONE,
-    "cleaned and upserted": {"switch": 1},
-    "cleaned twice": SWITCH_OR_STALL,
-    "cleaned and archived": SWITCH_OR_STALL,
-    "archived and upserted": {"switch": 1},
-    "archived twice": {"switch": 1},
-    "cleaned and rolled back": ONE,
-    "taken back beside a writer": ONE,
-    "taken back by a process that is not seen to be gone": {"stall": 1, "crash": 1, "total": 1},
-    "taken back twice": SWITCH_OR_STALL,
-    "hudi under its file lock, first": SWITCH_OR_STALL,
-    "hudi under its file lock, second": SWITCH_OR_STALL,
-    "hudi under its storage lock, first": ONE,
-    "hudi under its storage lock, second": SWITCH_OR_STALL,
-    "upgraded meanwhile": {"switch": 1},
-    "metadata table meanwhile": {"switch": 1},
-}
+STORIES_IN_FULL = (
+    "overlapping groups",
+    "zombie attempt",
+    "hudi first",
+    "rescaled and upserted",
+    "taken back beside a writer",
+)
+"""Those that ``make test`` plays with a deviation of each kind; ``make model`` all of them."""
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_every_history_with_one_deviation(name: str) -> None:
-    report = explore(STORIES[name], QUICK[name])
+def test_every_history_with_one_preemption(name: str) -> None:
+    """What ``make test`` has the time for."""
+    report = explore(STORIES[name], {"switch": 1})
     assert report.complete
-    assert report.histories + report.cut > 20
+    assert report.histories + report.cut > 10
     assert report.outcomes["window"] == 0
+
+
+@pytest.mark.parametrize("name", STORIES_IN_FULL)
+def test_every_history_with_one_deviation(name: str) -> None:
+    _one_deviation(name)
 
 
 def test_disjoint_writers_both_succeed_without_help() -> None:
@@ -181,9 +153,12 @@ def test_what_was_put_while_hudi_rolled_it_back_does_not_stay(name: str) -> None
 
 @pytest.mark.model
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", [name for name, budget in QUICK.items() if budget != ONE])
-def test_every_history_with_one_deviation_of_any_kind(name: str) -> None:
-    """What ``make test`` has no time for."""
+@pytest.mark.parametrize("name", [name for name in STORIES if name not in STORIES_IN_FULL])
+def test_every_history_with_one_deviation_of_the_other_stories(name: str) -> None:
+    _one_deviation(name)
+
+
+def _one_deviation(name: str) -> None:
     report = explore(STORIES[name], ONE)
     assert report.complete
     assert report.outcomes["window"] == 0

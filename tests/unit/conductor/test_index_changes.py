@@ -60,10 +60,13 @@ def folding(world: MemoryTable) -> Callable[[], None]:
 @pytest.mark.parametrize("index", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
 @pytest.mark.parametrize("how", ["taken back", "folded"])
 def test_a_run_goes_on_whenever_others_change_the_index(index: str, how: str):
+    world = MemoryTable(index)
+    world.upsert(FIRST)
+    instant = world.upsert(SECOND).instant
+    before = world.store.snapshot()
     for number in range(1, CALLS):
-        world, oracle = MemoryTable(index), Oracle(is_global=index == "RECORD_INDEX")
-        world.upsert(FIRST)
-        instant = world.upsert(SECOND).instant
+        world.store.restore(before)
+        oracle = Oracle(is_global=index == "RECORD_INDEX")
         act = taking_back(world, instant) if how == "taken back" else folding(world)
         done = at_read(world, number, act)
         summary = world.upsert(OURS)
@@ -94,10 +97,12 @@ COMMANDS: dict[str, Callable[[MemoryTable], bool]] = {
 
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_a_command_begins_anew_when_others_fold_the_index(command: str):
+    world = MemoryTable("RECORD_INDEX")
+    world.upsert(FIRST)
+    world.upsert(SECOND)
+    before = world.store.snapshot()
     for number in range(1, CALLS):
-        world = MemoryTable("RECORD_INDEX")
-        world.upsert(FIRST)
-        world.upsert(SECOND)
+        world.store.restore(before)
         done = at_read(world, number, folding(world))
         assert COMMANDS[command](world), number
         world.store.hook = None
