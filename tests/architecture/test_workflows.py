@@ -18,6 +18,7 @@ CALLS = {
     "mutants": "make mutants",
     "scorecard": "make scorecard",
     "versions": "make versions test-dag interop",
+    "weekly": "make test test-version-9 COVERAGE=1",
 }
 
 
