@@ -6,11 +6,12 @@ Plain values in, plain values out: no Airflow in here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.airflow.tables import SINGLE, STAGED, TableConf
 from lakeindex.errors import UsageError
+from lakeindex.json_values import json_of
 from lakeindex.pipeline import run_id_of
 
 AS_THE_TABLE_SAYS: Final = "as the table says"
@@ -54,7 +55,7 @@ class DagPlan:
     def to_xcom(self) -> dict[str, Any]:
         """As JSON values."""
         return {
-            **asdict(self),
+            **json_of(self),
             "inputs": list(self.inputs),
             "options": [list(pair) for pair in self.options],
         }

@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -19,6 +19,7 @@ import click
 
 from lakeindex.aftermath import show_warnings
 from lakeindex.errors import LakeIndexError
+from lakeindex.json_values import json_of
 from lakeindex.raw_errors import in_our_words
 from lakeindex.time_spent import begin_with_process
 
@@ -40,7 +41,7 @@ class Failure:
 
     def as_dict(self) -> dict[str, Any]:
         """The ``error`` of ``docs/schemas/error.json``."""
-        found = asdict(self)
+        found = json_of(self)
         return {"class": found.pop("kind"), **found}
 
     @staticmethod

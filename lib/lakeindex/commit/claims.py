@@ -7,12 +7,13 @@ a killed process left half-done has one.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.commit.run_records import RunIdentity, attempt_path
 from lakeindex.errors import ObjectNotFoundError
 from lakeindex.format import instants as names
+from lakeindex.json_values import json_of
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import list_names
@@ -127,7 +128,7 @@ def _claimed(storage: Storage, claim: Claim) -> bool:
     So is the attempt's record: by its number the next one knows that there was one before.
     """
     path = claim_path(claim.instant)
-    record = asdict(claim)
+    record = json_of(claim)
     del record["torn"]  # is said by the file, not in it
     data = records.encode(record)
     if records.settle(storage, path, data) != data:

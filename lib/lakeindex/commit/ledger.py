@@ -11,12 +11,13 @@ Who has to withdraw one creates the entry as ``withdrawn`` first: of the two, on
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.commit.claims import load_claim
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.errors import BatchIdReusedError, TableUnsupportedError
+from lakeindex.json_values import json_of
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
@@ -63,7 +64,7 @@ class AlreadyDone:
 def record_batch(storage: Storage, entry: LedgerEntry) -> LedgerEntry:
     """Write an entry, unless there is one: the entry that stands."""
     path = _path(entry.batch_id, entry.instant)
-    standing = records.settle_record(storage, path, records.encode(asdict(entry)))
+    standing = records.settle_record(storage, path, records.encode(json_of(entry)))
     return _from_record(records.decode(standing, path), path)
 
 

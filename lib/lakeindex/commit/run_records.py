@@ -13,12 +13,13 @@ plan that no longer fits is rolled back; the next generation gets a new instant.
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakeindex.aftermath import noted
 from lakeindex.errors import FencedError, ObjectNotFoundError
 from lakeindex.format import instants as names
+from lakeindex.json_values import json_of
 from lakeindex.model import BaseFile
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
@@ -198,7 +199,7 @@ def attempt_path(run_key: str, number: int) -> str:
 
 
 def _encode(record: AttemptRecord) -> bytes:
-    return records.encode(asdict(record))
+    return records.encode(json_of(record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,7 @@ def newest_plan(storage: Storage, run_key: str) -> RunPlan | None:
 def store_plan(storage: Storage, run_key: str, plan: RunPlan) -> RunPlan:
     """Store a plan as its generation, unless another attempt has: the plan that stands."""
     path = f"{run_folder(run_key)}/{_PLAN_PREFIX}{plan.generation:0{_PLAN_DIGITS}d}.json"
-    data = records.encode(asdict(plan))
+    data = records.encode(json_of(plan))
     standing = records.settle_record(storage, path, data, durable=False)
     return plan if standing == data else _plan_of(records.decode(standing, path), path)
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lakeindex.errors import LakeIndexError, StorageError, TableCorruptError
+from lakeindex.json_values import json_of
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host, Process
 from lakeindex.time_spent import waiting
@@ -229,8 +230,8 @@ def _path(number: int) -> str:
 
 
 def _encode(ticket: Ticket) -> bytes:
-    scope = {**asdict(ticket.scope), "groups": sorted(ticket.scope.groups), "creates": sorted(ticket.scope.creates)}
-    return records.encode({**asdict(ticket), "scope": scope})
+    scope = {**json_of(ticket.scope), "groups": sorted(ticket.scope.groups), "creates": sorted(ticket.scope.creates)}
+    return records.encode({**json_of(ticket), "scope": scope})
 
 
 def _load(storage: Storage, path: str) -> Ticket | None:

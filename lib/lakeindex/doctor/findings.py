@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from lakeindex.errors import LakeIndexError
+from lakeindex.json_values import json_of
 
 SCHEMA_VERSION: Final = 1
 
@@ -55,7 +56,7 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """One JSON object."""
-        return json.dumps(asdict(self))
+        return json.dumps(json_of(self))
 
 
 def ok(name: str, found: str) -> Check:

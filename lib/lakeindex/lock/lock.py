@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakeindex.errors import FencedError, LakeIndexError, LockTimeoutError, ObjectNotFoundError
+from lakeindex.json_values import json_of
 from lakeindex.lock.hudi_lock import HudiLock
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
@@ -278,7 +279,7 @@ def _path(epoch: int) -> str:
 
 
 def _encode(record: LockRecord) -> bytes:
-    fields = asdict(record)
+    fields = json_of(record)
     if not record.blind:
         del fields["blind"]  # earlier releases do not know it
     return records.encode(fields)

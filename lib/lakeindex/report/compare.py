@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
+from lakeindex.json_values import json_of
 from lakeindex.report.build import pairs_kept
 from lakeindex.report.run_report import RunReport
 from lakeindex.run.summary import StageSummary
@@ -42,7 +43,7 @@ class Comparison:
 
     def to_json(self) -> str:
         """One JSON object."""
-        return json.dumps(asdict(self))
+        return json.dumps(json_of(self))
 
 
 def compare(first: RunReport, second: RunReport) -> Comparison:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
+from lakeindex.json_values import json_of
 from lakeindex.run.summary import RunSummary
 
 SCHEMA_VERSION = 1
@@ -184,7 +185,7 @@ class RunReport:
 
     def to_json(self) -> str:
         """One JSON object."""
-        return json.dumps(asdict(self))
+        return json.dumps(json_of(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> RunReport:

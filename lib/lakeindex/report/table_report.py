@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
+from lakeindex.json_values import json_of
 from lakeindex.notebook import rows_html
 from lakeindex.report.run_report import FalsePositives
 
@@ -91,7 +92,7 @@ class TableReport:
 
     def to_json(self) -> str:
         """One JSON object."""
-        return json.dumps(asdict(self))
+        return json.dumps(json_of(self))
 
     def __repr__(self) -> str:
         known = sum(one.seconds is not None for one in self.commits)

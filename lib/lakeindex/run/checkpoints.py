@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import mmh3
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError, ObjectNotFoundError
 from lakeindex.index.stored.decoded_cache import BoundedCache
+from lakeindex.json_values import json_of
 from lakeindex.pipeline import Stage
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.memory_bound import cache_bytes, current_share
@@ -47,8 +48,10 @@ _TYPES = {
 HELD_BYTES: Final = 64 << 20
 LARGEST_HELD: Final = 4 << 20
 """Larger files are read by row group, and there are few of them."""
+LARGEST_DECODED: Final = 64 << 10
+"""Rows of smaller files are held decoded: for them, opening the file takes longer than reading it."""
 
-_held: ContextVar[BoundedCache[memoryview] | None] = ContextVar("held checkpoints", default=None)
+_held: ContextVar[BoundedCache[memoryview | pa.Table] | None] = ContextVar("held checkpoints", default=None)
 
 
 @contextmanager
@@ -216,7 +219,7 @@ class RunFolder:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Put the manifest: from here on the stage counts as done."""
-        text = json.dumps(asdict(manifest), indent=1, sort_keys=True)
+        text = json.dumps(json_of(manifest), sort_keys=True)
         self.store.write(f"{self.run_id}/{manifest.stage}.json", text.encode())
 
     def make_durable(self, stage: Stage) -> None:
@@ -267,7 +270,7 @@ class RunFolder:
         """
         held = _held.get()
         known = held.get((part.path, part.digest)) if held is not None else None
-        if known is not None:
+        if isinstance(known, memoryview):
             return known
         try:
             data = memoryview(self.store.read(part.path))
@@ -279,10 +282,17 @@ class RunFolder:
 
     def read_table(self, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
         """A checkpoint file as a table."""
-        file = pq.ParquetFile(
-            pa.BufferReader(self.read_bytes(part))
-        )  # read_table goes by datasets: slow on small files
-        return file.read(columns=columns, use_threads=False)
+        held, key = _held.get(), (part.path, part.digest, "decoded")
+        known = held.get(key) if held is not None else None
+        if isinstance(known, pa.Table):
+            return known if columns is None else known.select(columns)
+        raw = self.read_bytes(part)
+        file = pq.ParquetFile(pa.BufferReader(raw))  # read_table takes datasets: slow on small ones
+        if held is None or held.get(key[:2]) is not raw or part.bytes > LARGEST_DECODED:
+            return file.read(columns=columns, use_threads=False)
+        rows = file.read(use_threads=False)
+        held.put(key, rows, cache_bytes(current_share()))
+        return rows if columns is None else rows.select(columns)
 
     def read_all(self, manifest: Manifest, table: str, schema: pa.Schema) -> pa.Table:
         """All files of a checkpoint table, joined."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from lakeindex.errors import InputError, ObjectNotFoundError
+from lakeindex.json_values import json_of
 from lakeindex.run.checkpoints import digest_of
 from lakeindex.tasks.stores import storage_at
 
@@ -39,7 +40,7 @@ class InputColumns:
 
     def as_metadata(self) -> dict[bytes, str]:
         """Entry of the staged file's metadata."""
-        return {_MARK: json.dumps(asdict(self))}
+        return {_MARK: json.dumps(json_of(self))}
 
     def content(self) -> memoryview:
         """The file's bytes, those that were keyed.

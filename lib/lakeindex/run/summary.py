@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from lakeindex.errors import InvariantError
+from lakeindex.json_values import json_of
 from lakeindex.notebook import facts_html, rows_html
 from lakeindex.tasks.meter import StageCost
 from lakeindex.time_spent import Spent
@@ -273,7 +274,7 @@ class RunSummary:
 
     def to_json(self) -> str:
         """One JSON object, as ``docs/schemas/upsert.json`` describes it."""
-        return json.dumps(asdict(self))
+        return json.dumps(json_of(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> RunSummary:

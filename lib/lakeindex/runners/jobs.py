@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from dataclasses import asdict
 
 import click
 
 from lakeindex.aftermath import noted, show_warnings
 from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.errors import LakeIndexError
+from lakeindex.json_values import json_of
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
 from lakeindex.raw_errors import described
@@ -64,7 +64,7 @@ def _run_job(stage: Stage | None, spec: RunSpec) -> int:
         if session is not None:
             for note in noted("the Spark session was not stopped", session.stop):
                 click.echo(note, err=True)
-    click.echo(json.dumps(asdict(result)))
+    click.echo(json.dumps(json_of(result)))
     return 0
 
 

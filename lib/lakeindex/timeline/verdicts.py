@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from lakeindex.format import instants as names
+from lakeindex.json_values import json_of
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
@@ -167,7 +168,7 @@ def verdict_path(instant: str) -> str:
 
 
 def _encode(verdict: Verdict) -> bytes:
-    fields = asdict(verdict)
+    fields = json_of(verdict)
     for name in ("target", "completion_time"):
         if not fields[name]:
             del fields[name]  # earlier releases do not know it

@@ -26,6 +26,17 @@ def test_what_was_written_is_read_without_a_request():
     assert folder.store.requests == {"write": 1, "read": 1}
 
 
+def test_what_was_written_is_decoded_once():
+    folder, rows = RunFolder(CountingStorage(), "run"), ROWS.append_column("t", pa.array([str(n) for n in range(100)]))
+    with checkpoints_held():
+        part = folder.write_table("run/rows.parquet", rows)
+        first = folder.read_table(part, ["t"])
+        assert first.equals(rows.select(["t"]))
+        assert folder.read_table(part).equals(rows)
+        again = folder.read_table(part, ["t"])
+        assert again.column(0).chunk(0).buffers()[1].address == first.column(0).chunk(0).buffers()[1].address
+
+
 def test_what_another_run_has_written_is_read_and_checked():
     folder = RunFolder(CountingStorage(), "run")
     part = folder.write_table("run/rows.parquet", ROWS)

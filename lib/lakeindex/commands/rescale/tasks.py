@@ -8,7 +8,7 @@ of what they did: a run that is started again after a kill goes on where it was.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from lakeindex.errors import InvariantError, ObjectNotFoundError, TableCorruptEr
 from lakeindex.hashing.row_digest import RowDigest, digest_rows
 from lakeindex.index.bucket.bucket import bucket_ids
 from lakeindex.index.bucket.bucket_layout import BucketLayout
+from lakeindex.json_values import json_of
 from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
@@ -147,7 +148,7 @@ def _split(task: SplitTask) -> SplitFile:
         data += stream
     split = SplitFile(task.old, pieces, digest_without_name(rows))
     store.write(f"{task.target}.arrow", bytes(data))
-    record = {"pieces": {str(b): asdict(p) for b, p in pieces.items()}, "digest": asdict(split.digest)}
+    record = {"pieces": {str(b): json_of(p) for b, p in pieces.items()}, "digest": json_of(split.digest)}
     store.sync([f"{task.target}.arrow"])  # a note must not outlive what it is about
     store.write(f"{task.target}.json", records.encode(record))
     return split
@@ -180,7 +181,7 @@ def _build(task: BuildTask) -> BuiltFile:
     store.write(task.new.path, data)
     store.sync([task.new.path])
     built = BuiltFile(_sized(task.new, len(data)), digest, digest_in(data))
-    store.write(task.record, records.encode({"size": len(data), "digest": asdict(digest), "footer": built.footer}))
+    store.write(task.record, records.encode({"size": len(data), "digest": json_of(digest), "footer": built.footer}))
     return built
 
 

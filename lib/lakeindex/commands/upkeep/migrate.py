@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from lakeindex.commands.check.hashed_keys import hashes_of, save_hashes
@@ -26,6 +26,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.index.bucket.bucket_layout import layout_of
 from lakeindex.index.registry import built_index_for
+from lakeindex.json_values import json_of
 from lakeindex.model import BaseFile, IndexSpec, IndexType
 from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
@@ -160,7 +161,7 @@ def migrate_index(
         dry_run=dry_run,
         seconds=round(time.perf_counter() - started, 4),
         notes=tuple(notes),
-        **asdict(done),
+        **json_of(done),
     )
 
 

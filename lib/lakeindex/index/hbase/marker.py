@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lakeindex.errors import HBaseTableError, WriteConflictError
 from lakeindex.index.hbase.rows import FAMILY, HBaseRows
 from lakeindex.index.stored.log_state import place_of
+from lakeindex.json_values import json_of
 
 COLUMN: Final = FAMILY + b":lakeindex"
 _TRIES: Final = 50
@@ -80,7 +81,7 @@ class IndexMarker:
 
     def encode(self) -> bytes:
         """As it is stored."""
-        return json.dumps(asdict(self), sort_keys=True).encode()
+        return json.dumps(json_of(self), sort_keys=True).encode()
 
     @staticmethod
     def decode(text: bytes, table: str) -> IndexMarker:

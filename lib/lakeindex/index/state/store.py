@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -33,6 +33,7 @@ from lakeindex.index.state.options import StateOptions
 from lakeindex.index.stored.change_log import read_delta
 from lakeindex.index.stored.contract import BatchRequest, Found
 from lakeindex.index.stored.store_context import LogView, StoreContext
+from lakeindex.json_values import json_of
 from lakeindex.storage import open_storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.timeline import records
@@ -248,7 +249,7 @@ class StateStore:
         batch = engine.last_batch()
         done = replace(record, batch=-1 if batch is None else batch)
         path = self._path(done.generation)
-        records.put(self._storage, path, records.encode(asdict(done)))
+        records.put(self._storage, path, records.encode(json_of(done)))
         self._storage.sync([path])
 
     def _fresh(self, generation: str, buckets: int) -> _Record:
