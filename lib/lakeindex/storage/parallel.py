@@ -5,6 +5,7 @@ before a thread is started.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
@@ -19,6 +20,8 @@ _NEAR: Final = 4
 """A folder may be mounted from another machine."""
 _DECODED_FAR: Final = 4
 _PARALLEL_FROM: Final = 8
+_ALONE_S: Final = 0.001
+"""For so long a caller asks a store on this machine alone: starting a thread takes a tenth of it."""
 
 
 def usable_cores() -> int:
@@ -42,10 +45,17 @@ def in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T], worker
         function: does the requests of an item; in a copy of the caller's context, so that they count for the caller.
         items: what is asked for.
         workers: how many at once, at most; by default as many as the store's distance asks for,
-            and a few one after the other.
+            and a few one after the other. A store on this machine is asked by the caller alone at first.
     """
     todo = list(items)
     if not todo or (workers is None and len(todo) < _PARALLEL_FROM):
         return [function(item) for item in todo]
-    most = workers or (_NEAR if is_on_this_machine(uri) else _FAR)
-    return shared(function, todo, most, "requests")
+    if workers is not None or not is_on_this_machine(uri):
+        return shared(function, todo, workers or _FAR, "requests")
+    done: list[R] = []
+    until = time.perf_counter() + _ALONE_S
+    for number, item in enumerate(todo):
+        if number < len(todo) - 1 and time.perf_counter() > until:
+            return done + shared(function, todo[number:], _NEAR, "requests")
+        done.append(function(item))
+    return done

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from lakeindex.storage import in_parallel
+from lakeindex.storage import in_parallel, parallel
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -39,6 +39,9 @@ def test_a_far_store_is_asked_by_more_at_once(uri: str, count: int, workers: int
     lock, meeting = threading.Lock(), threading.Barrier(min(most, 2))
 
     def ask(_: int) -> None:
+        if threading.current_thread() is threading.main_thread() and most > 1:
+            time.sleep(0.01)  # a near store that is slow
+            return
         with lock:
             running.append(1)
             seen.append(len(running))
@@ -51,6 +54,12 @@ def test_a_far_store_is_asked_by_more_at_once(uri: str, count: int, workers: int
     in_parallel(uri, ask, range(count), workers)
     assert max(seen) <= most
     assert (max(seen) > 1) == (most > 1)
+
+
+def test_a_near_store_that_answers_at_once_is_asked_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "_ALONE_S", 60)  # at once, however busy the machine is
+    asked = in_parallel("/data/lake", lambda _: threading.current_thread(), range(20))
+    assert asked == [threading.main_thread()] * 20
 
 
 def test_nothing_is_asked_of_nobody() -> None:
