@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -36,6 +38,17 @@ def in_steps(workload: Workload, files: Sequence[Path]) -> Iterator[Sequence[Pat
     step = max(1, _STEP_ROWS * len(workload.base_files) // workload.base_rows)
     for start in range(0, len(files), step):
         yield files[start : start + step]
+
+
+def judged_apart(judge: Callable[[Path], Totals], table: Path) -> Totals:
+    """``judge(table)`` in a process of its own: what judging loads and keeps is not in the memory of later upserts.
+
+    Args:
+        judge: a function of a module.
+        table: of the peer.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(judge, table).result()
 
 
 def totals_of(rows: pa.Table) -> Totals:
