@@ -18,7 +18,7 @@ CALLS = {
     "mutants": "make mutants",
     "scorecard": "make scorecard",
     "versions": "make versions test-dag interop",
-    "weekly": "make test test-version-9 COVERAGE=1",
+    "weekly": "make test test-version-9 model COVERAGE=1 LAKEINDEX_MODEL_LIMIT=80",
 }
 
 
