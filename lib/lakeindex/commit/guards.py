@@ -15,7 +15,7 @@ from typing import TypeAlias
 from lakeindex.commit.run_records import RunPlan
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, TableCorruptError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.footers import parse_rows, read_footer_bytes
+from lakeindex.files.footers import parse_shape, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
 from lakeindex.format.file_names import parse_base_path
@@ -304,7 +304,7 @@ def verify_file(storage: Storage, file: BaseFile, expected: ExpectedFile) -> Non
     hint = "nothing was published; run again"
     written = replace(file, size_bytes=expected.size_bytes)
     try:
-        rows = parse_rows(read_footer_bytes(storage, written), written)
+        rows = parse_shape(read_footer_bytes(storage, written), written).rows
     except ObjectNotFoundError:
         raise StorageError(f"data file {file.path} is missing", culprit=file.path, hint=hint) from None
     except TableCorruptError as error:

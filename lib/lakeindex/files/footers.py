@@ -312,11 +312,6 @@ def parse_shape(raw: bytes, base_file: BaseFile) -> Shape:
     return _structure(raw, base_file).shape
 
 
-def parse_rows(raw: bytes, base_file: BaseFile) -> int:
-    """How many rows the footer says there are. Raises: TableCorruptError: the bytes cannot be read."""
-    return int(_parquet_footer(raw, base_file)[0].metadata.num_rows)
-
-
 def _structure(raw: bytes, base_file: BaseFile) -> Structure:
     parquet, paths = _parquet_footer(raw, base_file)
     metadata, schema = parquet.metadata, parquet.arrow_schema
