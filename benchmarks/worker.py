@@ -43,7 +43,7 @@ def _host(name: str, pipe: Connection) -> None:
 
 
 def _give_back() -> None:
-    """Hand freed memory back to the system: what judging a table took does not belong to the next upsert."""
+    """Hand freed memory back to the system: what the last upsert took, or judging it, does not belong to the next."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(OSError, AttributeError):  # only glibc has it
