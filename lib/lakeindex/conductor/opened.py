@@ -14,6 +14,7 @@ from lakeindex.run.spec import TableFacts
 from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
+from lakeindex.write.types.avro_schema import check_names
 
 _T = TypeVar("_T")
 
@@ -51,6 +52,8 @@ def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> 
 
     def on(snapshot: Snapshot) -> _T:
         bound = bind_for_write(table, snapshot, config)
-        return work(Opened(bound, snapshot, facts_of(bound, snapshot, config)))
+        facts = facts_of(bound, snapshot, config)
+        check_names(facts.schema, "the table")  # it is published again with what is written
+        return work(Opened(bound, snapshot, facts))
 
     return until_still(table, config, on)

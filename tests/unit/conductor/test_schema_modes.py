@@ -229,3 +229,78 @@ def test_statistics_are_defined_for_a_column_that_is_added(tmp_path: Path):
     assert "e" not in table.schema.names
     table.upsert(batch_of([Row("a", "x", 3, "3")]))
     assert table.metadata_verify().ok
+
+
+def test_no_write_publishes_two_columns_of_one_name_but_for_case(tmp_path: Path):
+    """Spark and Hudi would no longer read the table, whatever brought the second column."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(FIRST))
+    named = pa.struct([("y", pa.int32())])
+    table.upsert(wider([Row("a", "x", 2, "2")], s=pa.array([{"y": 1}], named)), options=ADD)
+    instants = len(table.history())
+    more = batch_of([Row("a", "x", 3, "3")]).append_column("s", pa.array([{"y": 1}], named))
+    twice = pa.struct([("y", pa.int32()), ("Y", pa.int32())])
+    inside = more.set_column(more.num_columns - 1, "s", pa.array([{"y": 1, "Y": 2}], twice))
+    listed = more.append_column("l", pa.array([[{"a": 1, "A": 1}]], pa.list_(pa.struct([("a", "i4"), ("A", "i4")]))))
+    batches = {
+        "ID": more.append_column("ID", pa.array(["a"])),
+        "Ts": more.append_column("Ts", pa.array([1])),
+        "S": more.append_column("S", pa.array([1])),
+        "N": more.append_column("n", pa.array([1])).append_column("N", pa.array([1])),
+        "s.Y": inside,
+        "l.A": listed,
+        "_HOODIE_RECORD_KEY": more.append_column("_HOODIE_RECORD_KEY", pa.array(["a"])),
+        "_hoodie_Is_deleted": more.append_column("_hoodie_Is_deleted", pa.array([True])),
+    }
+    writes: dict[str, dict[str, Any]] = {
+        "add": {"schema_mode": "add"},
+        "widen": {"schema_mode": "widen"},
+        "partial": {"partial": True, "schema_mode": "add"},
+        "nulls": {"options": {**ADD, "hoodie.write.set.null.for.missing.columns": "true"}},
+    }
+    wrong = []
+    for name, batch in batches.items():
+        for how, said in writes.items():
+            try:
+                table.upsert(batch, **said)
+            except SchemaMismatchError as error:
+                if error.culprit != name or "upper and lower case" not in str(error.hint):
+                    wrong.append((name, how, str(error)))
+            else:
+                wrong.append((name, how, "was written"))
+    for write in (table.insert_overwrite, table.insert_overwrite_table, table.bulk_insert, table.insert):
+        with pytest.raises(SchemaMismatchError, match="'ID'"):
+            write(batches["ID"], schema_mode="add")
+    with pytest.raises(SchemaMismatchError, match="'ID'"):
+        table.replace_where(batches["ID"], where="ts > 0", schema_mode="add")
+    assert wrong == []
+    assert len(table.history()) == instants
+
+
+def test_a_name_in_another_case_is_said_and_only_columns_of_the_table_are_listed(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(FIRST))
+    named = batch_of([Row("a", "x", 2, "2")]).rename_columns({"id": "ID"})
+    for write in (table.upsert, table.delete):
+        with pytest.raises(SchemaMismatchError, match="'ID', which differs from 'id' only in") as refused:
+            write(named)
+        assert "call it 'id'" in str(refused.value.hint)
+    lacking = wider([Row("a", "x", 2, "2")], new=[1]).drop_columns(["ts"])
+    with pytest.raises(SchemaMismatchError, match="lacks column 'ts'") as refused:
+        table.upsert(lacking, options=ADD)
+    assert f"the table has: {', '.join(table.schema.names)};" in str(refused.value.hint)
+
+
+def test_a_table_that_has_such_columns_is_not_written_again(tmp_path: Path):
+    """Spark with case sensitivity, or an older release, made it."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(FIRST))
+    commit = next((tmp_path / "t" / ".hoodie").glob("*.commit"))
+    said = json.loads(commit.read_text())
+    schema = json.loads(said["extraMetadata"]["schema"])
+    schema["fields"].append({"name": "TS", "type": ["null", "long"], "default": None})
+    said["extraMetadata"]["schema"] = json.dumps(schema)
+    commit.write_text(json.dumps(said))
+    for write in (lambda: table.upsert(batch_of(FIRST)), table.truncate, lambda: table.delete(where="ts = 1")):
+        with pytest.raises(SchemaMismatchError, match="the table has column 'TS', which differs from 'ts'"):
+            write()

@@ -431,8 +431,10 @@ class _Keying:
         if operation is Operation.DELETE:
             # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.
             only = frozenset(facts.keys.columns)
-            batch = batch.select([name for name in batch.column_names if name in only])
-        fitted = fit_batch(batch, columns_to_stage(facts), only=only, may_lack=may_lack(facts, task.spec.config))
+            alike = {name.lower() for name in only}
+            batch = batch.select([name for name in batch.column_names if name.lower() in alike])
+        absent, stored = may_lack(facts, task.spec.config), facts.before or facts.schema
+        fitted = fit_batch(batch, columns_to_stage(facts), only=only, may_lack=absent, stored=stored)
         kinds = {field.name: field.type for field in batch.schema}
         self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
         keyed = self._keys.keys_of(fitted.columns)

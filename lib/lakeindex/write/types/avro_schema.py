@@ -39,8 +39,9 @@ def schema_to_avro(schema: pa.Schema, table_name: str, *, with_meta_columns: boo
     """Avro JSON of a table's columns (meta columns in ``schema`` are left out, or put first on request).
 
     Raises:
-        SchemaMismatchError: a column whose name or type Avro cannot express.
+        SchemaMismatchError: a column whose name or type Avro cannot express, or two of one name but for case.
     """
+    check_names(schema)
     name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
     namespace = f"hoodie.{name}"
     record = f"{name}_record"
@@ -53,28 +54,44 @@ def schema_to_avro(schema: pa.Schema, table_name: str, *, with_meta_columns: boo
     )
 
 
-def check_names(schema: pa.Schema) -> None:
-    """Refuse columns of a new table that differ only in upper and lower case: Spark and Hive take them for one.
+def check_names(schema: pa.Schema, brought_by: str | None = None) -> None:
+    """Refuse columns that differ only in upper and lower case, from each other or from Hudi's own: Spark, Hive and Hudi
+    take them for one, and no longer read the table.
+
+    Args:
+        schema: the columns that a table is to have.
+        brought_by: what has them: ``the batch``, ``the table``; None: they are those of a new table.
 
     Raises:
         SchemaMismatchError: there are two such columns, or fields of one struct.
     """
-    _check_siblings(list(schema), "")
+    own = {name.lower(): name for name in (*META_COLUMNS, DELETE_MARK)}
+    _check_siblings([field for field in schema if own.get(field.name.lower()) != field.name], "", own, brought_by)
 
 
-def _check_siblings(fields: list[pa.Field], parent: str) -> None:
-    seen: dict[str, str] = {}
+def _check_siblings(fields: list[pa.Field], parent: str, taken: dict[str, str], brought_by: str | None) -> None:
+    seen = dict(taken)
     for field in fields:
         name = f"{parent}{field.name}"
         other = seen.get(field.name.lower())
         if other is not None:
-            raise SchemaMismatchError(
-                f"column {name!r} is there twice, as {other!r} and as {name!r}",
-                culprit=name,
-                hint="rename one of them: Spark and Hive take no notice of upper and lower case",
-            )
+            raise same_name(name, other, brought_by)
         seen[field.name.lower()] = name
-        _check_siblings(_inner_fields(field.type), f"{name}.")
+        _check_siblings(_inner_fields(field.type), f"{name}.", {}, brought_by)
+
+
+def same_name(name: str, other: str, brought_by: str | None = None) -> SchemaMismatchError:
+    """The error of two columns of one name but for case; arguments as of :func:`check_names`."""
+    if brought_by is None:
+        said, hint = f"column {name!r} is there twice, as {other!r} and as {name!r}", "rename one of them"
+    else:
+        said = f"{brought_by} has column {name!r}, which differs from {other!r} only in upper and lower case"
+        hint = f"call it {other!r}, or give it another name"
+        if brought_by == "the table":
+            hint = "roll back the commit that brought it, or rename it by Spark with spark.sql.caseSensitive=true"
+    return SchemaMismatchError(
+        said, culprit=name, hint=f"{hint}: Spark and Hive take no notice of upper and lower case"
+    )
 
 
 def _inner_fields(kind: pa.DataType) -> list[pa.Field]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.options.types import SchemaMode
-from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, schema_from_avro, schema_to_avro
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
 from lakeindex.write.types.storable import storable_schema, storable_type
 from lakeindex.write.types.type_fit import plain_type
 
@@ -36,7 +36,8 @@ def evolved(schema: pa.Schema, batch: pa.Schema, mode: SchemaMode, fixed: Collec
         ``schema`` itself if nothing changes. What may not change is left as it is: the batch does not fit then.
 
     Raises:
-        SchemaMismatchError: a new column whose name or type a table cannot have.
+        SchemaMismatchError: a new column whose name or type a table cannot have, or whose name another one has but for
+            case.
     """
     if mode is SchemaMode.STRICT:
         return schema
@@ -51,7 +52,9 @@ def evolved(schema: pa.Schema, batch: pa.Schema, mode: SchemaMode, fixed: Collec
         elif field.name not in fixed:
             joined = _joined(fields[place].type, field.type, field.name, may_widen=may_widen)
             fields[place] = fields[place].with_type(joined)
-    return pa.schema(fields)
+    grown = pa.schema(fields)
+    check_names(grown, "the batch")
+    return grown
 
 
 def differences(before: pa.Schema, after: pa.Schema) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.values import NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
-from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS
+from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, same_name
 from lakeindex.write.types.evolution import wider
 from lakeindex.write.types.storable import storable_column, storable_type
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
@@ -39,6 +39,7 @@ def fit_batch(
     *,
     only: frozenset[str] | None = None,
     may_lack: frozenset[str] = frozenset(),
+    stored: pa.Schema | None = None,
 ) -> FittedBatch:
     """Cast and order a batch's columns as the table's.
 
@@ -48,12 +49,13 @@ def fit_batch(
         only: if given, just these columns need to be there (deletes: key, partition and ordering columns); the others
             come out null.
         may_lack: columns that need not be there; they come out null.
+        stored: the columns that the table has, if ``schema`` are those that it gets, or a part of them.
 
     Raises:
         SchemaMismatchError: a column is missing, unknown, or does not convert without loss.
     """
     names = [n for n in batch.column_names if n not in META_COLUMNS]
-    _check_names(names, schema, only, may_lack)
+    _check_names(names, schema, only, may_lack, (schema if stored is None else stored).names)
     rows = batch.num_rows
     arrays = []
     problems: pa.Array = pa.nulls(rows, pa.string())
@@ -72,7 +74,9 @@ def fit_batch(
     return FittedBatch(pa.table(arrays, schema=nullable), _deleted(batch), one_array(problems))
 
 
-def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | None, may_lack: frozenset[str]) -> None:
+def _check_names(
+    names: list[str], schema: pa.Schema, only: frozenset[str] | None, may_lack: frozenset[str], stored: list[str]
+) -> None:
     if len(set(names)) < len(names):
         twice = sorted({n for n in names if names.count(n) > 1})
         raise SchemaMismatchError(
@@ -80,20 +84,25 @@ def _check_names(names: list[str], schema: pa.Schema, only: frozenset[str] | Non
         )
     there = {*names, *may_lack, DELETE_MARK}
     missing = [f.name for f in schema if f.name not in there and (only is None or f.name in only)]
+    extra = [n for n in names if n not in schema.names and n != DELETE_MARK]
+    known = {name.lower(): name for name in (*META_COLUMNS, DELETE_MARK, *stored)}
+    for name in extra:
+        alike = known.get(name.lower())
+        if alike is not None and (only is None or alike in missing):
+            raise same_name(name, alike, "the batch")
     if missing:
         raise SchemaMismatchError(
             f"the batch lacks column {missing[0]!r}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
             culprit=missing[0],
-            hint=f"the table has: {', '.join(schema.names)}; with {NULL_FOR_MISSING_OPTION}=true "
+            hint=f"the table has: {', '.join(stored)}; with {NULL_FOR_MISSING_OPTION}=true "
             "columns that a batch lacks are null in its rows",
         )
-    extra = [n for n in names if n not in schema.names and n != DELETE_MARK]
     if extra and only is None:
         raise SchemaMismatchError(
             f"the table has no column {extra[0]!r}",
             culprit=extra[0],
             hint=f"drop it from the batch, or add it to the table with {_HOW_TO_SAY.format(mode='add')}; "
-            f"the table has: {', '.join(schema.names)}",
+            f"the table has: {', '.join(stored)}",
         )
 
 
