@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeindex.errors import UsageError
+from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage.paths import absolute
 
 if TYPE_CHECKING:
@@ -29,18 +30,26 @@ BatchData: TypeAlias = Any
 frames, what has ``__arrow_c_stream__``, or a path or paths of files: the table of docs/api.md."""
 
 
-def uri_text(uri: Any) -> str:
-    """A table's path or URL as text.
+PathText: TypeAlias = str | os.PathLike[str]
+"""A path or a URL as text, or a path."""
+
+
+def uri_text(uri: Any, what: str = "a table") -> str:
+    """A path or URL of a table, or of something else, as text.
 
     Raises:
         UsageError: it is neither text nor a path.
     """
     text = os.fspath(uri) if isinstance(uri, (str, os.PathLike)) else uri
     if not isinstance(text, str):
-        raise UsageError(
-            f"a table cannot be at {uri!r}", culprit=repr(uri), hint="give its path, or a URL such as s3://bucket/table"
-        )
+        hint = "give a path, or a URL such as s3://bucket/folder"
+        raise UsageError(f"{what} cannot be at {uri!r}", culprit=repr(uri), hint=hint)
     return text
+
+
+def run_folders(checkpoints: PathText | None, table_uri: str) -> str:
+    """The root of the run folders: as given, else beside the table. Raises: UsageError: it is no path."""
+    return uri_text(checkpoints, "run folders") if checkpoints else default_checkpoints(table_uri)
 
 
 def point_text(point: Any, name: str) -> str | None:
@@ -137,18 +146,33 @@ def schema_of(data: BatchData) -> pa.Schema:
 
 def _write_in_memory(spec: RunSpec, table: pa.Table, folder: str) -> tuple[str, ...]:
     """Write rows as Arrow files of a fixed size: the batch's digest must not depend on options."""
-    import pyarrow as pa
-
     from lakeindex.storage import open_storage
 
     store = open_storage(spec.checkpoints_uri)
     rows = max(-(-table.num_rows // max(-(-table.nbytes // _IN_MEMORY_BYTES), 1)), 1)
     paths = []
     for number, start in enumerate(range(0, max(table.num_rows, 1), rows)):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table.slice(start, rows))
         path = f"{folder}/{number:05d}.arrow"
-        store.write(path, sink.getvalue().to_pybytes())
+        store.write(path, _arrow_file(table.slice(start, rows)))
         paths.append(posixpath.join(spec.checkpoints_uri, path))
     return tuple(paths)
+
+
+def _arrow_file(rows: pa.Table) -> bytes:
+    """The bytes of an Arrow file, with the rows as they come if it can hold them so: it cannot, if two record batches
+    have different dictionaries.
+    """
+    import pyarrow as pa
+
+    from lakeindex.write.types.storable import decoded_table
+
+    sink = pa.BufferOutputStream()
+    try:
+        with pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        sink, rows = pa.BufferOutputStream(), decoded_table(rows)
+        with pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from lakeindex.api.batch_data import PointInTime, point_text
+from lakeindex.api.batch_data import PathText, PointInTime, point_text, run_folders
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options
-from lakeindex.pipeline import default_checkpoints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,7 +140,9 @@ def inspect(table: LakeTable) -> TableInspection:
 
 
 @in_its_stores
-def report(table: LakeTable, run: RunSummary | str | None = None, *, checkpoints: str | None = None) -> RunReport:
+def report(
+    table: LakeTable, run: RunSummary | PathText | None = None, *, checkpoints: PathText | None = None
+) -> RunReport:
     """What each stage of a run passed on and what it cost.
 
     >>> [stage.name for stage in orders.report(first).run.stages][-1]
@@ -159,7 +161,7 @@ def report(table: LakeTable, run: RunSummary | str | None = None, *, checkpoints
 
 
 @in_its_stores
-def report_history(table: LakeTable, *, checkpoints: str | None = None) -> TableReport:
+def report_history(table: LakeTable, *, checkpoints: PathText | None = None) -> TableReport:
     """The table over its runs: size and files after every commit of the active timeline, rows that changed, and, where
     the run's folder or the ledger tells, seconds by stage and false positives. ``notes`` say what cannot be shown.
 
@@ -171,12 +173,16 @@ def report_history(table: LakeTable, *, checkpoints: str | None = None) -> Table
     """
     from lakeindex.commands.look.table_report import table_report
 
-    return table_report(table.uri, checkpoints)
+    return table_report(table.uri, run_folders(checkpoints, table.uri))
 
 
 @in_its_stores
 def compare(
-    table: LakeTable, first: RunSummary | str, second: RunSummary | str, *, checkpoints: str | None = None
+    table: LakeTable,
+    first: RunSummary | PathText,
+    second: RunSummary | PathText,
+    *,
+    checkpoints: PathText | None = None,
 ) -> Comparison:
     """Two runs side by side: rows, files, bytes and seconds by stage.
 
@@ -199,14 +205,14 @@ def compare(
     return compared(one, other)
 
 
-def _run_folder(table: LakeTable, run: RunSummary | str | None, checkpoints: str | None) -> str:
+def _run_folder(table: LakeTable, run: RunSummary | PathText | None, checkpoints: PathText | None) -> str:
     """Where a run's folder is; without a run, the root of all of them."""
-    root = checkpoints or default_checkpoints(table.uri)
+    root = run_folders(checkpoints, table.uri)
     if run is None:
         return root
-    name = run if isinstance(run, str) else getattr(run, "run_id", None)
+    name = os.fspath(run) if isinstance(run, (str, os.PathLike)) else getattr(run, "run_id", None)
     if not isinstance(name, str) or not name:
         raise UsageError(
             f"a run cannot be {run!r}", culprit=repr(run), hint="give what a write returned, its run_id, or a folder"
         )
-    return name if "/" in name else f"{root}/{name}"
+    return name if "/" in name or isinstance(run, os.PathLike) else f"{root}/{name}"

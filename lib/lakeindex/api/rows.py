@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeindex.errors import InputError, first_line
+from lakeindex.write.types.storable import decoded_schema, decoded_table
 
 ROWS_HINT: Final = (
     "give an Arrow table, reader or dataset, record batches (a list or a generator), rows as a list of dicts, "
@@ -61,7 +62,7 @@ def _from_protocol(data: Any) -> pa.Table | RowStream | None:
             reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
         except pa.ArrowInvalid as error:  # the stream of a single column
             raise _no_batch(data) from error
-        return RowStream(reader.schema, _guarded(reader))
+        return RowStream(reader.schema, _not_used_up(data, _guarded(reader)))
     if hasattr(data, "__arrow_c_array__"):
         return pa.Table.from_batches([pa.record_batch(data)])
     return _from_iterator(data) if isinstance(data, Iterator) else None
@@ -90,12 +91,14 @@ def _from_library(data: Any) -> pa.Table | RowStream | None:
     if _is_of("polars", data):
         if hasattr(data, "collect_schema") and hasattr(data, "collect"):
             return _from_lazy_polars(data)
-        return pa.table(data) if hasattr(data, "height") else None  # a frame; a series has no columns
+        return _of_polars(data) if hasattr(data, "height") else None  # a frame; a series has no columns
     if _is_of("duckdb", data):
         read = getattr(data, "to_arrow_reader", None) or getattr(data, "fetch_arrow_reader", None)
-        if read is not None:
-            reader = read(_SCAN_ROWS)
+        reader = read(_SCAN_ROWS) if read is not None else None
+        if reader is not None:
             return RowStream(reader.schema, _guarded(reader))
+        if read is not None:  # a connection whose result was fetched
+            raise _used_up(data)
     return None
 
 
@@ -117,15 +120,39 @@ def _from_dataset(data: Any) -> RowStream | None:
 
 def _from_lazy_polars(data: Any) -> pa.Table | RowStream:
     if not hasattr(data, "collect_batches"):  # Polars before 1.34
-        return pa.table(data.collect())
+        return _of_polars(data.collect())
     # an empty frame of these columns says what Arrow will call them
-    columns = pa.table(data.collect_schema().to_frame()).schema
+    columns = _of_polars(data.collect_schema().to_frame()).schema
 
     def batches() -> Iterator[pa.RecordBatch]:
         for frame in data.collect_batches(chunk_size=_SCAN_ROWS, maintain_order=True):
             yield from pa.table(frame).to_batches()
 
     return RowStream(columns, batches())
+
+
+def _of_polars(frame: Any) -> pa.Table:
+    """A frame as a table. Raises: InputError: Arrow has no type for a column, or takes it for bytes (objects)."""
+    name = next((name for name, kind in frame.schema.items() if str(kind) == "Object"), None)
+    if name is None:
+        try:
+            return pa.table(frame)
+        except pa.ArrowException:
+            name = next((name for name in frame.columns if not _is_known_to_arrow(frame.select(name))), None)
+            if name is None:
+                raise
+    raise InputError(
+        f"column {name} of the frame is {frame.schema[name]}, for which Arrow has no type",
+        culprit=name,
+        hint="cast it before the write, for example to a decimal or a text",
+    )
+
+
+def _is_known_to_arrow(frame: Any) -> bool:
+    try:
+        return pa.table(frame.clear()) is not None
+    except pa.ArrowException:
+        return False
 
 
 def _from_list(data: Sequence[Any]) -> pa.Table:
@@ -205,20 +232,39 @@ def _check_columns(schema: pa.Schema, other: pa.Schema, number: int) -> None:
 
 
 def _plain(stream: RowStream) -> RowStream:
-    """Without dictionaries, which an Arrow file cannot change from batch to batch."""
-    fields = [_decoded(field) for field in stream.schema]
-    schema = pa.schema(fields)
+    """Without encodings, which an Arrow file cannot change from batch to batch."""
+    schema = decoded_schema(stream.schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in stream.batches:
-            columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            yield from decoded_table(pa.Table.from_batches([batch])).cast(schema).to_batches()
 
     return RowStream(schema, batches())
 
 
-def _decoded(field: pa.Field) -> pa.Field:
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+def _not_used_up(data: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches of what may be readable once. Raises: InputError: there is none, and it cannot be read again."""
+    first = next(batches, None)
+    if first is None:
+        try:
+            if isinstance(data, pa.RecordBatchReader):
+                raise _used_up(data)
+            pa.RecordBatchReader.from_stream(data)
+        except (pa.ArrowException, RuntimeError, ValueError, OSError):
+            raise _used_up(data) from None
+        return
+    yield first
+    yield from batches
+
+
+def _used_up(data: Any) -> InputError:
+    name = type(data).__name__
+    return InputError(
+        f"the {name} gave no record batch: it was read to its end before, or never had one",
+        culprit=name,
+        hint="make it anew for every write; where there is nothing to write, leave the write out, "
+        "or give an Arrow table without rows",
+    )
 
 
 def _guarded(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

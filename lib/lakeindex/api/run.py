@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
-from lakeindex.api.batch_data import BatchData, with_inputs
+from lakeindex.api.batch_data import BatchData, PathText, run_folders, with_inputs
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, is_same_value, option_texts, parse_options
@@ -20,7 +20,7 @@ from lakeindex.options.values import (
     PARTIAL_OPTION,
     SCHEMA_MODE_OPTION,
 )
-from lakeindex.pipeline import default_checkpoints, run_id_of
+from lakeindex.pipeline import run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
 from lakeindex.time_spent import accounting, starting
@@ -46,7 +46,7 @@ class RunArguments(TypedDict, total=False):
     """Name of the batch: the same id is committed once."""
     run_id: str | None
     """Name of the run folder; by default made from the batch id, or new."""
-    checkpoints: str | None
+    checkpoints: PathText | None
     """Root of the run folders; by default ``<table>.lakeindex`` beside the table."""
     max_quarantined: int
     """Bad rows that are tolerated; 0 if not given."""
@@ -77,7 +77,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     options: Options | None = None,
     batch_id: str | None = None,
     run_id: str | None = None,
-    checkpoints: str | None = None,
+    checkpoints: PathText | None = None,
     max_quarantined: int = 0,
     force: bool = False,
     runner: Runner | str = "local",
@@ -250,7 +250,7 @@ class ReplaceArguments(TypedDict, total=False):
     """Name of the batch: the same id is committed once."""
     run_id: str | None
     """Name of the run folder; by default made from the batch id, or new."""
-    checkpoints: str | None
+    checkpoints: PathText | None
     """Root of the run folders; by default ``<table>.lakeindex`` beside the table."""
     force: bool
     """Commit a used batch id again; roll back pending instants of other writers whatever their age."""
@@ -269,7 +269,7 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
     options: Options | None = None,
     batch_id: str | None = None,
     run_id: str | None = None,
-    checkpoints: str | None = None,
+    checkpoints: PathText | None = None,
     force: bool = False,
     report: ReportFormat = ReportFormat.JSON,
     dry_run: bool = False,
@@ -333,7 +333,7 @@ def _spec(
     options: Options | None,
     batch_id: str | None,
     run_id: str | None,
-    checkpoints: str | None,
+    checkpoints: PathText | None,
     *,
     dry_run: bool = False,
 ) -> RunSpec:
@@ -345,7 +345,7 @@ def _spec(
     if dry_run:  # its folder is made when it begins
         name = run_id or run_id_of(batch_id)
         return RunSpec(absolute(uri), "", name, batch_id or name, operation, (), pairs)
-    where = absolute(checkpoints or default_checkpoints(uri))
+    where = absolute(run_folders(checkpoints, uri))
     run_id = run_id or (run_id_of(None) if batch_id is None else run_id_for(batch_id, absolute(uri), where))
     return RunSpec(absolute(uri), where, run_id, batch_id or run_id, operation, (), pairs)
 

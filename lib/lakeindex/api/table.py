@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from lakeindex.api import looking, upkeep
-from lakeindex.api.batch_data import BatchData, PointInTime, paths_in, point_text, uri_text
+from lakeindex.api.batch_data import BatchData, PathText, PointInTime, paths_in, point_text, run_folders, uri_text
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.row_readers import RowReaders
 from lakeindex.api.run import UpsertArguments, chosen_runner, run_upsert
 from lakeindex.errors import OptionError
 from lakeindex.options.parse import Options, option_texts, parse_options
-from lakeindex.pipeline import default_checkpoints
 from lakeindex.raw_errors import door, doors
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.storage.paths import absolute
@@ -53,7 +52,7 @@ class IndexArguments(TypedDict, total=False):
 
     options: Options | None
     """``hoodie.*`` and ``lakeindex.*`` options."""
-    checkpoints: str | None
+    checkpoints: PathText | None
     """Folder for working data; by default ``<table>.lakeindex`` beside the table."""
     runner: Runner | str
     """``local`` (the default), ``spark``, or a runner."""
@@ -189,7 +188,7 @@ class LakeTable(TableOperations, RowReaders):
         )
 
     @in_its_stores
-    def advise(self, data: BatchData, *, options: Options | None = None, checkpoints: str | None = None) -> Advice:
+    def advise(self, data: BatchData, *, options: Options | None = None, checkpoints: PathText | None = None) -> Advice:
         """Estimate what each index type would cost on this table for batches like this one,
         and recommend one. Changes nothing.
 
@@ -203,7 +202,8 @@ class LakeTable(TableOperations, RowReaders):
 
         paths = paths_in(data)
         batch: Any = all_rows(data) if paths is None else [absolute(path) for path in paths]
-        return advise(absolute(self.uri), batch, options=option_texts(options or {}), checkpoints=checkpoints)
+        where = run_folders(checkpoints, absolute(self.uri))
+        return advise(absolute(self.uri), batch, options=option_texts(options or {}), checkpoints=where)
 
     @property
     def schema(self) -> pa.Schema:
@@ -346,7 +346,7 @@ class LakeTable(TableOperations, RowReaders):
         self,
         *,
         options: Options | None = None,
-        checkpoints: str | None = None,
+        checkpoints: PathText | None = None,
         runner: Runner | str = "local",
         master: str | None = None,
         progress: Progress | None = None,
@@ -354,7 +354,7 @@ class LakeTable(TableOperations, RowReaders):
         texts = option_texts(options or {})
         return {
             "runner": chosen_runner(runner, parse_options(texts).parallelism, master, progress),
-            "checkpoints": checkpoints or default_checkpoints(self.uri),
+            "checkpoints": run_folders(checkpoints, self.uri),
             "options": texts,
         }
 
@@ -436,7 +436,7 @@ class LakeTable(TableOperations, RowReaders):
         steps: Sequence[str] | None = None,
         *,
         options: Options | None = None,
-        checkpoints: str | None = None,
+        checkpoints: PathText | None = None,
     ) -> MaintenanceSummary:
         """Settle what dead writers left, clean, archive, compact a stored index, fill the footer cache;
         check on request.
@@ -450,11 +450,10 @@ class LakeTable(TableOperations, RowReaders):
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """
         from lakeindex.commands.upkeep import maintain as maintaining
-        from lakeindex.pipeline import default_checkpoints
         from lakeindex.storage import usable_cores
         from lakeindex.tasks.local_runner import LocalRunner
 
-        where, runner = checkpoints or default_checkpoints(self.uri), LocalRunner(usable_cores())
+        where, runner = run_folders(checkpoints, self.uri), LocalRunner(usable_cores())
         wanted = maintaining.UNASKED if steps is None else steps
         return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
 

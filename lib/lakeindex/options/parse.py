@@ -6,6 +6,7 @@ Options of Hudi that are not ours either change nothing here, which is noted, or
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -170,8 +171,8 @@ def _having(config: _C, values: Iterable[tuple[Option, Any]]) -> _C:
     return config
 
 
-Options: TypeAlias = Mapping[str, str | bool | int | float]
-"""Option names and values, as Python's callers give them."""
+Options: TypeAlias = Mapping[str, str | bool | int | float | os.PathLike[str]]
+"""Option names and values, as Python's callers give them; paths where an option is one."""
 
 
 def is_same_value(key: str, one: str, other: str) -> bool:
@@ -186,10 +187,10 @@ def is_same_value(key: str, one: str, other: str) -> bool:
 
 
 def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Options as texts: from Python they may be bools and numbers, too.
+    """Options as texts: from Python they may be bools, numbers and paths, too.
 
     Raises:
-        OptionError: a name that is no text, or a value that is neither text, bool nor number.
+        OptionError: a name that is no text, or a value that is neither text, bool, number nor path.
     """
     texts: dict[str, str] = {}
     for key, value in dict(pairs).items():
@@ -197,7 +198,7 @@ def option_texts(pairs: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[s
             raise OptionError(f"an option cannot be named {key!r}", culprit=repr(key), hint="names must be texts")
         if isinstance(value, bool):
             texts[key] = str(value).lower()
-        elif isinstance(value, (str, int, float)):
+        elif isinstance(value, (str, int, float, os.PathLike)):
             texts[key] = str(value)
         else:
             hint = f"valid: {BY_KEY[key].valid}" if key in BY_KEY else "give a text, a bool or a number"

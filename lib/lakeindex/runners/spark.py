@@ -16,13 +16,15 @@ import posixpath
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakeindex.errors import LakeIndexError, UsageError
+from lakeindex.errors import InputError, LakeIndexError, UsageError
 from lakeindex.index.keyed import StateSettings
 from lakeindex.run import row_pieces
 from lakeindex.run.spec import RunSpec
@@ -162,6 +164,7 @@ def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
 
     Rows go from the executors to the store; the driver sees paths only. The order of the pieces is the partitions'.
     """
+    frame_schema(frame)  # what cannot be written is refused before Spark begins
     context = frame.sparkSession.sparkContext
     context.setJobDescription("stage input: write the DataFrame's rows")
     try:
@@ -174,10 +177,29 @@ def write_pieces(frame: DataFrame, root: str, folder: str) -> list[str]:
 
 
 def frame_schema(frame: DataFrame) -> pa.Schema:
-    """The columns of a DataFrame as Arrow has them."""
+    """The columns of a DataFrame as Arrow has them. Raises: InputError: Arrow, or a table, has no type for one."""
+    from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
 
-    return pa.schema(to_arrow_schema(frame.schema))
+    zone: dict[str, Any] = (
+        {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    )  # PySpark 4
+    fields: list[pa.Field] = []
+    for field in frame.schema:
+        found: list[pa.Field] = []
+        if '"variant"' not in field.dataType.json().replace('"name":"variant"', ""):  # which Arrow takes for a struct
+            with suppress(PySparkException):
+                found = list(to_arrow_schema(StructType([field]), **zone))
+        if not found:
+            kind = field.dataType.simpleString()
+            raise InputError(
+                f"column {field.name!r} of the Spark DataFrame is {kind}, for which a table has no type",
+                culprit=field.name,
+                hint="cast it before, for example to a string or a bigint, or leave it out",
+            )
+        fields += found
+    return pa.schema(fields)
 
 
 def with_tables_written(spec: RunSpec, runner: SparkRunner) -> RunSpec:

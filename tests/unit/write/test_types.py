@@ -149,7 +149,9 @@ LINES = (
         pa.run_end_encoded(pa.int32(), pa.string()), stored=pa.string(), said="decoded", values=("a", "a", None, "b")
     ),
     lines(pa.dense_union([pa.field("a", pa.int32())]), stored=None, said="split it into columns"),
-    lines(pa.uuid(), pa.json_(), pa.bool8(), stored=None, said="extension types: cast it to the storage type"),
+    lines(pa.json_(), stored=pa.string(), said="its text", values=('{"a": 1}', None)),
+    lines(pa.uuid(), stored=pa.binary(), said="its 16 bytes", values=(bytes(range(16)), None)),
+    lines(pa.bool8(), stored=pa.bool_(), said="the same", values=(True, False, None)),
 )  # fmt: skip
 KEPT = [(kind, line) for line in LINES if line.stored is not None for kind in line.types]
 REFUSED = [(kind, line) for line in LINES if line.stored is None for kind in line.types]
@@ -176,6 +178,8 @@ def test_the_type_is_stored_and_its_values_kept(kind: pa.DataType, line: Line) -
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, pa.array(values).cast(kind.storage_type))
     if pa.types.is_run_end_encoded(kind):
         return pc.run_end_encode(pa.array(values, kind.value_type))
     return pa.array(values, kind)
@@ -183,6 +187,8 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 def instants(values: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Python values; zoned times as text in UTC."""
+    if isinstance(values.type, pa.UuidType):
+        return [None if one is None else one.bytes for one in values.to_pylist()]
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
         return values.cast(pa.timestamp("us", "UTC")).cast(pa.string()).to_pylist()
     if pa.types.is_duration(values.type):

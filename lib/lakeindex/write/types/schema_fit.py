@@ -118,8 +118,6 @@ def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     given = column.type
     if given == field.type:
         return column
-    if pa.types.is_dictionary(given):
-        column = column.cast(given.value_type)
     problem = type_problem(storable_type(given), field.type)
     if problem is not None:
         raise _does_not_fit(given, field, problem)
