@@ -1,17 +1,24 @@
-"""Shared by all tests: Hypothesis profiles and one Spark session for those that are marked ``spark``."""
+"""Shared by all tests: Hypothesis profiles, what makes them fast, one Spark session for those that are marked ``spark``."""
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.scheduling import make_scheduler
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
 
 # Examples are the same in every run, so that a red run is the change's doing; `HYPOTHESIS_PROFILE=explore` looks
 # further. No deadlines: two cores are shared with other tests, and first calls compile.
@@ -27,6 +34,62 @@ settings.register_profile(
     "explore", settings.get_profile("default"), derandomize=False, max_examples=2_000
 )  # make test-long: other examples each time; a red run prints how to play its example again
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+_ONLY_LEAVES_OUT = re.compile(r"not \((\w+(?: or \w+)*)\)")
+_MARKS = re.compile(r"^pytestmark = (.*)$", re.MULTILINE)
+
+
+def is_left_out(module: Path, marks: str) -> bool:
+    """A module whose ``pytestmark`` has one of the marks that ``-m "not (A or B)"`` leaves out: it need not be imported."""
+    expression = _ONLY_LEAVES_OUT.fullmatch(marks)
+    found = _MARKS.search(module.read_text(encoding="utf-8")) if expression else None
+    if expression is None or found is None:
+        return False
+    return not set(re.findall(r"pytest\.mark\.(\w+)", found[1])).isdisjoint(expression[1].split(" or "))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules of which no test is chosen, and folders of only such modules with their conftest."""
+    modules = sorted(collection_path.rglob("test_*.py")) if collection_path.is_dir() else [collection_path]
+    if collection_path.suffix not in ("", ".py") or not modules or not config.option.markexpr:
+        return None
+    return all(is_left_out(module, config.option.markexpr) for module in modules) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Thousands of items and modules stay to the end: the garbage collector need not look at them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """What shares an Airflow or a JVM is played by one worker."""
+    return make_scheduler(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """``fsync`` in this process checks its descriptor and returns: no test cuts the machine's own power.
+
+    What is synced, and when, is seen by tests that put their own ``fsync`` in its place, and by the model's stores.
+    """
+    if os.environ.get("LAKEINDEX_TESTS_SYNC"):
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lakeindex.airflow.planning import plan_run, refuse_backfill
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import TableNotFoundError, UsageError
 from tests.cli_support import lakeindex
@@ -28,6 +27,8 @@ def made(tmp_path: Path, *words: str) -> TableConf:
 
 
 def plan(table: TableConf, run_type: str, **params: Any) -> Any:
+    from lakeindex.airflow.planning import plan_run
+
     task = SimpleNamespace(render_template=lambda text, _: text)
     context = {"params": params, "task": task, "dag_run": SimpleNamespace(run_type=run_type)}
     return plan_run(table, context, batch_id="d/r/-1", may_skip=False)
@@ -61,6 +62,7 @@ def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
 def test_the_operator_refuses_one_too(tmp_path: Path) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
+    from lakeindex.airflow.planning import refuse_backfill
     from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
 
     table = made(tmp_path)

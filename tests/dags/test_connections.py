@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from airflow.providers.apache.spark.hooks import spark_submit
 
 ROOT = Path(__file__).resolve().parents[2]
 WANTED = {
@@ -32,6 +31,8 @@ def connections(file: str) -> list[str]:
 
 @pytest.mark.parametrize("file", WANTED)
 def test_connection_becomes_the_master_that_it_names(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.providers.apache.spark.hooks import spark_submit
+
     found = connections(file)
     assert len(found) == len(WANTED[file])
     # the hook only looks whether the Kubernetes provider, which is not in the lock, is there (docs/kubernetes.md)

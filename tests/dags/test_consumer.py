@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.airflow.assets import table_asset, told_commits
 from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import UsageError
 from tests.builders import SCHEMA, make_table
@@ -94,6 +93,8 @@ def feed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def followed(copy: Rows, events: list[Any]) -> int:
     """Apply what events tell of to a copy of the table; how many rows changed."""
+    from lakeindex.airflow.assets import told_commits
+
     changed = 0
     for commit in told_commits(events):
         for row in open_table(commit.uri).changes(since=commit.previous, until=commit.point).to_arrow().to_pylist():
@@ -172,6 +173,8 @@ def test_a_run_that_changes_nothing_tells_nothing_and_neither_does_one_of_a_comm
 
 
 def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() -> None:
+    from lakeindex.airflow.assets import told_commits
+
     event = type("Event", (), {"extra": {"instant": "20200101000000000", "uri": "/t", "batch_id": "b"}})
     with pytest.raises(UsageError, match="the event of 20200101000000000 does not say") as raised:
         told_commits([event])
@@ -185,6 +188,8 @@ def test_the_example_dag_reads_the_changes_of_its_table(
     from airflow.dag_processing.dagbag import DagBag
     from airflow.sdk.definitions.asset import AssetUniqueKey
     from airflow.sdk.execution_time.context import TriggeringAssetEventsAccessor
+
+    from lakeindex.airflow.assets import table_asset
 
     feed.upsert(a="1", b="1")
     feed.upsert(a="2")

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.airflow.operator import StageOperator
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.pipeline import Stage, run_id_of
 from tests.builders import make_table
@@ -86,6 +85,8 @@ def test_the_task_that_upserts_names_input_and_table(traced: tuple[Path, list[di
 def test_of_five_jobs_the_last_does(traced: tuple[Path, list[dict[str, Any]]], stage: Stage) -> None:
     from airflow.providers.openlineage.extractors.manager import ExtractorManager
     from airflow.utils.state import TaskInstanceState
+
+    from lakeindex.airflow.operator import StageOperator
 
     folder, _ = traced
     plan = DagPlan(

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pytest
 
 from lakeindex.airflow.plan import DagPlan
-from lakeindex.airflow.upsert_operator import APPLICATION, LakeIndexUpsertOperator
 from lakeindex.errors import (
     AccessDeniedError,
     ConflictError,
@@ -86,6 +85,8 @@ def test_a_run_that_fails_links_to_the_log_of_its_task(example: Any, jobs: Jobs,
 @pytest.fixture
 def execute(jobs: Jobs, tmp_path: Path) -> Callable[..., Any]:
     """Runs the operator outside a DAG run; gives its return value."""
+
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
 
     def run(**arguments: Any) -> Any:
         pushed: dict[str, Any] = {}
@@ -179,6 +180,8 @@ def test_a_job_that_may_not_leave_a_file_is_not_tried_again_in_vain(
 def test_it_is_retried_unless_the_dag_says_otherwise() -> None:
     from airflow.sdk import DAG
 
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
     given = {"table": "/t", "inputs": "x"}
     assert LakeIndexUpsertOperator(task_id="a", **given).retries == 2
     assert LakeIndexUpsertOperator(task_id="b", retries=0, **given).retries == 0
@@ -188,6 +191,8 @@ def test_it_is_retried_unless_the_dag_says_otherwise() -> None:
 
 def test_all_of_its_arguments_are_templates_and_the_job_is_there() -> None:
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+    from lakeindex.airflow.upsert_operator import APPLICATION, LakeIndexUpsertOperator
 
     fields = set(LakeIndexUpsertOperator.template_fields)
     own = set(LakeIndexUpsertOperator.__init__.__annotations__) - {"return", "kwargs"}

@@ -6,20 +6,28 @@ import dataclasses
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
+
+import pytest
 
 import lakeindex
 from lakeindex.airflow.plan import DagPlan
-from lakeindex.airflow.plugin import FailedTask, LakeIndexPlugin, Upsert, history_of, page_of
 from lakeindex.pipeline import default_checkpoints
 from tests.unit.cli.tables import new_table
 from tests.unit.report.test_report import rows
+
+if TYPE_CHECKING:
+    from lakeindex.airflow.plugin import Upsert
+
+pytestmark = pytest.mark.dag
 
 DAG, RUN = "upsert_table", "manual__2026-11-21T00:00:00+00:00"
 
 
 def test_airflow_finds_the_plugin():
+    from lakeindex.airflow.plugin import LakeIndexPlugin
+
     (found,) = [one for one in entry_points(group="airflow.plugins") if one.name == "lakeindex"]
     assert found.load() is LakeIndexPlugin
     report, history = LakeIndexPlugin.external_views
@@ -28,11 +36,15 @@ def test_airflow_finds_the_plugin():
 
 
 def plan_of(table: Path, run_id: str) -> list[Upsert]:
+    from lakeindex.airflow.plugin import Upsert
+
     plan = DagPlan("t", str(table), default_checkpoints(str(table)), run_id, "b", ("in",), options=(("a", "b"),))
     return [Upsert("upsert", -1, plan, "/u")]
 
 
 def test_the_page_of_a_plan(tmp_path: Path):
+    from lakeindex.airflow.plugin import FailedTask, page_of
+
     table = new_table(tmp_path)
     run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
     assert "What happened to the rows" in page_of("d", plan_of(table, run.run_id))
@@ -44,6 +56,8 @@ def test_the_page_of_a_plan(tmp_path: Path):
 
 
 def test_the_page_of_a_run_that_upserts_several_tables(tmp_path: Path):
+    from lakeindex.airflow.plugin import FailedTask, page_of
+
     table = new_table(tmp_path)
     run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
     page = page_of("d", [*plan_of(table, run.run_id), *plan_of(table, "other")], [FailedTask("upsert", 1, "/log")])
@@ -64,6 +78,8 @@ def test_only_who_may_see_the_run_sees_its_report(api: Callable[..., Any]):
 
 
 def test_the_history_of_a_dag_s_table(tmp_path: Path):
+    from lakeindex.airflow.plugin import history_of
+
     table = new_table(tmp_path)
     run = lakeindex.open_table(str(table)).upsert(rows(0, 5, 1))
     (plan,) = (one.plan for one in plan_of(table, run.run_id))

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pytest
 
 from lakeindex.airflow import get_provider_info
-from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
 from tests.dags.jobs import Jobs
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
@@ -125,6 +124,8 @@ def test_a_task_that_failed_before_it_knew_its_table_links_to_why(
 def test_jobs_go_to_a_yarn_cluster_by_the_connection_of_the_docs(
     jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: dict[str, str]
 ) -> None:
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
     yarn = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster", **extra}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(yarn))
     task = LakeIndexUpsertOperator(task_id="t", table=f"{tmp_path}/t", inputs="x")
@@ -135,6 +136,8 @@ def test_jobs_go_to_a_yarn_cluster_by_the_connection_of_the_docs(
 
 def test_what_the_dag_says_of_reconnecting_stays() -> None:
     from airflow.sdk import DAG
+
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
 
     given = {"table": "/t", "inputs": "x"}
     assert LakeIndexUpsertOperator(task_id="a", **given).durable is False

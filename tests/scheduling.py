@@ -1,0 +1,30 @@
+"""Which worker plays what: a file by one of them, as ``--dist loadfile``; what shares something dear to start by one as well."""
+
+from __future__ import annotations
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+SHARED = ("tests/dags/", "tests/spark/")
+"""One Airflow with its database, one JVM: started by one worker, while the other plays the rest."""
+LONG: tuple[str, ...] = ()
+"""Files of few tests that take long: first, lest one worker plays them at the end while the other has nothing left."""
+
+
+class TogetherScheduling(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """Files, and folders of :data:`SHARED` whole; those and :data:`LONG` first, then what has most tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in SHARED if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+    def schedule(self) -> None:
+        super().schedule()
+        for scope in (*reversed(LONG), *reversed(SHARED)):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+
+
+def make_scheduler(config: pytest.Config, log: Producer) -> TogetherScheduling | None:
+    """In place of xdist's own, where files were asked for."""
+    return TogetherScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
