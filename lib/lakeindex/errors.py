@@ -246,6 +246,11 @@ def _kinds(kind: type[LakeIndexError]) -> list[type[LakeIndexError]]:
     return [kind, *(below for one in kind.__subclasses__() for below in _kinds(one))]
 
 
+def clipped(text: str, most: int = 300) -> str:
+    """A text as messages show it: its beginning, if it is long."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def first_line(error: object) -> str:
     """The first line of what an error says, without what it trails along; its class, if it says nothing."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from collections.abc import Callable
 from functools import reduce
+from itertools import accumulate
 from operator import and_, or_
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.errors import UsageError, clipped
 from lakeindex.predicates.arithmetic import common_decimal, computed
 from lakeindex.predicates.nodes import (
     And,
@@ -32,18 +37,52 @@ from lakeindex.predicates.nodes import (
     TextTest,
 )
 
+_GROUP: Final = 100
+_MOST_DEPTH: Final = 1_000
+_LARGE_STACK: Final = 128 * 2**20
+_STACK_SIZE: Final = threading.Lock()
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BRACKETS: Final = re.compile("[()]")
 _NULL: Final = pa.scalar(None, pa.bool_())
 _FUNCTIONS: Final = {"lower": pc.utf8_lower, "upper": pc.utf8_upper, "length": pc.utf8_length}
 _GREATER: Final = (Comparison.GREATER, Comparison.GREATER_EQUAL)
+
+
+def text_of(expression: pc.Expression) -> str:
+    """A caller's expression as Arrow writes it.
+
+    Raises:
+        UsageError: it is nested deeper than Arrow's own recursion bears; that would end the process.
+    """
+    found: list[str] = []
+    with _STACK_SIZE:
+        before = threading.stack_size(_LARGE_STACK)
+        try:
+            writer = threading.Thread(target=lambda: found.append(str(expression)))
+            writer.start()
+        finally:
+            threading.stack_size(before)
+    writer.join()
+    (text,) = found
+    bare = _QUOTED.sub("", text)
+    depth = max(accumulate(1 if mark == "(" else -1 for mark in _BRACKETS.findall(bare)), default=0)
+    parts = 1 + max(bare.count(" or "), bare.count(" and "))  # Arrow nests them, whatever they are grouped to
+    if max(depth, parts) > _MOST_DEPTH:
+        raise UsageError(
+            f"the expression {clipped(text, 80)} has {max(depth, parts):,} parts that Arrow nests",
+            culprit=clipped(text, 80),
+            hint=f"{_MOST_DEPTH:,} are the most: name many values by isin(), or give the condition as a text",
+        )
+    return text
 
 
 def expression_of(node: Node) -> pc.Expression:
     """The condition as an Arrow expression: true, false or null for each row."""
     match node:
         case And():
-            return reduce(and_, map(expression_of, node.parts))
+            return _joined(and_, [expression_of(part) for part in node.parts])
         case Or():
-            return reduce(or_, map(expression_of, node.parts))
+            return _joined(or_, [expression_of(part) for part in node.parts])
         case Not():
             return ~expression_of(node.part)
         case Is():
@@ -53,6 +92,17 @@ def expression_of(node: Node) -> pc.Expression:
             return pc.scalar(_NULL if node.answer is None else pa.scalar(node.answer))
         case _:
             return _of_columns(node)
+
+
+def _joined(join: Callable[[pc.Expression, pc.Expression], pc.Expression], parts: list[pc.Expression]) -> pc.Expression:
+    """Parts joined in groups, and these in groups.
+
+    Arrow makes one nest of a long chain, however it is grouped, and follows it by recursion: thousands end in a crash.
+    So a call stands between a group and the next, which changes nothing.
+    """
+    while len(parts) > _GROUP:
+        parts = [pc.coalesce(reduce(join, parts[first : first + _GROUP])) for first in range(0, len(parts), _GROUP)]
+    return reduce(join, parts)
 
 
 def _of_columns(node: Compare | CompareColumns | Settled | OneOf | Matches | IsNull) -> pc.Expression:
@@ -116,28 +166,37 @@ def _compare_columns(node: CompareColumns) -> pc.Expression:
             left, right = left.cast(common), right.cast(common)
         return _compared(left, node.how, right)
     left, right = left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)
-    nan, other = pc.is_nan(left), pc.is_nan(right)
     match node.how:
         case Comparison.EQUAL:
-            return (left == right) | (nan & other)
+            return _same(left, right)
         case Comparison.NOT_EQUAL:
-            return (left != right) & ~(nan & other)
+            return ~_same(left, right)
         case Comparison.LESS:
-            return (left < right) | (~nan & other)
+            return _before(left, right)
         case Comparison.LESS_EQUAL:
-            return (left <= right) | other
+            return ~_before(right, left)
         case Comparison.GREATER:
-            return (left > right) | (nan & ~other)
+            return _before(right, left)
         case Comparison.GREATER_EQUAL:
-            return (left >= right) | nan
+            return ~_before(left, right)
+
+
+def _same(left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    return (left == right) | (pc.is_nan(left) & pc.is_nan(right))
+
+
+def _before(left: pc.Expression, right: pc.Expression) -> pc.Expression:
+    """Whether a float is less than another; null where one is: a false part of the logic's "or" hides no null."""
+    return (left < right) | (~pc.is_nan(left) & pc.is_nan(right))
 
 
 def _one_of(node: OneOf) -> pc.Expression:
     field = _field(node.operand)
     if not node.values:
         found = pc.scalar(value=False)
-    elif pa.types.is_floating(node.operand.type):  # zero has two forms, which are equal and not the same
-        found = reduce(or_, (field == pc.scalar(one) for one in node.scalars))
+    elif 0.0 in node.values and pa.types.is_floating(node.operand.type):  # zero has two forms, equal and not the same
+        zeros = pa.array([0.0, -0.0], node.scalars.type)
+        found = pc.is_in(field, value_set=pa.concat_arrays([node.scalars, zeros]))
     else:
         found = pc.is_in(field, value_set=node.scalars)
     answer = pc.if_else(pc.is_valid(field), found, pc.scalar(_NULL))

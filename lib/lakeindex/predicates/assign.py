@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from sqlglot import exp
 
-from lakeindex.errors import UsageError, first_line
+from lakeindex.errors import UsageError, clipped, first_line
 from lakeindex.predicates.arithmetic import quotient
 from lakeindex.predicates.arrow import expression_of
 from lakeindex.predicates.nodes import Comparison, Path
@@ -52,7 +52,6 @@ _TYPES: Final[dict[exp.DType, pa.DataType]] = {
     exp.DataType.Type.DATE: pa.date32(),
     exp.DataType.Type.TIMESTAMP: pa.timestamp("us"),
 }
-_MOST_DEPTH: Final = 100
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,11 @@ def expression_for(text: str, column: pa.Field, schema: pa.Schema) -> Assigned:
         UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
     """
     try:
-        return _Values(text, schema).value(tree_of(text), column.type, 0)
+        return _Values(text, schema).value(tree_of(text), column.type)
     except UsageError as error:
         raise UsageError(
-            f"column {column.name!r} ({column.type}) cannot be set to {text!r}: {error.message}",
-            culprit=error.culprit or text,
+            f"column {column.name!r} ({column.type}) cannot be set to {clipped(text)!r}: {error.message}",
+            culprit=error.culprit or clipped(text),
             hint=error.hint,
         ) from None
     except RecursionError:
@@ -97,26 +96,24 @@ def type_of_expression(expression: pc.Expression, schema: pa.Schema, shown: str)
 class _Values(Reader):
     """Turns sqlglot's tree of one text into values."""
 
-    def value(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
+    def value(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         """A value; a literal gets the type that is wanted."""
-        if depth > _MOST_DEPTH:
-            raise RecursionError
         while isinstance(tree, exp.Paren):
             (tree,) = self._parts(tree, "this")
         if self._is_literal(tree):
             return self._literal_of(tree, wanted)
         kind = type(tree)
         if kind in _ARITHMETIC or kind is exp.Div:
-            return self._computed(tree, wanted, depth + 1)
+            return self._computed(tree, wanted)
         if kind in _FUNCTIONS:
-            return self._function(tree, wanted, depth + 1)
+            return self._function(tree, wanted)
         if isinstance(tree, exp.Column | exp.Dot):
             column = self._column(self._names(tree))
             return Assigned(_field(column.path), column.type)
         reader = self._values.get(kind)
         if reader is not None:
-            return reader(self, tree, wanted, depth + 1)
-        return Assigned(expression_of(self.node(tree, depth)), pa.bool_())
+            return reader(self, tree, wanted)
+        return Assigned(expression_of(self.node(tree)), pa.bool_())
 
     def _is_literal(self, tree: exp.Expr) -> bool:
         if isinstance(tree, exp.Neg):
@@ -137,9 +134,9 @@ class _Values(Reader):
             raise _no_value(literal, wanted, "CAST(... AS type) rounds, in the expression")
         return Assigned(pc.scalar(scalar_of(settled.value, wanted)), wanted)
 
-    def _computed(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
+    def _computed(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         parts = self._parts(tree, "this", "expression", flags=("typed", "safe"))
-        known = [None if self._is_literal(part) else self.value(part, wanted, depth) for part in parts]
+        known = [None if self._is_literal(part) else self.value(part, wanted) for part in parts]
         types = [one.type for one in known if one is not None]
         operands = [
             one or self._operand_beside(part, types[0] if types else wanted)
@@ -167,54 +164,54 @@ class _Values(Reader):
             return Assigned(*_decimal(literal))
         return self._literal_of(tree, beside)
 
-    def _function(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
+    def _function(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         (this,) = self._parts(tree, "this")
         is_number = isinstance(tree, exp.Abs | exp.Neg)
-        argument = self.value(this, wanted if is_number else pa.string(), depth)
+        argument = self.value(this, wanted if is_number else pa.string())
         if is_number != (family_of(argument.type) in (Family.NUMBER, Family.FLOAT)) or (
             not is_number and family_of(argument.type) is not Family.TEXT
         ):
             raise self._refuse(tree, f"its argument is {argument.type}")
         return self._typed(_FUNCTIONS[type(tree)](argument.expression), tree)
 
-    def _joined_texts(self, tree: exp.Expr, _wanted: pa.DataType, depth: int) -> Assigned:
+    def _joined_texts(self, tree: exp.Expr, _wanted: pa.DataType) -> Assigned:
         parts = self._parts(tree, "this", "expression", flags=("safe",))
-        texts = [self.value(part, pa.string(), depth) for part in parts]
+        texts = [self.value(part, pa.string()) for part in parts]
         if any(family_of(one.type) is not Family.TEXT for one in texts):
             raise self._refuse(tree, "|| joins texts; CAST(... AS STRING) makes one of another value")
         return self._typed(pc.binary_join_element_wise(*(one.expression for one in texts), ""), tree)
 
-    def _first_known(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
+    def _first_known(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         parts = [*self._parts(tree, "this", flags=("expressions", "is_nvl", "is_null")), *tree.expressions]
-        values = [self.value(part, wanted, depth) for part in parts]
+        values = [self.value(part, wanted) for part in parts]
         return self._typed(pc.coalesce(*(one.expression for one in values)), tree)
 
-    def _case(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
+    def _case(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         if tree.args.get("this") is not None:
             raise self._refuse(tree, "CASE needs a condition behind WHEN")
         default = tree.args.get("default")
-        result = self.value(exp.Null() if default is None else default, wanted, depth)
+        result = self.value(exp.Null() if default is None else default, wanted)
         for one in reversed(tree.args["ifs"]):
-            result = self._chosen(tree, (one.this, one.args["true"]), result, wanted, depth)
+            result = self._chosen(tree, (one.this, one.args["true"]), result, wanted)
         return result
 
-    def _if(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
-        other = self.value(tree.args.get("false") or exp.Null(), wanted, depth)
-        return self._chosen(tree, (tree.this, tree.args["true"]), other, wanted, depth)
+    def _if(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
+        other = self.value(tree.args.get("false") or exp.Null(), wanted)
+        return self._chosen(tree, (tree.this, tree.args["true"]), other, wanted)
 
     def _chosen(
-        self, tree: exp.Expr, branch: tuple[exp.Expr, exp.Expr], other: Assigned, wanted: pa.DataType, depth: int
+        self, tree: exp.Expr, branch: tuple[exp.Expr, exp.Expr], other: Assigned, wanted: pa.DataType
     ) -> Assigned:
-        condition = pc.coalesce(expression_of(self.node(branch[0], depth)), pc.scalar(value=False))
-        value = self.value(branch[1], wanted, depth)
+        condition = pc.coalesce(expression_of(self.node(branch[0])), pc.scalar(value=False))
+        value = self.value(branch[1], wanted)
         return self._typed(pc.if_else(condition, value.expression, other.expression), tree)
 
-    def _cast(self, tree: exp.Expr, wanted: pa.DataType, depth: int) -> Assigned:
+    def _cast(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         kind = self._type(tree.args["to"])
         if isinstance(tree, exp.TryCast) or kind is None:
             raise self._refuse(tree, "CAST is to INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BOOLEAN, DATE, "
                                "TIMESTAMP")  # fmt: skip
-        value = self.value(tree.this, kind if self._is_literal(tree.this) else wanted, depth)
+        value = self.value(tree.this, kind if self._is_literal(tree.this) else wanted)
         found = value.expression
         if pa.types.is_floating(value.type) and pa.types.is_integer(kind):
             found = pc.trunc(found)  # a cast that truncates by itself would make a number of NaN, too
@@ -230,7 +227,7 @@ class _Values(Reader):
     def _typed(self, expression: pc.Expression, tree: exp.Expr) -> Assigned:
         return Assigned(expression, type_of_expression(expression, self._schema, tree.sql()))
 
-    _values: ClassVar[dict[type[exp.Expr], Callable[[Any, Any, pa.DataType, int], Assigned]]] = {
+    _values: ClassVar[dict[type[exp.Expr], Callable[[Any, Any, pa.DataType], Assigned]]] = {
         exp.DPipe: _joined_texts,
         exp.Coalesce: _first_known,
         exp.Case: _case,

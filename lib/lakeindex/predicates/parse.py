@@ -14,8 +14,9 @@ import pyarrow as pa
 from sqlglot import errors, exp, tokens
 from sqlglot.dialects.dialect import Dialect
 
-from lakeindex.errors import UsageError, first_line
+from lakeindex.errors import UsageError, clipped, first_line
 from lakeindex.predicates.arithmetic import common_decimal, number_of, type_of
+from lakeindex.predicates.chains import all_of, list_of, one_of
 from lakeindex.predicates.nodes import (
     And,
     Arithmetic,
@@ -31,14 +32,12 @@ from lakeindex.predicates.nodes import (
     Node,
     Not,
     Number,
-    OneOf,
     Operand,
     Or,
     Settled,
     TextTest,
-    Value,
 )
-from lakeindex.predicates.values import Family, Literal, array_of, family_of, scalar_of, settle
+from lakeindex.predicates.values import Family, Literal, family_of, scalar_of, settle
 
 VALID: Final = (
     "valid are = != < <= > >=, AND, OR, NOT, IN (...), BETWEEN, IS [NOT] NULL, IS [NOT] TRUE or FALSE, "
@@ -95,13 +94,13 @@ def parse_condition(text: str, schema: pa.Schema) -> Node:
         UsageError: it cannot be read, names no column of the table, or asks for what is not valid.
     """
     try:
-        return Reader(text, schema).node(tree_of(text), 0)
+        return Reader(text, schema).node(tree_of(text))
     except RecursionError:
         raise _too_deep(text) from None
 
 
 def tree_of(text: str) -> exp.Expr:
-    """A text as sqlglot reads it. Raises: UsageError: it is not one expression."""
+    """A text as sqlglot reads it. Raises: UsageError: it is not one expression, or is nested too deep."""
     try:
         found = [one for one in _Where().parse(text) if one is not None]
     except (errors.ParseError, errors.TokenError) as error:
@@ -110,7 +109,19 @@ def tree_of(text: str) -> exp.Expr:
         raise _too_deep(text) from None
     if len(found) != 1 or isinstance(found[0], exp.Block):
         raise _refused(text, "it is not one condition", text)
+    _check_depth(found[0], text)
     return found[0]
+
+
+def _check_depth(tree: exp.Expr, text: str) -> None:
+    """Chains of AND and OR are no depth. What reads a tree follows it by recursion, and so does Arrow."""
+    todo = [(tree, 0)]
+    while todo:
+        one, depth = todo.pop()
+        if depth > _MOST_DEPTH:
+            raise _too_deep(text)
+        kind = type(one) if isinstance(one, exp.Connector) else None
+        todo += [(part, depth + (type(part) is not kind)) for part in one.iter_expressions()]
 
 
 class Reader:
@@ -120,10 +131,8 @@ class Reader:
         self._text = text
         self._schema = schema
 
-    def node(self, tree: exp.Expr, depth: int) -> Node:
+    def node(self, tree: exp.Expr) -> Node:
         """A condition."""
-        if depth > _MOST_DEPTH:
-            raise _too_deep(self._text)
         kind = type(tree)
         if kind in _COMPARISONS:
             left, right = self._parts(tree, "this", "expression")
@@ -136,9 +145,9 @@ class Reader:
             if _is_unknown_function(tree):
                 raise self._refuse(tree, f"there is no function {_name_of(tree)!r}")
             raise self._refuse(tree, "it is no condition")
-        return reader(self, tree, depth + 1)
+        return reader(self, tree)
 
-    def _joined(self, tree: exp.Expr, depth: int) -> Node:
+    def _joined(self, tree: exp.Expr) -> Node:
         """AND and OR: a chain of them is one node, however long."""
         kind, open_parts, parts = type(tree), [tree], []
         while open_parts:
@@ -147,38 +156,38 @@ class Reader:
                 left, right = self._parts(one, "this", "expression")
                 open_parts += [right, left]
             else:
-                parts.append(self.node(one, depth))
-        return And(tuple(parts)) if kind is exp.And else Or(tuple(parts))
+                parts.append(self.node(one))
+        return all_of(parts) if kind is exp.And else one_of(parts)
 
-    def _not(self, tree: exp.Expr, depth: int) -> Node:
-        return Not(self.node(self._parts(tree, "this")[0], depth))
+    def _not(self, tree: exp.Expr) -> Node:
+        return Not(self.node(self._parts(tree, "this")[0]))
 
-    def _paren(self, tree: exp.Expr, depth: int) -> Node:
-        return self.node(self._parts(tree, "this")[0], depth)
+    def _paren(self, tree: exp.Expr) -> Node:
+        return self.node(self._parts(tree, "this")[0])
 
-    def _column_alone(self, tree: exp.Expr, _depth: int) -> Node:
+    def _column_alone(self, tree: exp.Expr) -> Node:
         column = self._operand(tree)
         return self._with_value(column, Comparison.EQUAL, Literal("true", Family.BOOLEAN))
 
-    def _constant(self, tree: exp.Expr, _depth: int) -> Node:
+    def _constant(self, tree: exp.Expr) -> Node:
         return Constant(None if isinstance(tree, exp.Null) else bool(tree.this))
 
-    def _between(self, tree: exp.Expr, _depth: int) -> Node:
+    def _between(self, tree: exp.Expr) -> Node:
         column, low, high = self._parts(tree, "this", "low", "high", flags=("symmetric", "negate"))
         if tree.args.get("symmetric"):
             raise self._refuse(tree, "BETWEEN SYMMETRIC is not known")
         ends = (Comparison.GREATER_EQUAL, low), (Comparison.LESS_EQUAL, high)
         return _negated(tree, And(tuple(self._compare(column, how, end) for how, end in ends)))
 
-    def _is(self, tree: exp.Expr, depth: int) -> Node:
+    def _is(self, tree: exp.Expr) -> Node:
         this, what = self._parts(tree, "this", "expression", flags=("negate",))
         if isinstance(what, exp.Null):
             return _negated(tree, IsNull(self._operand(this)))
         if isinstance(what, exp.Boolean):
-            return _negated(tree, Is(self.node(this, depth), bool(what.this)))
+            return _negated(tree, Is(self.node(this), bool(what.this)))
         raise self._refuse(tree, "IS is asked of NULL, TRUE and FALSE only")
 
-    def _null_safe(self, tree: exp.Expr, _depth: int) -> Node:
+    def _null_safe(self, tree: exp.Expr) -> Node:
         left, right = self._parts(tree, "this", "expression")
         if not _is_column(left):
             left, right = right, left
@@ -192,23 +201,17 @@ class Reader:
             same = Is(self._compare(left, Comparison.EQUAL, right), answer=True)
         return Not(same) if isinstance(tree, exp.NullSafeNEQ) else same
 
-    def _in(self, tree: exp.Expr, _depth: int) -> Node:
+    def _in(self, tree: exp.Expr) -> Node:
         (this,) = self._parts(tree, "this", flags=("expressions", "negate"))
         column, items = self._operand(this), tree.args.get("expressions") or []
         if not items:
             raise self._refuse(tree, "IN needs a list of values")
-        found: dict[Value, None] = {}
         literals = [self._literal(item) for item in items]
-        for literal in literals:
-            if literal is not None:
-                settled = settle(Comparison.EQUAL, literal, column.type, _name(column))
-                if settled.value is not None:
-                    found[settled.value] = None
-        values = tuple(sorted(found))
-        scalars = array_of(values, column.type)
-        return _negated(tree, OneOf(column, values, scalars, None in literals))
+        settled = [settle(Comparison.EQUAL, one, column.type, _name(column)) for one in literals if one is not None]
+        values = [one.value for one in settled if one.value is not None]
+        return _negated(tree, list_of(column, values, has_null=None in literals))
 
-    def _like(self, tree: exp.Expr, _depth: int) -> Node:
+    def _like(self, tree: exp.Expr) -> Node:
         escape, like = "", tree
         if isinstance(tree, exp.Escape):
             like, mark = self._parts(tree, "this", "expression")
@@ -383,7 +386,7 @@ class Reader:
     def _refuse(self, tree: exp.Expr, why: str) -> UsageError:
         return _refused(_sql(tree), why, self._text)
 
-    _readers: ClassVar[dict[type[exp.Expr], Callable[[Any, Any, int], Node]]] = {
+    _readers: ClassVar[dict[type[exp.Expr], Callable[[Any, Any], Node]]] = {
         exp.And: _joined,
         exp.Or: _joined,
         exp.Not: _not,
@@ -468,8 +471,8 @@ def _regular_expression(pattern: str, escape: str) -> tuple[str, str]:
 
 
 def _refused(what: str, why: str, text: str) -> UsageError:
-    where = "" if what == text else f" in the condition {text!r}"
-    return UsageError(f"{what!r}{where} is not valid: {why}", culprit=what, hint=VALID)
+    where = "" if what == text else f" in the condition {clipped(text)!r}"
+    return UsageError(f"{clipped(what)!r}{where} is not valid: {why}", culprit=clipped(what), hint=VALID)
 
 
 def _too_deep(text: str) -> UsageError:
@@ -485,7 +488,9 @@ def _no_column(name: str, missing: str, known: list[str], text: str) -> UsageErr
     meant = f"did you mean {close[0]!r}? " if close else ""
     listed = f"its columns: {', '.join(known)}" if known else "it has no fields"
     return UsageError(
-        f"the table has no column {name!r}, which the condition {text!r} names", culprit=name, hint=f"{meant}{listed}"
+        f"the table has no column {name!r}, which the condition {clipped(text)!r} names",
+        culprit=name,
+        hint=f"{meant}{listed}",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import and_
 from typing import Final, TypeAlias
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeindex.errors import UsageError, first_line
-from lakeindex.predicates.arrow import expression_of
+from lakeindex.predicates.arrow import expression_of, text_of
 from lakeindex.predicates.bounds import Bounds, Facts, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
 from lakeindex.predicates.values import Family, family_of, scalar_of
@@ -108,6 +108,12 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
         raise UsageError(
             f"a condition cannot be {condition!r}", culprit=repr(condition), hint="give a text or a pyarrow expression"
         )
+    return _of_text(condition, schema)
+
+
+@lru_cache(maxsize=16)
+def _of_text(condition: str, schema: pa.Schema) -> Predicate:
+    """Kept: a run asks for its condition several times, and one of thousands of parts takes seconds to read."""
     with starting():
         from lakeindex.predicates.parse import parse_condition
 
@@ -117,7 +123,7 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
 
 
 def _of_expression(expression: pc.Expression, schema: pa.Schema) -> Predicate:
-    text = str(expression)
+    text = text_of(expression)
     if _INDEX.search(text):
         raise UsageError(
             f"the condition {text} names a column by its place",

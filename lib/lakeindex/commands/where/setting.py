@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeindex.errors import SchemaMismatchError, UsageError, first_line
+from lakeindex.predicates.arrow import text_of
 from lakeindex.predicates.assign import Assigned, expression_for, type_of_expression
 from lakeindex.run.spec import TableFacts
 from lakeindex.write.types.avro_schema import DELETE_MARK
@@ -93,7 +94,7 @@ def _expression(name: str, value: object, schema: pa.Schema) -> pc.Expression:
     if isinstance(value, str):
         found = expression_for(value, column, schema)
     elif isinstance(value, pc.Expression):
-        found = Assigned(value, type_of_expression(value, schema, str(value)))
+        found = Assigned(value, type_of_expression(value, schema, text_of(value)))
     else:
         found = _constant(name, value, column.type)
     problem = type_problem(found.type, column.type)
