@@ -124,7 +124,9 @@ def main() -> None:
     else:
         install_with_pip()
     STAMP.write_text(wanted)
-    print("ready: .venv/bin/lakeindex --help, make test, make demo", flush=True)
+    asked = [bin_folder(VENV) / "python", "-c", "import sys; print(sys.version.split()[0], 'of', sys.base_prefix)"]
+    python = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    print(f"ready, with Python {python}: .venv/bin/lakeindex --help, make test, make demo", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lakeindex.api.table import LakeTable, open_table
+from tests.vectors_support import unpack
 
 OLDER = Path(__file__).parent / "vectors" / "older"
 WHOLE = ("bloom", "bucket", "global_bloom", "record", "simple")
@@ -40,8 +40,7 @@ class Older:
 
 def unpack_older(name: str, folder: Path) -> Older:
     """Unpack a fixture below a folder."""
-    with tarfile.open(OLDER / f"{name}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+    unpack(OLDER / f"{name}.tar.xz", folder)
     found = folder / name
     return Older(found, json.loads((found / "story.json").read_text(encoding="utf-8")))
 

@@ -20,10 +20,16 @@ def table_names() -> tuple[str, ...]:
     return tuple(sorted(path.name.removesuffix(".tar.gz") for path in TABLES.glob("*.tar.gz")))
 
 
+def unpack(packed: Path, folder: Path) -> None:
+    """Unpack a fixture, with the filter for data where Python has it (from 3.11.4 on)."""
+    with tarfile.open(packed) as tar:
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(folder)
+
+
 def unpack_table(name: str, folder: Path, packed: Path = TABLES) -> Path:
     """The table's own folder, unpacked below ``folder``; the caller may change it."""
-    with tarfile.open(packed / f"{name}.tar.gz") as tar:
-        tar.extractall(folder, filter="data")
+    unpack(packed / f"{name}.tar.gz", folder)
     return folder / name
 
 

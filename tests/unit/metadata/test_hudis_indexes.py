@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,14 @@ from lakeindex.table.handle import Table
 from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.timeline.clock import instant_ms
 from tests.unit.metadata.located import located
+from tests.vectors_support import unpack
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "indexes"
 NAMES = sorted(path.name.removesuffix(".tar.xz") for path in VECTORS.glob("*.tar.xz"))
 
 
 def opened(name: str, folder: Path) -> tuple[Path, Table, MetadataView]:
-    with tarfile.open(VECTORS / f"{name}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+    unpack(VECTORS / f"{name}.tar.xz", folder)
     table = Table.open(open_storage(str(folder / name)))
     metadata = metadata_table_of(table.storage, table.properties)
     assert metadata is not None
