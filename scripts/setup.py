@@ -118,6 +118,7 @@ def main() -> None:
     if STAMP.exists() and STAMP.read_text() == wanted and (bin_folder(VENV) / "lakeindex").exists():
         return
     STAMP.unlink(missing_ok=True)
+    os.environ.setdefault("UV_NATIVE_TLS", "true")  # the system's certificates, as pip: behind a proxy of one's company
     uv = find_uv()
     if uv:
         install_with_uv(uv)
