@@ -16,6 +16,8 @@ APART := slow or interop or s3 or azure or hdfs or hbase or kill or processes or
 # JAVA_HOME, PATH, PYTHONPATH and Airflow's variables, as the tests and the demo need them.
 RUN := $(BIN)/python scripts/env.py run --
 PYTEST := $(RUN) $(BIN)/pytest
+# The files that hold tests with a marker: the others need not be collected.
+holding = $$(grep -rlE --include='test_*.py' 'mark\.$(1)\b' tests)
 
 .PHONY: help
 help: ## print this list
@@ -52,7 +54,7 @@ test: setup ## what a newcomer runs: unit, property, local-runner, some Spark an
 
 .PHONY: test-slow
 test-slow: setup ## what takes long beside what it tells: whole spark-submits, sessions of their own, builds, the benchmarks' harness
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow
+	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow $(call holding,slow)
 
 .PHONY: test-version-9
 test-version-9: setup ## every call of the protocol fails, and the power is cut, on tables of version 9
@@ -68,7 +70,7 @@ test-long: setup ## 1,000 sequences of batches through every index type, against
 
 .PHONY: model
 model: setup ## the commit protocol, every interleaving of small cases
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m model $(if $(MODEL),-k "$(MODEL)")
+	@$(PYTEST) -n $(WORKERS) --dist worksteal -m model $(call holding,model) $(if $(MODEL),-k "$(MODEL)")
 
 .PHONY: mutants
 mutants: setup ## seeded bugs, each in a copy of the checkout: which of them do the tests catch? (goes on where it was stopped)
@@ -84,15 +86,15 @@ processes: setup ## real processes at one table, local and on S3, killed and fro
 
 .PHONY: s3
 s3: setup ## the storage contract on an S3 server in a process of its own
-	@$(RUN) $(BIN)/python scripts/s3_server.py -- $(BIN)/pytest -m s3
+	@$(RUN) $(BIN)/python scripts/s3_server.py -- $(BIN)/pytest -m s3 tests/unit/storage
 
 .PHONY: azure
 azure: setup ## the storage contract on Azurite, Azure's emulator (needs npm)
-	@$(RUN) $(BIN)/python scripts/azure_server.py -- $(BIN)/pytest -m azure
+	@$(RUN) $(BIN)/python scripts/azure_server.py -- $(BIN)/pytest -m azure tests/unit/storage
 
 .PHONY: hdfs
 hdfs: setup ## the storage contract on an HDFS of its own (NameNode and DataNode from Maven)
-	@$(RUN) $(BIN)/python scripts/hdfs_server.py -- $(BIN)/pytest -m hdfs
+	@$(RUN) $(BIN)/python scripts/hdfs_server.py -- $(BIN)/pytest -m hdfs tests/unit/storage
 
 .PHONY: hbase
 hbase: setup ## start an HBase of one's own and print host:port of its Thrift server (stop: scripts/hbase_server.py stop)
@@ -130,7 +132,7 @@ test-cluster: archive ## whole DAGs on a cluster of its own, whose worker and dr
 
 .PHONY: test-dag
 test-dag: archive ## two DAGs at one table, through spark-submit
-	@$(PYTEST) -m dag_spark --timeout 1200
+	@$(PYTEST) -m dag_spark --timeout 1200 tests/dags
 
 .PHONY: browser
 browser: archive ## Airflow's web interface as a person uses it, in Chromium: sign in, trigger, read the report
@@ -139,7 +141,15 @@ browser: archive ## Airflow's web interface as a person uses it, in Chromium: si
 
 .PHONY: test-demo
 test-demo: archive ## the whole demo, as a test
-	@$(PYTEST) -m demo --timeout 1800
+	@$(PYTEST) -m demo --timeout 1800 tests/demo
+
+.PHONY: test-old-python
+test-old-python: setup ## set-up, imports and an eighth of the unit tests with /usr/bin/python3, if it is another supported one
+	@sh scripts/old_python.sh
+
+.PHONY: test-times
+test-times: setup ## the suites of .ci/run one after the other, and the table of docs/testing.md made from them (hours)
+	@$(BIN)/python scripts/suites.py --alone --page
 
 .PHONY: wheel
 wheel: setup ## build the wheel, install it with each extra into an environment of its own, and use it there
