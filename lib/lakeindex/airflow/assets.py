@@ -11,6 +11,7 @@ from airflow.sdk import Asset, AssetAlias
 from lakeindex.airflow.funnel import fates, funnel_text
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.errors import LakeIndexError, UsageError
+from lakeindex.storage.paths import file_uri, plain
 
 TABLES_ALIAS: Final = "lakeindex-tables"
 
@@ -22,7 +23,8 @@ def table_asset(name: str, uri: str) -> Asset:
         name: the table's name.
         uri: its folder, an absolute path or a URL.
     """
-    return Asset(name=name, uri=uri if "://" in uri else f"file://{uri}")
+    place = plain(uri)
+    return Asset(name=name, uri=place if "://" in place else file_uri(place))
 
 
 @dataclass(frozen=True, slots=True)

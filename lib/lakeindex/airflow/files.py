@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from lakeindex.errors import ObjectNotFoundError, TableNotFoundError
 from lakeindex.model import MergeMode
 from lakeindex.storage import open_storage
+from lakeindex.storage.paths import plain
 from lakeindex.table.handle import Table
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 def is_there(place: str) -> bool:
     """Whether a file, a folder with files, or a ``*`` pattern that matches is there; not in a bucket that is not."""
-    parent, name = posixpath.split(place.rstrip("/"))
+    place = plain(place)
+    parent, name = posixpath.split(place)
     try:
         listing = open_storage(parent or "/").list_folder()
     except ObjectNotFoundError:

@@ -38,6 +38,7 @@ import yaml
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
+from lakeindex.storage.paths import absolute, plain
 
 STAGED: Final = "staged"
 SINGLE: Final = "single"
@@ -240,13 +241,13 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
     uri = fields.text("uri")
     if uri is None:
         raise fields.wrong("uri", "is missing", "give the table's folder, a path or a URL")
-    uri = place("uri", uri).rstrip("/")
+    uri = place("uri", uri)
     checkpoints = fields.text("checkpoints")
     return TableConf(
         name=file.stem,
         title=fields.text("title") or file.stem,
         uri=uri,
-        checkpoints=place("checkpoints", checkpoints) if checkpoints else default_checkpoints(uri),
+        checkpoints=place("checkpoints", checkpoints) if checkpoints else default_checkpoints(absolute(uri)),
         create=_create(fields),
         options=_options(fields, environ),
         max_quarantined=fields.whole("max_quarantined"),
@@ -326,4 +327,6 @@ def _expand(key: str, text: str, environ: Mapping[str, str], fields: _Fields) ->
 
 
 def _absolute(text: str, root: Path) -> str:
-    return text if "://" in text or text.startswith("/") else f"{root}/{text}"
+    if "{" in text:  # a template says the rest; whoever gets the rendered text looks at it
+        return text if "://" in text or text.startswith("/") else f"{root}/{text}"
+    return plain(text, str(root))

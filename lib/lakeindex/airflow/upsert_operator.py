@@ -18,6 +18,7 @@ from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.shipped_files import jobs_folder
+from lakeindex.storage.paths import absolute, plain
 
 #: The job, of the checkout or the installed package: a file to submit, not a module to import.
 APPLICATION: Final = jobs_folder() / "upsert.py"
@@ -110,9 +111,10 @@ class LakeIndexUpsertOperator(JobOperator):
         Raises:
             UsageError: an argument or option is not valid.
         """
-        uri = str(self.table).rstrip("/")
-        if "://" not in uri and not uri.startswith("/"):
-            raise self._wrong("table", uri, "give an absolute path or a URL: the job runs in a folder of its own")
+        uri = plain(str(self.table), "/")
+        if uri != plain(str(self.table), "/elsewhere"):
+            hint = "give an absolute path or a URL: the job runs in a folder of its own"
+            raise self._wrong("table", str(self.table), hint)
         inputs = [self.inputs] if isinstance(self.inputs, str) else [str(place) for place in self.inputs or ()]
         if not inputs or not all(inputs):
             raise self._wrong("inputs", inputs, "give a file, a folder or a * pattern, or a list of them")
@@ -127,7 +129,7 @@ class LakeIndexUpsertOperator(JobOperator):
         return DagPlan(
             table=self.table_name or uri.rpartition("/")[2],
             uri=uri,
-            checkpoints=(self.checkpoints or default_checkpoints(uri)).rstrip("/"),
+            checkpoints=plain(self.checkpoints or default_checkpoints(absolute(uri))),
             run_id=run_id_of(self.batch_id),
             batch_id=self.batch_id,
             inputs=tuple(inputs),

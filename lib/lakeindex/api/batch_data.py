@@ -49,7 +49,7 @@ def uri_text(uri: Any, what: str = "a table") -> str:
 
 def run_folders(checkpoints: PathText | None, table_uri: str) -> str:
     """The root of the run folders: as given, else beside the table. Raises: UsageError: it is no path."""
-    return uri_text(checkpoints, "run folders") if checkpoints else default_checkpoints(table_uri)
+    return uri_text(checkpoints, "run folders") if checkpoints else default_checkpoints(absolute(table_uri))
 
 
 def point_text(point: Any, name: str) -> str | None:

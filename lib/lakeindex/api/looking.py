@@ -157,6 +157,8 @@ def report(
     """
     from lakeindex.report.find import find_report
 
+    if run is None:
+        return find_report(table.uri, run_folders(checkpoints, table.uri))
     return find_report(_run_folder(table, run, checkpoints))
 
 
@@ -205,11 +207,9 @@ def compare(
     return compared(one, other)
 
 
-def _run_folder(table: LakeTable, run: RunSummary | PathText | None, checkpoints: PathText | None) -> str:
-    """Where a run's folder is; without a run, the root of all of them."""
+def _run_folder(table: LakeTable, run: RunSummary | PathText, checkpoints: PathText | None) -> str:
+    """Where a run's folder is."""
     root = run_folders(checkpoints, table.uri)
-    if run is None:
-        return root
     name = os.fspath(run) if isinstance(run, (str, os.PathLike)) else getattr(run, "run_id", None)
     if not isinstance(name, str) or not name:
         raise UsageError(

@@ -17,14 +17,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from lakeindex.commit.ledger import LEDGER_FOLDER
 from lakeindex.commit.run_records import run_folder as attempts_folder
-from lakeindex.errors import ObjectNotFoundError, UsageError
+from lakeindex.errors import ObjectNotFoundError, OptionError, UsageError
 from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints, older_run_ids, run_id_of
 from lakeindex.run.spec import RunSpec
+from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Listing, Storage
 from lakeindex.table.properties import load_table_properties
 from lakeindex.tasks.stores import storage_at
@@ -56,16 +56,17 @@ class Finished:
 
 
 def table_name_for_runs(uri: str) -> str:
-    """One text for the ways to write a table's URL: doors make paths absolute in their own ways, some follow links."""
-    plain = uri.rstrip("/").removeprefix("file://")
-    if "://" not in plain:
-        return str(Path(plain).resolve())
-    return f"s3://{plain.removeprefix('s3a://')}" if plain.startswith("s3a://") else plain
+    """One text for the ways to write a table's URL."""
+    place = absolute(uri)
+    return f"s3://{place.removeprefix('s3a://')}" if place.startswith("s3a://") else place
 
 
 def _is_same(said: object, table_uri: str) -> bool:
     """Whether a file that names a table names this one."""
-    return isinstance(said, str) and table_name_for_runs(said) == table_name_for_runs(table_uri)
+    try:
+        return isinstance(said, str) and table_name_for_runs(said) == table_name_for_runs(table_uri)
+    except OptionError:  # no place at all, or one of a later release
+        return False
 
 
 def begin_run(spec: RunSpec) -> None:

@@ -14,6 +14,7 @@ from lakeindex.tasks import lean  # before anything that makes an Arrow array
 from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
+from lakeindex.storage.paths import absolute
 
 #: Runs one stage (None: all of them) and returns the exit code.
 StageJob: TypeAlias = Callable[[Stage | None, RunSpec], int]
@@ -55,14 +56,25 @@ def stage_command(stage: Stage | None, run: StageJob) -> click.Command:
     return command
 
 
-def run_spec(*, inputs: tuple[str, ...], operation: str, options: tuple[str, ...], **rest: Any) -> RunSpec:
+def run_spec(
+    *,
+    table_uri: str,
+    checkpoints_uri: str,
+    inputs: tuple[str, ...],
+    operation: str,
+    options: tuple[str, ...],
+    **rest: Any,
+) -> RunSpec:
     """The run as the arguments describe it.
 
     Raises:
         click.BadParameter: an option that is not KEY=VALUE.
+        OptionError: a path or URL that is none.
     """
     return RunSpec(
-        inputs=tuple(inputs),
+        table_uri=absolute(table_uri),
+        checkpoints_uri=absolute(checkpoints_uri),
+        inputs=tuple(absolute(place) for place in inputs),
         operation=Operation(operation),
         options=tuple(sorted(_pair(text) for text in options)),
         **rest,

@@ -19,7 +19,7 @@ from typing import Final
 
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
 from lakeindex.raw_errors import os_error_hint
-from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, join
+from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, file_uri, join
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 from lakeindex.storage.sharing import shared
 
@@ -51,8 +51,8 @@ class LocalStorage:
 
     @property
     def uri(self) -> str:
-        """``file://`` and the folder as it is (no percent encoding, as Hadoop's paths)."""
-        return f"file://{self._root}"
+        """``file://`` and the folder; only ``%`` is encoded."""
+        return file_uri(self._root)
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
         """All objects below a folder, at any depth, sorted by path."""

@@ -9,62 +9,48 @@ from lakeindex.errors import OptionError
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.options import StoreOptions, current_options
+from lakeindex.storage.paths import Place, plain
 from lakeindex.storage.port import ListsNames, Storage, SyncsFolders
 from lakeindex.time_spent import starting
 
 if TYPE_CHECKING:
     from lakeindex.storage.hdfs import HdfsStorage
 
-_OBJECT_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
 
-
-def open_storage(uri: str, options: StoreOptions | None = None) -> Storage:
+def open_storage(uri: Place, options: StoreOptions | None = None) -> Storage:
     """The store at a path or URL; nothing is read or written, and it need not exist.
 
     Args:
         uri: a path, ``file:///path``, ``s3://bucket/prefix``, ``gs://...``, ``az://...``,
-            ``hdfs://namenode:port/path``, or ``memory://NAME`` (this process only). URLs are taken as they are, not
-            percent-decoded, as Hadoop's paths are.
+            ``hdfs://namenode:port/path``, or ``memory://NAME`` (this process only), read as
+            :func:`lakeindex.storage.paths.plain` says.
         options: settings of the store; by default those of the call that is running.
 
     Raises:
         OptionError: a scheme that is not known, or a URL without a bucket.
     """
-    scheme, separator, rest = uri.partition("://")
+    place = plain(uri)
+    scheme, separator, rest = place.partition("://")
     if not separator:
-        if uri.startswith("file:/"):
-            return LocalStorage(uri.removeprefix("file:"))
-        if not uri:
-            raise OptionError("no path given", culprit=uri, hint="give a path or a URL such as s3://bucket/table")
-        return LocalStorage(uri)
-    if scheme == "file":
-        if not rest.startswith("/"):
-            raise OptionError(f"{uri!r} names a host", culprit=uri, hint="write file:///path")
-        return LocalStorage(rest)
+        return LocalStorage(place)
     if scheme == "memory":
         return MemoryStorage.named(rest)
-    if scheme in _OBJECT_SCHEMES:
-        with starting():
-            from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
-
-        return ObjectStorage(uri, current_options() if options is None else options)
     if scheme == "hdfs":
-        return _hdfs(uri, current_options() if options is None else options)
-    raise OptionError(
-        f"unknown scheme {scheme!r} in {uri!r}",
-        culprit=uri,
-        hint="known: a path, file://, s3://, gs://, az://, hdfs://",
-    )
+        return _hdfs(place, current_options() if options is None else options)
+    with starting():
+        from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
+
+    return ObjectStorage(place, current_options() if options is None else options)
 
 
 def is_on_this_machine(uri: str) -> bool:
     """Whether what is read and written at a path or URL crosses no network, as far as the name tells."""
-    return is_local_disk(uri) or uri.startswith("memory://")
+    return plain(uri).partition("://")[0] == "memory" or is_local_disk(uri)
 
 
 def is_local_disk(uri: str) -> bool:
     """Whether what is written at a path or URL waits in this machine's memory until it is synced."""
-    return "://" not in uri or uri.startswith("file://")
+    return "://" not in plain(uri)
 
 
 def remove_empty_folders(storage: Storage, prefix: str) -> None:
@@ -99,9 +85,10 @@ def list_names(storage: Storage, prefix: str) -> tuple[str, ...]:
 
 def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:
     """The store itself, whatever a run wrapped around it, where it has folders."""
-    if uri.startswith("file://"):
-        return LocalStorage(uri.removeprefix("file://"))
-    return _hdfs(uri, current_options()) if uri.startswith("hdfs://") else None
+    place = plain(uri)
+    if "://" not in place:
+        return LocalStorage(place)
+    return _hdfs(place, current_options()) if place.startswith("hdfs://") else None
 
 
 def _hdfs(uri: str, options: StoreOptions) -> HdfsStorage:

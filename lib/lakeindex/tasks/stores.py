@@ -11,6 +11,7 @@ from typing import Final
 
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.overlay import OverlayStorage
+from lakeindex.storage.paths import plain
 from lakeindex.storage.port import Storage
 from lakeindex.tasks.meter import MeteredStorage
 from lakeindex.tasks.runner import current_meter
@@ -30,8 +31,9 @@ def storage_at(uri: str) -> Storage:
 
     It is opened once a process for the same of all three: stores of one URI may be different ones.
     """
-    store, above = _opened(uri, current_options(), _environment_of(uri)), _ABOVE.get()
-    if above is not None and uri.rstrip("/") == above[0]:
+    place = plain(uri)  # a relative path is another one in another folder
+    store, above = _opened(place, current_options(), _environment_of(place)), _ABOVE.get()
+    if above is not None and place == above[0]:
         store = above[1]
     return MeteredStorage(store, current_meter())
 
@@ -44,7 +46,7 @@ def writing_nothing(table_uri: str, layer: Storage) -> Iterator[None]:
         table_uri: the table, as the run has it; tasks of other processes are not reached.
         layer: takes what is written.
     """
-    token = _ABOVE.set((table_uri.rstrip("/"), OverlayStorage(storage_at(table_uri), layer)))
+    token = _ABOVE.set((plain(table_uri), OverlayStorage(storage_at(table_uri), layer)))
     try:
         yield
     finally:
@@ -53,6 +55,6 @@ def writing_nothing(table_uri: str, layer: Storage) -> Iterator[None]:
 
 def _environment_of(uri: str) -> tuple[tuple[str, str], ...]:
     """The variables that say which store an object store's URL means."""
-    if "://" not in uri or uri.startswith(("file://", "memory://")):
+    if "://" not in uri or uri.startswith("memory://"):
         return ()
     return tuple(sorted(item for item in os.environ.items() if item[0].startswith(_STORE_VARIABLES)))

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from lakeindex.pipeline import Stage
 from lakeindex.release import VERSION
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
+from lakeindex.storage.paths import plain
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
@@ -302,10 +302,10 @@ def dataset_name(uri: str) -> tuple[str, str]:
     Args:
         uri: a path or URL.
     """
-    place = _without_pattern(uri)
+    place = _without_pattern(plain(uri))
     scheme, separator, rest = place.partition("://")
-    if not separator or scheme == "file":
-        return "file", str(Path(rest if separator else place).absolute())
+    if not separator:
+        return "file", place
     authority, _, path = rest.partition("/")
     path = path.strip("/")
     if scheme in {"abfs", "abfss"}:

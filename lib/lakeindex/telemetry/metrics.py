@@ -22,6 +22,7 @@ from lakeindex.errors import OptionError, UsageError
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import FATES, RunSummary, StageSummary
+from lakeindex.storage.paths import plain
 from lakeindex.telemetry.outcome import RunEnding, RunOutcome
 
 if TYPE_CHECKING:
@@ -91,13 +92,14 @@ def metrics_file(place: str, spec: RunSpec) -> MetricsFile:
             culprit=OPTION,
             hint="pip install 'lakeindex[metrics]', or leave the option out",
         ) from error
-    if "://" in place:
+    local = plain(place)
+    if "://" in local:
         raise OptionError(
             f"option {OPTION} cannot be {place!r}",
             culprit=OPTION,
             hint="give a local file NAME.prom or a local folder: the textfile collector reads local files",
         )
-    path = Path(place).expanduser()
+    path = Path(local)
     return MetricsFile(path if path.suffix == SUFFIX else path / file_name(spec.table_uri))
 
 

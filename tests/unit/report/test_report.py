@@ -112,8 +112,24 @@ def test_the_newest_run_of_a_root_and_no_run(tmp_path: Path):
     table = new_table(tmp_path)
     run, _ = upserted(table, rows(0, 5, 1))
     assert find_report(default_checkpoints(str(table)) + "/").run.run_id == run.run_id
-    with pytest.raises(UsageError, match="not the folder of a finished run"):
+    assert find_report(str(table)).run.run_id == run.run_id
+    with pytest.raises(UsageError, match="neither a table nor the folder of a finished run"):
         find_report(str(tmp_path / "nothing"))
+
+
+def test_the_newest_run_of_a_table_among_those_of_others(tmp_path: Path):
+    """A root of run folders may be that of many tables."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    one, other = new_table(tmp_path / "a"), new_table(tmp_path / "b")
+    root = str(tmp_path / "runs")
+    ours = lakeindex.open_table(str(one)).upsert(rows(0, 5, 1), checkpoints=root)
+    theirs = lakeindex.open_table(str(other)).upsert(rows(0, 5, 1), checkpoints=root)
+    assert find_report(root).run.run_id == theirs.run_id
+    assert find_report(str(one), root).run.run_id == ours.run_id
+    assert lakeindex.open_table(str(one)).report(checkpoints=root).run.run_id == ours.run_id
+    with pytest.raises(UsageError, match=r"no finished run of table .*a/.* in .*\.lakeindex"):
+        find_report(str(one))
 
 
 def test_past_runs_are_chained_and_bounded(tmp_path: Path):

@@ -179,7 +179,7 @@ def test_batch_that_does_not_fit_names_the_column(tmp_path: Path, columns: dict[
     [
         ("auto", "", "UNCOMPRESSED"),
         ("auto", "s3://bucket/", "ZSTD"),
-        ("auto", "file://", "UNCOMPRESSED"),
+        ("auto", "file:///", "UNCOMPRESSED"),
         ("zstd", "", "ZSTD"),
         ("lz4", "", "LZ4"),
         ("uncompressed", "s3://bucket/", "UNCOMPRESSED"),

@@ -9,13 +9,12 @@ import click
 from lakeindex.cli.completion import complete_run
 from lakeindex.cli.screen import drawn_by_rich
 from lakeindex.cli.shared import json_option, say
-from lakeindex.errors import UsageError
 
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
-@click.option("--history", is_flag=True, help="RUN is a table: show it over its runs, commit by commit.")
-@click.option("--checkpoints", metavar="URI", help="With --history: root of the run folders; default: TABLE.lakeindex.")
+@click.option("--history", is_flag=True, help="Show the table RUN over its runs, commit by commit.")
+@click.option("--checkpoints", metavar="URI", help="Of a table: root of its run folders; default: TABLE.lakeindex.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -26,7 +25,7 @@ from lakeindex.errors import UsageError
 def report(run: str, *, history: bool, checkpoints: str | None, html: Path | None, as_json: bool) -> None:
     """Show what each stage of a run passed on and what it cost.
 
-    RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE.lakeindex, for the newest run. With --history: the table.
+    RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE, or TABLE.lakeindex, for the newest run.
     """
     from lakeindex.report.terminal import show_report, show_table_report
 
@@ -40,13 +39,9 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
             html.write_text(render_history(over_time), encoding="utf-8")
         say(over_time, lambda _: show_table_report(drawn_by_rich(), over_time), as_json=as_json)
         return
-    if checkpoints is not None:
-        raise UsageError(
-            "--checkpoints belongs to --history", culprit="--checkpoints", hint="name the run's folder: ROOT/RUN"
-        )
     from lakeindex.report.find import find_report
 
-    found = find_report(run)
+    found = find_report(run, checkpoints)
     if html is not None:
         from lakeindex.report.page import render_page
 

@@ -357,6 +357,7 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
     # isort: split
     from lakeindex.cli.rendering import show_run
     from lakeindex.pipeline import default_checkpoints
+    from lakeindex.storage.paths import absolute
 
     lean.loaded()
 
@@ -376,4 +377,7 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
     )
     say(summary, lambda console: show_run(console, summary), as_json=as_json)
     if not as_json and not dry_run:
-        click.echo(f"more: lakeindex report {checkpoints or default_checkpoints(table)}/{summary.run_id}")
+        named = default_checkpoints(table)
+        beside = default_checkpoints(absolute(table))
+        root = checkpoints or (named if absolute(named) == beside else beside)
+        click.echo(f"more: lakeindex report {root}/{summary.run_id}")

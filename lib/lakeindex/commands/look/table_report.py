@@ -24,6 +24,7 @@ from lakeindex.report.build import false_positives_of
 from lakeindex.report.table_report import SMALL_FILE_BYTES, CommitLine, TableReport
 from lakeindex.run.summary import RunSummary
 from lakeindex.storage import in_parallel
+from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
@@ -47,7 +48,7 @@ def table_report(uri: str, checkpoints: str | None = None) -> TableReport:
     """
 
     def look(table: Table, timeline: Timeline) -> TableReport:
-        root = checkpoints or default_checkpoints(table.uri)
+        root = checkpoints or default_checkpoints(absolute(uri))
         commits = read_commits(table, timeline)
         runs = storage_at(root)
         told = in_parallel(table.storage.uri, lambda one: _told(table.storage, runs, *one), commits)

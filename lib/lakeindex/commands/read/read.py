@@ -21,6 +21,7 @@ from lakeindex.errors import StorageError, UsageError
 from lakeindex.model import BaseFile
 from lakeindex.options.parse import Options, parse_options
 from lakeindex.storage import decoded_in_parallel
+from lakeindex.storage.paths import plain
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
@@ -120,22 +121,23 @@ def write_table(rows: pa.Table, out: str) -> int:
 
 def check_out(out: str) -> None:
     """Refuse a place that cannot be a file. Raises: UsageError."""
-    if not out.strip("/") or out.endswith("/") or Path(out).is_dir():
+    if not out.strip("/") or out.endswith("/") or Path(plain(out)).is_dir():
         raise UsageError(f"--out cannot be {out!r}: it is a folder", culprit=out, hint="name a file")
 
 
 def put_file(out: str, write: Callable[[Path], int]) -> tuple[int, int]:
     """Let a file be written and put it in one piece; rows and bytes. Raises: UsageError: it cannot be written."""
-    remote = "://" in out
-    folder = tempfile.gettempdir() if remote else str(Path(out).absolute().parent)
+    place = plain(out)
+    remote = "://" in place
+    folder = tempfile.gettempdir() if remote else posixpath.dirname(place)
     with _spool(folder, out) as spool:
         rows = write(spool)
         size = spool.stat().st_size
         if remote:
-            parent, name = posixpath.split(out)
+            parent, name = posixpath.split(place)
             storage_at(parent).write(name, spool.read_bytes())
         else:
-            spool.replace(out)
+            spool.replace(place)
     return rows, size
 
 

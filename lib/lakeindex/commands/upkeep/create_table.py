@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Required, TypedDict, Unpack
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from lakeindex.errors import InputError, ObjectNotFoundError, TableExistsError, 
 from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
 from lakeindex.model import IndexType
 from lakeindex.options.types import CreateConfig, WriteConfig
-from lakeindex.storage.paths import absolute
+from lakeindex.storage.paths import absolute, plain
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import CreateSpec, check_spec, key_entries, table_name_of
@@ -170,7 +169,7 @@ def _spec_of(
     config: CreateConfig | None = None,
 ) -> tuple[CreateSpec, pa.Schema]:
     """What is to be made, checked, and its columns as a Hudi table holds them."""
-    name = table_name_of(uri if "://" in uri else str(Path.cwd() / uri))  # a link has a name of its own
+    name = table_name_of(plain(uri))  # a link has a name of its own
     given = storable_schema(pa.schema([field for field in given if field.name not in (*META_COLUMNS, DELETE_MARK)]))
     check_names(given)
     text = schema_to_avro(given, name)

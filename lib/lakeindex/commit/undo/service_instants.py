@@ -12,6 +12,7 @@ from lakeindex.format import instants as names
 from lakeindex.format.file_names import names_by_partition
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
+from lakeindex.storage.paths import plain
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.timeline import Timeline
@@ -84,7 +85,8 @@ def is_fresh_service(context: WriteContext, timeline: Timeline, action: str, tim
 
 def located(storage: Storage, files: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Partition path -> URLs of files, as Hudi writes them (``file:/`` with one slash)."""
-    root = storage.uri.replace("file:///", "file:/", 1)
+    place = plain(storage.uri)
+    root = place if "://" in place else f"file:{place}"
     return {
         partition: tuple(f"{root}/{partition}/{name}" if partition else f"{root}/{name}" for name in found)
         for partition, found in names_by_partition(files).items()

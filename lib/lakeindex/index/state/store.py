@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +33,8 @@ from lakeindex.index.stored.change_log import read_delta
 from lakeindex.index.stored.contract import BatchRequest, Found
 from lakeindex.index.stored.store_context import LogView, StoreContext
 from lakeindex.json_values import json_of
-from lakeindex.storage import open_storage
+from lakeindex.storage import is_local_disk, open_storage
+from lakeindex.storage.paths import plain
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.timeline import records
 
@@ -324,9 +324,8 @@ def write_entries(root: str, name: str, number: int, entries: pa.Table) -> str:
 
 def _local_folder(uri: str, folder: str) -> str:
     """The state's folder inside a table that lies on a file system Spark sees as we do."""
-    scheme = urlsplit(uri).scheme
-    if scheme in ("", "file"):
-        return f"{uri.rstrip('/')}/{folder}"
+    if is_local_disk(uri):
+        return f"{plain(uri)}/{folder}"
     raise OptionError(
         f"Spark cannot keep a state in {uri!r} by itself",
         culprit="lakeindex.state.folder",
