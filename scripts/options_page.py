@@ -1,4 +1,5 @@
-"""Write the option tables of docs/options.md and of the README; ``--check`` only says whether they are up to date.
+"""Write the option tables of docs/options.md and the README, and that of properties in docs/format.md;
+``--check`` only says whether they are up to date.
 
 The tables come from ``lakeindex.options.option_table`` and ``lakeindex.options.parse``.
 Each stands between two markers, which name it.
@@ -12,9 +13,10 @@ from typing import Final
 
 from lakeindex.options.option_table import BY_KEY, OPTION_AREAS, options_table
 from lakeindex.options.parse import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
+from lakeindex.table.property_inventory import inventory_table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PAGES: Final = (ROOT / "docs/options.md", ROOT / "README.md")
+PAGES: Final = (ROOT / "docs/options.md", ROOT / "README.md", ROOT / "docs/format.md")
 
 FIRST_OPTIONS: Final = (
     "hoodie.index.type",
@@ -58,6 +60,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "first": first_options,
     "noted": noted_table,
     "refused": refused_table,
+    "properties": inventory_table,
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import lakeindex
 from lakeindex.errors import TimelineChangedError
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
-from lakeindex.options.types import MetadataTablePolicy
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.interop import ours
@@ -118,7 +118,7 @@ def test_hudi_up_and_downgrades_our_table_while_it_is_open(servers: dict[str, Hu
         with pytest.raises(TimelineChangedError, match="was changed from version"):
             before.load_timeline()
         with pytest.raises(TimelineChangedError, match="was changed from version"):
-            check_metadata_table(before, MetadataTablePolicy.KEEP)
+            check_metadata_table(before, WriteConfig())
         assert_state(old.read(meta=True), story.replay, "through a handle that was opened before")
         story.we_upsert(range(20, 70, 2), turn)
         _judge(story, f"after our turn on version {version}")

@@ -132,7 +132,7 @@ def begin_write(
         ClockError: this machine's clock or time zone does not fit the table.
     """
     machine = host or this_host()
-    table.check_writable(config.metadata_table)
+    table.check_writable(config)
     context = WriteContext(table, machine, config, None, force)
     done = find_done(context, run)
     if done is not None:
@@ -188,7 +188,7 @@ class WriteSession:
         context = self._context
         with context.locked(f"start of run {self._run.run_id}") as lock:
             check_clock(context, lock)
-            properties = check_metadata_table(context.table, context.config.metadata_table)
+            properties = check_metadata_table(context.table, context.config)
             timeline = recover(context, lock)
             sweep_deltas(context, properties)
             forget_dead_changes(context.storage, context.table.load_timeline)
@@ -386,7 +386,7 @@ class WriteSession:
         context = self._context
         timeline = recover(context, lock, own=plan.instant, alone=plan.replacement is not None)
         self._attempt.check()
-        properties = check_metadata_table(context.table, context.config.metadata_table)
+        properties = check_metadata_table(context.table, context.config)
         timeline = timeline or context.table.load_timeline()
         self._check_not_rolled_back(plan, timeline)
         done = find_done(context, self._run, timeline)

@@ -48,7 +48,7 @@ def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> 
         WriteConflictError: other writers changed the table in every try.
     """
     table = Table.open(storage_at(uri), use_metadata=config.use_metadata)
-    table.check_writable(config.metadata_table)
+    table.check_writable(config)
 
     def on(snapshot: Snapshot) -> _T:
         bound = bind_for_write(table, snapshot, config)

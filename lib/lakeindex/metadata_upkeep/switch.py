@@ -31,6 +31,7 @@ from lakeindex.table import property_keys as keys
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.table.properties import TableProperties
+from lakeindex.table.property_inventory import DEFINITIONS_PROPERTY
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from lakeindex.timeline import records
 
@@ -40,7 +41,6 @@ NOTE: Final = f"{records.OWN_FOLDER}/dropping-metadata.json"
 """What is under way, building as well: earlier releases only dropped."""
 
 
-_INDEX_PATH: Final = "hoodie.table.index.defs.path"
 _PARTITIONS: Final = keys.METADATA_PARTITIONS[0]
 
 
@@ -132,7 +132,7 @@ def switch_on(storage: Storage, partitions: Collection[str], *, defined: bool = 
         partitions: all partitions of the metadata table.
         defined: there are definitions of indexes.
     """
-    more = {_INDEX_PATH: DEFINITIONS_PATH} if defined else {}
+    more = {DEFINITIONS_PROPERTY: DEFINITIONS_PATH} if defined else {}
     _change_properties(storage, lambda entries: {**entries, _PARTITIONS: ",".join(sorted(partitions)), **more})
     _finish_building(storage)
 
@@ -278,7 +278,7 @@ def _remove_backup(storage: Storage) -> None:
 def _without(entries: Mapping[str, str], going: Collection[str], *, whole: bool) -> dict[str, str]:
     """Properties that name some partitions no more; without any, the definitions of indexes are not named, either."""
     if whole:
-        return {key: value for key, value in entries.items() if not key.startswith((_PARTITIONS, _INDEX_PATH))}
+        return {key: value for key, value in entries.items() if not key.startswith((_PARTITIONS, DEFINITIONS_PROPERTY))}
     kept = dict(entries)
     for key in (_PARTITIONS, keys.METADATA_PARTITIONS_INFLIGHT[0]):
         if key in kept:

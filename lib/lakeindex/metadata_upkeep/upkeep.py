@@ -25,7 +25,7 @@ from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.statistics import has_statistics
 from lakeindex.metadata_upkeep.changes import change_of_commit, change_of_gone, change_of_undone
 from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
-from lakeindex.options.types import MetadataTablePolicy
+from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table, check_writable
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties
@@ -34,12 +34,12 @@ from lakeindex.timeline.verdicts import Verdict, load_verdict
 from lakeindex.write.types.avro_schema import schema_from_avro
 
 
-def check_metadata_table(table: Table, policy: MetadataTablePolicy) -> TableProperties:
+def check_metadata_table(table: Table, config: WriteConfig) -> TableProperties:
     """Re-read the properties, and make sure that we may write: version, features, metadata table. Under the lock.
 
     Args:
         table: the table.
-        policy: keep a metadata table up, or refuse one.
+        config: whether a metadata table is kept up or refused, and what becomes of unknown properties.
 
     Returns:
         The properties as they are now.
@@ -50,11 +50,11 @@ def check_metadata_table(table: Table, policy: MetadataTablePolicy) -> TableProp
         MetadataTableError: there is a metadata table that our commits would leave stale.
     """
     properties = table.current_properties()
-    check_writable(properties)
+    check_writable(properties, config)
     table.check_same_version(properties)
     if finish_noted(table.storage, properties):
         properties = table.current_properties()
-    check_kept(properties, policy)
+    check_kept(properties, config.metadata_table)
     return properties
 
 

@@ -40,6 +40,7 @@ from lakeindex.options.types import (
     ReportFormat,
     SchemaMode,
     StagedCodec,
+    UnknownProperties,
     WriteConfig,
 )
 from lakeindex.options.values import (
@@ -56,6 +57,7 @@ from lakeindex.options.values import (
     TABLE_VERSIONS,
     TIME_UNITS,
     TIMESTAMP_TYPES,
+    UNKNOWN_PROPERTIES_OPTION,
     choice_of,
     days,
     flag,
@@ -213,6 +215,10 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("lakeindex.metadata.table", "metadata_table", metadata_policy, names_of(MetadataTablePolicy),
                "What happens if the table has a metadata table. `keep`: every commit keeps it up. "
                "`refuse`: the write is refused."),
+        Option(UNKNOWN_PROPERTIES_OPTION, "unknown_properties", one_of(UnknownProperties), names_of(UnknownProperties),
+               "What happens if `hoodie.properties` has a property that this release does not know. `refuse`: the "
+               "write is refused and names it. `accept`: it goes on, for who knows that the property is no matter to a "
+               "writer."),
         Option("hoodie.metadata.enable", "use_metadata", flag, FLAG,
                "Use the metadata table, if there is one: it names the table's files. `false`: folders are listed. "
                "It is kept up either way."),

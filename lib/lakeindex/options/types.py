@@ -64,6 +64,13 @@ class SchemaMode(StrEnum):
     WIDEN = "widen"
 
 
+class UnknownProperties(StrEnum):
+    """What a write does about properties of the table that lakeindex does not know."""
+
+    REFUSE = "refuse"
+    ACCEPT = "accept"
+
+
 class PartialUpdate(StrEnum):
     """Whether a batch may lack columns that then stay as they are in the rows that it updates, and what its nulls do:
     they are stored, or leave the stored value.
@@ -178,6 +185,7 @@ class WriteConfig(Config):
     delete_if: str | None = None
     insert_if: str | None = None
     metadata_table: MetadataTablePolicy = MetadataTablePolicy.KEEP
+    unknown_properties: UnknownProperties = UnknownProperties.REFUSE
     use_metadata: bool = True
     pending_foreign_max_age_seconds: int = 7_200
     lock_lease_seconds: int = 60

@@ -74,6 +74,7 @@ CONDITION_OPTIONS: Final = {
     "insert_if": "lakeindex.insert.if",
 }
 """Options with the conditions of an upsert, by the names of its arguments."""
+UNKNOWN_PROPERTIES_OPTION: Final = "lakeindex.unknown.properties"
 MERGE_OPTION: Final = "lakeindex.merge.function"
 PARTIAL_OPTION: Final = "lakeindex.partial.update"
 

@@ -101,6 +101,8 @@ class TableFacts:
             that it updates.
         nulls_keep: of the given columns, too, where the batch has a null.
         has_virtual_keys: rows do not store their keys (``hoodie.populate.meta.fields=false``).
+        delete_mark: column and value, as text, by which rows of a batch are deletes (``hoodie.payload.delete.field``
+            and ``.marker`` of the merge properties); None: ``_hoodie_is_deleted`` alone says it.
     """
 
     name: str
@@ -113,6 +115,7 @@ class TableFacts:
     given: tuple[str, ...] | None = None
     nulls_keep: bool = False
     has_virtual_keys: bool = False
+    delete_mark: tuple[str, str] | None = None
 
     @property
     def virtual(self) -> VirtualKeys | None:

@@ -94,4 +94,5 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
         merge_mode=binding.merge_mode,
         index=index,
         has_virtual_keys=not properties.populate_meta_fields,
+        delete_mark=properties.delete_mark,
     )

@@ -254,7 +254,7 @@ def asks_for_index(config: WriteConfig) -> bool:
 def _merge_mode(properties: TableProperties, bound: TableBinding | None, asked: MergeMode | None) -> MergeMode:
     stated = properties.declared_merge_mode
     if stated is None and not properties.undeclared_merge:
-        says = properties.merge_mode_text or properties.payload_class or properties.merge_strategy
+        says = properties.stated_merge
         raise TableUnsupportedError(
             f"table {properties.name} merges records by {says}",
             culprit=says,

@@ -12,7 +12,8 @@ from lakeindex.files.told_files import told_files
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, KeyGeneratorType
-from lakeindex.options.types import MetadataTablePolicy, WriteConfig
+from lakeindex.options.types import UnknownProperties, WriteConfig
+from lakeindex.options.values import UNKNOWN_PROPERTIES_OPTION
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
@@ -28,6 +29,7 @@ from lakeindex.table.binding import (
 from lakeindex.table.index_changes import changed_index, index_in_force
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
+from lakeindex.table.property_inventory import unknown_properties, unwritable_properties
 from lakeindex.table.version import SEVERAL_ORDERING_FIELDS, VERSIONS, layout_of_version, listed_versions
 from lakeindex.table.virtual_key_rules import check_virtual_metadata, generator_problem
 from lakeindex.timeline.timeline import Timeline
@@ -165,15 +167,16 @@ class Table:
         self.check_same_version(now)
         return metadata_table_of(self.storage, now)
 
-    def check_writable(self, policy: MetadataTablePolicy = MetadataTablePolicy.KEEP) -> None:
+    def check_writable(self, config: WriteConfig | None = None) -> None:
         """Refuse a table that we must not write to.
 
         Raises:
             TableUnsupportedError: version or feature that is not written, by name.
             MetadataTableError: it has a metadata table that is not kept up, or may not be.
         """
-        check_writable(self.properties)
-        check_kept(self.properties, policy)
+        asked = config or WriteConfig()
+        check_writable(self.properties, asked)
+        check_kept(self.properties, asked.metadata_table)
         check_virtual_metadata(self.properties, self.properties.metadata_partitions)
 
     def bound_for(self, config: WriteConfig) -> TableBinding:
@@ -234,10 +237,11 @@ def check_readable(properties: TableProperties) -> None:
     _refuse_first(properties, _read_refusals(properties))
 
 
-def check_writable(properties: TableProperties) -> None:
+def check_writable(properties: TableProperties, config: WriteConfig | None = None) -> None:
     """Refuse tables that we must not write to, the metadata table apart. Raises: TableUnsupportedError."""
     check_readable(properties)
-    _refuse_first(properties, _write_refusals(properties))
+    accept = (config or WriteConfig()).unknown_properties is UnknownProperties.ACCEPT
+    _refuse_first(properties, _write_refusals(properties, accept_unknown=accept))
 
 
 Refusal = tuple[str, str, str]
@@ -289,20 +293,28 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
         )
 
 
-def _write_refusals(table: TableProperties) -> Iterator[Refusal]:
-    if table.cdc_enabled:
+def _write_refusals(table: TableProperties, *, accept_unknown: bool) -> Iterator[Refusal]:
+    for key, value, why in unwritable_properties(table.entries, table.version):
+        yield f"has {key}={value}: {why}", key, "write to it with Hudi"
+    if (table.delete_field is None) is not (table.delete_marker is None):
+        both = (keys.DELETE_FIELD[0], keys.DELETE_MARKER[0])
+        there, lacking = both if table.delete_marker is None else both[::-1]
+        yield f"has {there} without {lacking}", there, "Hudi refuses such a table, too: set both, or none"
+    stated, mode = table.entries.get(keys.POPULATE_META_FIELDS[0], "").strip().lower(), table.meta_fields_mode
+    if mode is not None and stated not in ("", str(table.populate_meta_fields).lower()):
+        key = keys.META_FIELDS_MODE[0]
         yield (
-            "records changed data (hoodie.table.cdc.enabled=true), which our commits would not",
-            keys.CDC_ENABLED[0],
-            "switch CDC off, or write to it with Hudi",
-        )
-    if table.partial_update_mode not in (None, "NONE"):
-        yield (
-            f"merges parts of rows ({table.partial_update_mode})",
-            keys.PARTIAL_UPDATE_MODE[0],
-            "write to it with Hudi",
+            f"has {key}={mode} and {keys.POPULATE_META_FIELDS[0]}={stated}, of which releases of Hudi follow one each",
+            key,
+            "make them agree",
         )
     yield from _key_refusals(table)
+    if not accept_unknown:
+        for key, value in unknown_properties(table.entries):
+            what = "which this release does not know: it may decide keys, partitions, deletes or merging"
+            accept = f"-o {UNKNOWN_PROPERTIES_OPTION}={UnknownProperties.ACCEPT}"
+            hint = f"if it is no matter to a writer, {accept} goes on; else write to the table with what knows it"
+            yield f"has the property {key}={value}, {what}", key, hint
 
 
 def _key_refusals(table: TableProperties) -> Iterator[Refusal]:

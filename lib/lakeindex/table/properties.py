@@ -22,6 +22,10 @@ from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PAT
 from lakeindex.table.version import layout_of_version
 from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
 
+ALL_META_FIELDS: Final = "ALL"
+NO_META_FIELDS: Final = "NONE"
+"""Values of ``hoodie.meta.fields.mode``; others store some of the meta columns."""
+
 CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
 
 _CLASS_OF: Final = {kind: name for name, kind in KEY_GENERATOR_CLASSES.items()}
@@ -55,6 +59,10 @@ class TableProperties:
         archive_folder: folder below ``.hoodie`` of the archived timeline of layout 1.
         history_path: folder below the timeline's of the archived timeline of layout 2.
         timezone: ``UTC`` or ``LOCAL``.
+        populate_meta_fields: rows store their key, partition path and commit.
+        meta_fields_mode: which of these they store, as tables of version 10 say it; ``None`` if it is not said.
+        delete_field: column whose value marks a row of a batch as one to be deleted, if there is one.
+        delete_marker: that value, as text.
         metadata_partitions: partitions of the metadata table that readers use, empty if there is none.
         metadata_partitions_inflight: those being built.
         entries: all properties as they stand in the file.
@@ -82,10 +90,13 @@ class TableProperties:
     table_format: str = "native"
     multiple_base_formats: bool = False
     populate_meta_fields: bool = True
+    meta_fields_mode: str | None = None
     drop_partition_columns: bool = False
     cdc_enabled: bool = False
     bootstrap_base_path: str | None = None
     partial_update_mode: str | None = None
+    delete_field: str | None = None
+    delete_marker: str | None = None
     metafile_uses_base_format: bool = False
     metadata_partitions: tuple[str, ...] = ()
     metadata_partitions_inflight: tuple[str, ...] = ()
@@ -106,6 +117,13 @@ class TableProperties:
         return default_index(stores_keys=self.populate_meta_fields)
 
     @property
+    def delete_mark(self) -> tuple[str, str] | None:
+        """The column and the value, as text, by which rows of a batch are marked as deleted; None if none says it."""
+        if self.delete_field is None or self.delete_marker is None:
+            return None
+        return self.delete_field, self.delete_marker
+
+    @property
     def timeline_layout(self) -> TimelineLayout:
         """Where the files of the timeline are."""
         if self.layout == LAYOUT_1:
@@ -117,17 +135,25 @@ class TableProperties:
     def declared_merge_mode(self) -> MergeMode | None:
         """The merge mode that the properties state, or ``None`` if they state none we know.
 
-        Order of precedence as in Hudi's own inference for tables below version 9: the merge mode, the payload class,
-        the merge strategy. A table without an ordering field has only one possible mode.
+        The merge mode, the payload class and the merge strategy may each state it, and have to agree; where 0.15 states
+        a payload class, its strategy says nothing. A table without an ordering field has only one possible mode.
         """
+        stated: list[MergeMode | None] = []
         if self.merge_mode_text is not None:
-            known = {mode.value: mode for mode in MergeMode}
-            return known.get(self.merge_mode_text.upper())
+            stated.append({mode.value: mode for mode in MergeMode}.get(self.merge_mode_text.upper()))
         if self.payload_class is not None:
-            return _MODE_OF_PAYLOAD.get(self.payload_class)
-        if self.merge_strategy is not None:
-            return _MODE_OF_STRATEGY.get(self.merge_strategy)
-        return None if self.ordering_fields else MergeMode.COMMIT_TIME_ORDERING
+            stated.append(_MODE_OF_PAYLOAD.get(self.payload_class))
+        if self.merge_strategy is not None and (self.layout != LAYOUT_1 or not stated):
+            stated.append(_MODE_OF_STRATEGY.get(self.merge_strategy))
+        if not stated:
+            return None if self.ordering_fields else MergeMode.COMMIT_TIME_ORDERING
+        return stated[0] if len(set(stated)) == 1 else None
+
+    @property
+    def stated_merge(self) -> str:
+        """What the properties say of merging, in words."""
+        said = (self.merge_mode_text, self.payload_class, self.merge_strategy)
+        return ", ".join(one for one in said if one is not None)
 
     @property
     def undeclared_merge(self) -> bool:
@@ -218,7 +244,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
     version = read.number(keys.TABLE_VERSION, 0) or 0
     layout = read.number(keys.LAYOUT_VERSION, layout_of_version(version)) or LAYOUT_1
     key_fields, fields = read.names(keys.RECORD_KEY_FIELDS), read.names(keys.PARTITION_FIELDS)
-    generator_name = read.text(keys.KEY_GENERATOR_TYPE) or read.text(keys.KEY_GENERATOR_CLASS) or ""
+    generator_name, generator = _stated_generator(read, layout, key_fields, fields)
     return TableProperties(
         name=name,
         database=database,
@@ -229,7 +255,7 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         partition_fields=tuple(one.partition(":")[0] for one in fields),
         partition_types=_partition_types(fields),
         ordering_fields=read.names(keys.ORDERING_FIELDS),
-        key_generator=_key_generator(generator_name, key_fields, fields),
+        key_generator=generator,
         key_generator_name=generator_name,
         hive_style=read.flag(keys.HIVE_STYLE, default=False),
         url_encode=read.flag(keys.URL_ENCODE, default=False),
@@ -241,16 +267,19 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         base_file_format=(read.text(keys.BASE_FILE_FORMAT) or "PARQUET").upper(),
         table_format=(read.text(keys.TABLE_FORMAT) or "native").lower(),
         multiple_base_formats=read.flag(keys.MULTIPLE_BASE_FORMATS, default=False),
-        populate_meta_fields=read.flag(keys.POPULATE_META_FIELDS, default=True),
+        populate_meta_fields=_populates(read),
+        meta_fields_mode=read.text(keys.META_FIELDS_MODE),
         drop_partition_columns=read.flag(keys.DROP_PARTITION_COLUMNS, default=False),
         cdc_enabled=read.flag(keys.CDC_ENABLED, default=False),
         bootstrap_base_path=read.text(keys.BOOTSTRAP_BASE_PATH),
         partial_update_mode=read.text(keys.PARTIAL_UPDATE_MODE),
+        delete_field=read.text(keys.DELETE_FIELD),
+        delete_marker=read.text(keys.DELETE_MARKER),
         metafile_uses_base_format=read.flag(keys.METAFILE_USES_BASE_FORMAT, default=False),
         metadata_partitions=read.names(keys.METADATA_PARTITIONS),
         metadata_partitions_inflight=read.names(keys.METADATA_PARTITIONS_INFLIGHT),
         merge_mode_text=read.text(keys.MERGE_MODE),
-        payload_class=read.text(keys.PAYLOAD_CLASS),
+        payload_class=(read.text(keys.PAYLOAD_CLASS) or "").replace(keys.OLD_PACKAGE, keys.PACKAGE) or None,
         merge_strategy=read.text(keys.MERGE_STRATEGY),
         create_schema=read.text(keys.CREATE_SCHEMA),
         entries=dict(entries),
@@ -301,6 +330,23 @@ class _Reader:
         return TableCorruptError(
             f"{self._source}: {spellings[0]} cannot be {text!r}", culprit=self._source, hint=f"it must be {expected}"
         )
+
+
+def _populates(read: _Reader) -> bool:
+    """Whether rows store their meta columns. Where a mode is stated it counts, whatever the flag of before it says."""
+    flag, mode = read.flag(keys.POPULATE_META_FIELDS, default=True), read.text(keys.META_FIELDS_MODE)
+    return flag if mode is None else mode.upper() == ALL_META_FIELDS
+
+
+def _stated_generator(
+    read: _Reader, layout: int, key_fields: tuple[str, ...], partitions: tuple[str, ...]
+) -> tuple[str, KeyGeneratorType | None]:
+    """The generator and what it is called; none where type and class differ, and releases read one each."""
+    names = [name for one in (keys.KEY_GENERATOR_TYPE, keys.KEY_GENERATOR_CLASS) if (name := read.text(one))] or [""]
+    if layout != LAYOUT_1:
+        del names[1:]
+    found = {_key_generator(name, key_fields, partitions) for name in names}
+    return " and ".join(names) if len(found) > 1 else names[0], found.pop() if len(found) == 1 else None
 
 
 def _key_generator(name: str, key_fields: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType | None:

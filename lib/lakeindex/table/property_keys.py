@@ -12,6 +12,9 @@ PROPERTIES_BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
 
+PACKAGE: Final = "org.apache.hudi."
+OLD_PACKAGE: Final = "com.uber.hoodie."
+"""What the classes of the first releases begin with; Hudi takes one for the other."""
 DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 EVENT_TIME_PAYLOAD: Final = "org.apache.hudi.common.model.EventTimeAvroPayload"
 OVERWRITE_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
@@ -51,5 +54,9 @@ PAYLOAD_CLASS: Final = ("hoodie.compaction.payload.class",)
 MERGE_STRATEGY: Final = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 CREATE_SCHEMA: Final = ("hoodie.table.create.schema",)
 PARTIAL_UPDATE_MODE: Final = ("hoodie.table.partial.update.mode",)
+META_FIELDS_MODE: Final = ("hoodie.meta.fields.mode",)
+MERGE_PROPERTY_PREFIX: Final = "hoodie.record.merge.property."
+DELETE_FIELD: Final = (f"{MERGE_PROPERTY_PREFIX}hoodie.payload.delete.field",)
+DELETE_MARKER: Final = (f"{MERGE_PROPERTY_PREFIX}hoodie.payload.delete.marker",)
 
 OLD_TIMEBASED_PREFIX: Final = "hoodie.deltastreamer.keygen.timebased."

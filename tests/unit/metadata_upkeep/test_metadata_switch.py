@@ -15,7 +15,7 @@ from lakeindex.metadata_upkeep.switch import (
     begin_building,
 )
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
-from lakeindex.options.types import MetadataTablePolicy
+from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
@@ -24,11 +24,11 @@ from tests.unit.commit.protocol_support import World
 from tests.vectors_support import unpack_table
 
 PATH = ".hoodie/hoodie.properties"
-KEEP, REFUSE = MetadataTablePolicy.KEEP, MetadataTablePolicy.REFUSE
+KEEP, REFUSE = (WriteConfig(metadata_table=policy) for policy in MetadataTablePolicy)
 
 
 @pytest.mark.parametrize(("partitions", "policy"), [("column_stats,files", REFUSE), ("files,secondary_index_x", KEEP)])
-def test_a_refusal_changes_nothing(partitions: str, policy: MetadataTablePolicy, tmp_path: Path) -> None:
+def test_a_refusal_changes_nothing(partitions: str, policy: WriteConfig, tmp_path: Path) -> None:
     root = unpack_table("h120_v6_mdt", tmp_path)
     text = (root / PATH).read_text()
     (root / PATH).write_text(text.replace("partitions=column_stats,files", f"partitions={partitions}"))

@@ -70,7 +70,7 @@ def test_a_metadata_table_of_files_is_kept_or_refused(tmp_path: Path) -> None:
     table = open_table("h0150_v6_mdt", tmp_path)
     table.check_writable()
     with pytest.raises(MetadataTableError, match=r"files \(file listing\)"):
-        table.check_writable(MetadataTablePolicy.REFUSE)
+        table.check_writable(WriteConfig(metadata_table=MetadataTablePolicy.REFUSE))
 
 
 def test_what_of_a_metadata_table_is_not_kept_up_is_named_with_the_way_out(tmp_path: Path) -> None:

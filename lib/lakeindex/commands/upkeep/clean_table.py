@@ -106,7 +106,7 @@ def clean(
     settings = config or WriteConfig()
     keep = _at_least_one(settings.cleaner_commits if keep_commits is None else keep_commits)
     table = open_at(uri)
-    table.check_writable(settings.metadata_table)
+    table.check_writable(settings)
     done = Cleaned(None, plan_clean(table, keep)) if dry_run else clean_table(table, keep, settings, force=force)
     return CleanSummary(
         table.name,
@@ -156,7 +156,7 @@ def archive(
             hint="keep as many, or lower hoodie.cleaner.commits.retained, too",
         )
     table = open_at(uri)
-    table.check_writable(settings.metadata_table)
+    table.check_writable(settings)
     done = Archived(plan_archiving(table, keep)) if dry_run else archive_table(table, keep, settings, force=force)
     return ArchiveSummary(
         table.name,

@@ -53,7 +53,7 @@ def rollback_table(
     """
     parse_point_in_time(instant, "INSTANT")
     table = open_at(uri)
-    table.check_writable((config or WriteConfig()).metadata_table)
+    table.check_writable(config)
     done = rollback_instant(table, instant, config, force=force)
     if not done.finished:
         raise PendingInstantError(

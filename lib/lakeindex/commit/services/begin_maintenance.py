@@ -42,7 +42,7 @@ def maintaining(
     """
     settings = config or WriteConfig()
     with holding(table, purpose, settings, force=force, host=host) as (context, lock):
-        properties = check_metadata_table(table, settings.metadata_table)
+        properties = check_metadata_table(table, settings)
         recover(context, lock, alone=alone)
         sweep_deltas(context, properties)
         yield context, lock

@@ -262,7 +262,9 @@ class _Builder:
         except LakeIndexError:
             noted(
                 "what was begun is taken away by the next write",
-                lambda: check_metadata_table(self.context.table, MetadataTablePolicy.KEEP),
+                lambda: check_metadata_table(
+                    self.context.table, replace(self.context.config, metadata_table=MetadataTablePolicy.KEEP)
+                ),
             )
             raise
         switch_on(storage, now, defined=defined is not None)

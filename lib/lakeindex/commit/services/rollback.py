@@ -74,7 +74,7 @@ def rollback_instant(
 
 def _prepare(context: WriteContext, lock: TableLock, instant_time: str, decision: str) -> Verdict | RolledBack:
     """What is to be decided about a completed commit, after all checks; a pending instant is rolled back here."""
-    check_metadata_table(context.table, context.config.metadata_table)
+    check_metadata_table(context.table, context.config)
     timeline = context.table.load_timeline()
     target = _target(timeline, instant_time)
     if not target.is_completed:

@@ -171,6 +171,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         *((spec.chosen.digest,) if spec.chosen is not None else ()),
         *((config.partial_update, facts.given) if facts.given is not None else ()),
         *((function.name,) if function is not None else ()),
+        *(facts.delete_mark or ()),
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)
@@ -408,12 +409,14 @@ class _Keying:
     def _chosen(self, batch: pa.Table, first: int) -> tuple[pa.Table, KeyResult]:
         """Rows of the table itself: all are good, and their keys are those that they are stored by."""
         facts, updates = self._task.facts, self._task.spec.change is Change.UPDATE
-        fitted = fit_batch(batch, facts.schema, only=None if updates else frozenset())
+        only: frozenset[str] | None = None if updates else frozenset()
+        mark = facts.delete_mark if updates else None
+        fitted = fit_batch(batch, facts.schema, only=only, delete_mark=mark)
         if updates and fitted.null_problem.null_count < batch.num_rows:
             why = fitted.null_problem.drop_null()[0].as_py()
             raise SchemaMismatchError(f"the update cannot be stored: {why}", culprit=why, hint="nothing was published")
         record_key, partition_path = stored_keys(batch)
-        op = pa.array(np.full(batch.num_rows, OP_UPSERT if updates else OP_DELETE, np.int8))
+        op = _ops(fitted.deleted) if updates else pa.array(np.full(batch.num_rows, OP_DELETE, np.int8))
         rows = pa.table(
             [partition_path, record_key, op, *fitted.columns.columns, self._arrival(first, batch.num_rows)],
             names=[STAGED_PARTITION, STAGED_KEY, STAGED_OP, *fitted.columns.column_names, ARRIVAL],
@@ -433,14 +436,15 @@ class _Keying:
             only = frozenset(facts.keys.columns)
             alike = {name.lower() for name in only}
             batch = batch.select([name for name in batch.column_names if name.lower() in alike])
-        absent, stored = may_lack(facts, task.spec.config), facts.before or facts.schema
-        fitted = fit_batch(batch, columns_to_stage(facts), only=only, may_lack=absent, stored=stored)
+        absent, stored, mark = may_lack(facts, task.spec.config), facts.before or facts.schema, facts.delete_mark
+        columns = columns_to_stage(facts)
+        fitted = fit_batch(batch, columns, only=only, may_lack=absent, stored=stored, delete_mark=mark)
         kinds = {field.name: field.type for field in batch.schema}
         self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
         keyed = self._keys.keys_of(fitted.columns)
         problem = _problems(fitted, keyed.problem, facts, task.spec)
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
-        op = pc.if_else(fitted.deleted, pa.scalar(OP_DELETE, pa.int8()), pa.scalar(OP_UPSERT, pa.int8()))
+        op = _ops(fitted.deleted)
         if operation is Operation.DELETE:
             op = pa.array(np.full(batch.num_rows, OP_DELETE, np.int8))
         rows = pa.table(
@@ -456,6 +460,11 @@ class _Keying:
         reasons = tuple(pc.unique(problem.filter(bad)).to_pylist()[:_REASONS])
         good = rows.filter(pc.invert(bad))
         return good, KeyResult(batch.num_rows, count, reasons=reasons, quarantine=(quarantine,))
+
+
+def _ops(deleted: pa.BooleanArray) -> pa.Int8Array:
+    """What is done with rows, of which some are marked as deleted."""
+    return pc.if_else(deleted, pa.scalar(OP_DELETE, pa.int8()), pa.scalar(OP_UPSERT, pa.int8()))
 
 
 def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, spec: RunSpec) -> pa.Array:

@@ -24,7 +24,8 @@ class FittedBatch:
 
     Attributes:
         columns: the table's columns, in the table's order and types; all rows of the batch.
-        deleted: bool per row, from ``_hoodie_is_deleted``; false where the batch has no such column.
+        deleted: bool per row, from ``_hoodie_is_deleted`` and the table's own mark; false where the batch has no such
+            column.
         null_problem: string per row or null: which column that must not be null is null.
     """
 
@@ -40,6 +41,7 @@ def fit_batch(
     only: frozenset[str] | None = None,
     may_lack: frozenset[str] = frozenset(),
     stored: pa.Schema | None = None,
+    delete_mark: tuple[str, str] | None = None,
 ) -> FittedBatch:
     """Cast and order a batch's columns as the table's.
 
@@ -50,6 +52,7 @@ def fit_batch(
             come out null.
         may_lack: columns that need not be there; they come out null.
         stored: the columns that the table has, if ``schema`` are those that it gets, or a part of them.
+        delete_mark: a column, fields of structs behind dots, and the text of its value in rows that are to be deleted.
 
     Raises:
         SchemaMismatchError: a column is missing, unknown, or does not convert without loss.
@@ -71,7 +74,10 @@ def fit_batch(
                 problems, pc.if_else(column.combine_chunks().is_null(), reason, pa.scalar(None, pa.string()))
             )
     nullable = pa.schema([f.with_nullable(True) for f in schema])
-    return FittedBatch(pa.table(arrays, schema=nullable), _deleted(batch), one_array(problems))
+    columns, deleted = pa.table(arrays, schema=nullable), _deleted(batch)
+    if delete_mark is not None:
+        deleted = pc.or_(deleted, _marked(columns, *delete_mark))
+    return FittedBatch(columns, deleted, one_array(problems))
 
 
 def _check_names(
@@ -157,3 +163,25 @@ def _deleted(batch: pa.Table) -> pa.BooleanArray:
             hint="true marks a row to be deleted",
         )
     return one_array(pc.fill_null(mark, fill_value=False))
+
+
+def _marked(columns: pa.Table, field: str, marker: str) -> pa.BooleanArray:
+    """Rows whose value is the marker as Java prints it, which is sure of texts, whole numbers and truth values."""
+    name, *path = field.split(".")
+    if name not in columns.column_names:
+        return pa.repeat(pa.scalar(value=False), columns.num_rows)
+    value = one_array(columns.column(name))
+    for inner in path:
+        if not pa.types.is_struct(value.type) or value.type.get_field_index(inner) < 0:
+            return pa.repeat(pa.scalar(value=False), columns.num_rows)
+        value = pc.struct_field(value, inner)
+    kind = value.type
+    if pa.types.is_binary(kind):
+        return pa.repeat(pa.scalar(value=False), columns.num_rows)
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise SchemaMismatchError(
+            f"column {field!r}, by whose value {marker!r} the table marks deletes, is {kind}",
+            culprit=field,
+            hint="texts, whole numbers and booleans can be compared as Hudi does; write to the table with Hudi",
+        )
+    return pc.fill_null(pc.equal(value.cast(pa.string()), marker), fill_value=False)
