@@ -13,7 +13,7 @@ from typing import Final
 
 from lakeindex.options.option_table import BY_KEY, OPTION_AREAS, options_table
 from lakeindex.options.parse import NOTED_OPTIONS, NOTED_VALUES, REFUSED_OPTIONS
-from lakeindex.table.property_inventory import inventory_table
+from lakeindex.table.property_keys import inventory_table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = (ROOT / "docs/options.md", ROOT / "README.md", ROOT / "docs/format.md")

@@ -31,8 +31,7 @@ from lakeindex.table import property_keys as keys
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.table.properties import TableProperties
-from lakeindex.table.property_inventory import DEFINITIONS_PROPERTY
-from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
+from lakeindex.table.property_keys import DEFINITIONS_PROPERTY, PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from lakeindex.timeline import records
 
 INDEX_DEFINITIONS: Final = ".hoodie/.index_defs"

@@ -29,7 +29,7 @@ from lakeindex.table.binding import (
 from lakeindex.table.index_changes import changed_index, index_in_force
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
-from lakeindex.table.property_inventory import unknown_properties, unwritable_properties
+from lakeindex.table.property_keys import unknown_properties, unwritable_properties
 from lakeindex.table.version import SEVERAL_ORDERING_FIELDS, VERSIONS, layout_of_version, listed_versions
 from lakeindex.table.virtual_key_rules import check_virtual_metadata, generator_problem
 from lakeindex.timeline.timeline import Timeline

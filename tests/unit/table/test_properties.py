@@ -129,7 +129,7 @@ def test_time_options_in_both_spellings() -> None:
          MergeMode.COMMIT_TIME_ORDERING),
         ({"hoodie.record.merge.strategy.id": "mine"}, None),
         ({"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
-          "hoodie.compaction.payload.class": PAYLOADS + "DefaultHoodieRecordPayload"}, MergeMode.COMMIT_TIME_ORDERING),
+          "hoodie.compaction.payload.class": PAYLOADS + "DefaultHoodieRecordPayload"}, None),
         ({"hoodie.record.merge.mode": "CUSTOM"}, None),
     ],
 )  # fmt: skip

@@ -19,7 +19,7 @@ from lakeindex.options.types import UnknownProperties, WriteConfig
 from lakeindex.table.binding import resolve_binding
 from lakeindex.table.handle import check_writable
 from lakeindex.table.properties import parse_table_properties
-from lakeindex.table.property_inventory import INVENTORY, Treatment, unknown_properties
+from lakeindex.table.property_keys import INVENTORY, Treatment, unknown_properties
 from tests.vectors_support import VECTORS
 
 GOOD = {
