@@ -416,7 +416,7 @@ class _Keying:
             why = fitted.null_problem.drop_null()[0].as_py()
             raise SchemaMismatchError(f"the update cannot be stored: {why}", culprit=why, hint="nothing was published")
         record_key, partition_path = stored_keys(batch)
-        op = _ops(fitted.deleted) if updates else pa.array(np.full(batch.num_rows, OP_DELETE, np.int8))
+        op = _ops(fitted, all_go=not updates)
         rows = pa.table(
             [partition_path, record_key, op, *fitted.columns.columns, self._arrival(first, batch.num_rows)],
             names=[STAGED_PARTITION, STAGED_KEY, STAGED_OP, *fitted.columns.column_names, ARRIVAL],
@@ -444,9 +444,7 @@ class _Keying:
         keyed = self._keys.keys_of(fitted.columns)
         problem = _problems(fitted, keyed.problem, facts, task.spec)
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
-        op = _ops(fitted.deleted)
-        if operation is Operation.DELETE:
-            op = pa.array(np.full(batch.num_rows, OP_DELETE, np.int8))
+        op = _ops(fitted, all_go=operation is Operation.DELETE)
         rows = pa.table(
             [keyed.partition_path, keyed.record_key, op, *fitted.columns.columns, self._arrival(first, batch.num_rows)],
             names=[STAGED_PARTITION, STAGED_KEY, STAGED_OP, *fitted.columns.column_names, ARRIVAL],
@@ -462,9 +460,9 @@ class _Keying:
         return good, KeyResult(batch.num_rows, count, reasons=reasons, quarantine=(quarantine,))
 
 
-def _ops(deleted: pa.BooleanArray) -> pa.Int8Array:
-    """What is done with rows, of which some are marked as deleted."""
-    return pc.if_else(deleted, pa.scalar(OP_DELETE, pa.int8()), pa.scalar(OP_UPSERT, pa.int8()))
+def _ops(fitted: FittedBatch, *, all_go: bool) -> pa.Int8Array:
+    """What is done with rows, of which those that are marked go, or all."""
+    return pc.if_else(pc.or_(fitted.deleted, all_go), pa.scalar(OP_DELETE, pa.int8()), pa.scalar(OP_UPSERT, pa.int8()))
 
 
 def _problems(fitted: FittedBatch, key_problem: pa.Array, facts: TableFacts, spec: RunSpec) -> pa.Array:
