@@ -92,12 +92,9 @@ class TableProperties:
     populate_meta_fields: bool = True
     meta_fields_mode: str | None = None
     drop_partition_columns: bool = False
-    cdc_enabled: bool = False
     bootstrap_base_path: str | None = None
-    partial_update_mode: str | None = None
     delete_field: str | None = None
     delete_marker: str | None = None
-    metafile_uses_base_format: bool = False
     metadata_partitions: tuple[str, ...] = ()
     metadata_partitions_inflight: tuple[str, ...] = ()
     merge_mode_text: str | None = None
@@ -270,12 +267,9 @@ def parse_table_properties(entries: Mapping[str, str], source: str = PROPERTIES_
         populate_meta_fields=_populates(read),
         meta_fields_mode=read.text(keys.META_FIELDS_MODE),
         drop_partition_columns=read.flag(keys.DROP_PARTITION_COLUMNS, default=False),
-        cdc_enabled=read.flag(keys.CDC_ENABLED, default=False),
         bootstrap_base_path=read.text(keys.BOOTSTRAP_BASE_PATH),
-        partial_update_mode=read.text(keys.PARTIAL_UPDATE_MODE),
         delete_field=read.text(keys.DELETE_FIELD),
         delete_marker=read.text(keys.DELETE_MARKER),
-        metafile_uses_base_format=read.flag(keys.METAFILE_USES_BASE_FORMAT, default=False),
         metadata_partitions=read.names(keys.METADATA_PARTITIONS),
         metadata_partitions_inflight=read.names(keys.METADATA_PARTITIONS_INFLIGHT),
         merge_mode_text=read.text(keys.MERGE_MODE),

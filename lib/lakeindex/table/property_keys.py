@@ -65,7 +65,6 @@ MERGE_MODE: Final = ("hoodie.record.merge.mode",)
 PAYLOAD_CLASS: Final = ("hoodie.compaction.payload.class",)
 MERGE_STRATEGY: Final = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
 CREATE_SCHEMA: Final = ("hoodie.table.create.schema",)
-PARTIAL_UPDATE_MODE: Final = ("hoodie.table.partial.update.mode",)
 META_FIELDS_MODE: Final = ("hoodie.meta.fields.mode",)
 MERGE_PROPERTY_PREFIX: Final = "hoodie.record.merge.property."
 DELETE_FIELD: Final = (f"{MERGE_PROPERTY_PREFIX}hoodie.payload.delete.field",)
