@@ -41,7 +41,7 @@ class RunIdentity:
     Attributes:
         run_id: names the run; every retry of it has the same.
         batch_id: names the batch for good: it is committed once.
-        input_digest: digest of the batch's content, as ``<algorithm>:<digest>``;
+        input_digest: digests of the batch's content, each as ``<algorithm>:<digest>``, a space between two;
             without a name it is the first algorithm's.
         older_digests: digests of the same batch by algorithms of older releases, for entries that those made.
     """
@@ -52,12 +52,14 @@ class RunIdentity:
     older_digests: tuple[str, ...] = ()
 
     def has_input(self, digest: str) -> bool | None:
-        """Whether its batch is the one that a digest was made of, by the algorithm that made it;
+        """Whether its batch is the one that a digest was made of, by an algorithm that made it;
         None if that cannot be told.
         """
-        algorithm = digest.rpartition(":")[0]
-        mine = [one for one in (self.input_digest, *self.older_digests) if one.rpartition(":")[0] == algorithm]
-        return digest in mine if mine else None
+        theirs, mine = digest.split(" "), " ".join((self.input_digest, *self.older_digests)).split(" ")
+        algorithms = {one.rpartition(":")[0] for one in mine}
+        if not any(one.rpartition(":")[0] in algorithms for one in theirs):
+            return None
+        return not set(theirs).isdisjoint(mine)
 
     @property
     def key(self) -> str:

@@ -20,7 +20,7 @@ from lakeindex.stages.merge_write.merge_plan import MergePlan
 from lakeindex.stages.merge_write.planning import plan_merge
 from lakeindex.stages.merge_write.stage import notes_of
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
-from lakeindex.stages.stage_input.stage import identity_of
+from lakeindex.stages.stage_input.batch_identity import identity_of
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
 from lakeindex.tasks.memory_bound import memory_bound

@@ -33,8 +33,9 @@ from lakeindex.stages.bloom_check.stage import bloom_check
 from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
+from lakeindex.stages.stage_input.batch_identity import identity_of
 from lakeindex.stages.stage_input.inputs import changed_input
-from lakeindex.stages.stage_input.stage import SCHEMA_FACT, identity_of, schema_digest, stage_input
+from lakeindex.stages.stage_input.stage import SCHEMA_FACT, schema_digest, stage_input
 from lakeindex.stages.verify_keys.carried import VerifiedBefore
 from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
 from lakeindex.table.columns import table_schema

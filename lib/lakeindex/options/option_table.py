@@ -59,6 +59,9 @@ from lakeindex.options.values import (
     TIMESTAMP_TYPES,
     UNKNOWN_PROPERTIES_OPTION,
     choice_of,
+    csv_character,
+    csv_quote,
+    csv_words,
     days,
     flag,
     function_name,
@@ -133,6 +136,17 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
                "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, "
                ".json, .jsonl, .ndjson)."),
+        Option("lakeindex.csv.delimiter", "csv_delimiter", csv_character, "a character, or tab",
+               "CSV: what stands between two fields."),
+        Option("lakeindex.csv.quote", "csv_quote", csv_quote, "a character, or none",
+               "CSV: what stands around fields that hold it, the delimiter or an end of line; inside it is doubled."),
+        Option("lakeindex.csv.null", "csv_nulls", csv_words, "words between commas, of which one may be empty",
+               "CSV: which fields are null where they have no quotes, for example `NULL,NA,` (with the empty field) or "
+               "`\\N` (without it). Default: the empty field alone. In columns that are no text an empty field is null "
+               "in any case."),
+        Option("lakeindex.csv.header", "csv_header", flag, FLAG,
+               "CSV: whether the first row names the columns. `false`: they are the table's, in order; for a delete "
+               "those of its key and partition path."),
         Option(SCHEMA_MODE_OPTION, "schema_mode", one_of(SchemaMode), names_of(SchemaMode),
                "What a batch may change of the table's columns. `strict`: nothing. `add`: columns, and fields of "
                "structs, that the table does not have are added. `widen`: the same, and numbers become wider (int, "

@@ -151,6 +151,12 @@ def parse_options(pairs: Options | Iterable[tuple[str, Any]]) -> WriteConfig:
             area.check(config)
     check_locks(config)
     _check_missing(config)
+    if config.csv_quote == config.csv_delimiter:
+        raise OptionError(
+            f"option lakeindex.csv.quote cannot be {config.csv_quote!r}, which is the delimiter",
+            culprit="lakeindex.csv.quote",
+            hint="give another one, or none",
+        )
     return config
 
 

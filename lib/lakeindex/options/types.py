@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 
@@ -54,6 +54,26 @@ class InputFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """How CSV files are written.
+
+    Attributes:
+        delimiter: stands between two fields; one character.
+        quote: stands around fields that hold it, the delimiter or an end of line, and is doubled inside; empty: none.
+        nulls: fields without quotes that are null.
+        header: whether the first row names the columns; otherwise they are the table's, in order.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    nulls: tuple[str, ...] = ("",)
+    header: bool = True
+
+
+PLAIN_CSV: Final = CsvFormat()
 
 
 class SchemaMode(StrEnum):
@@ -175,6 +195,10 @@ class WriteConfig(Config):
     chunk_rows: int = 250_000
     staged_codec: StagedCodec = StagedCodec.AUTO
     input_format: InputFormat = InputFormat.AUTO
+    csv_delimiter: str = ","
+    csv_quote: str = '"'
+    csv_nulls: tuple[str, ...] = ("",)
+    csv_header: bool = True
     schema_mode: SchemaMode = SchemaMode.STRICT
     null_for_missing: bool = False
     partial_update: PartialUpdate = PartialUpdate.OFF
@@ -211,6 +235,11 @@ class WriteConfig(Config):
     openlineage: bool = False
     index_max_deltas: int = 10
     notes: tuple[str, ...] = ()
+
+    @property
+    def csv(self) -> CsvFormat:
+        """How CSV files are written."""
+        return CsvFormat(self.csv_delimiter, self.csv_quote, self.csv_nulls, self.csv_header)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,24 @@ MERGE_OPTION: Final = "lakeindex.merge.function"
 PARTIAL_OPTION: Final = "lakeindex.partial.update"
 
 
+def csv_character(text: str) -> str:
+    """One character of CSV files: itself, or ``tab``."""
+    found = {"tab": "\t", "\\t": "\t"}.get(text.lower(), text)
+    if len(found) != 1 or not found.isascii() or found in "\r\n\0":
+        raise ValueError(text)
+    return found
+
+
+def csv_quote(text: str) -> str:
+    """The same, or ``none``."""
+    return "" if text.lower() == "none" else csv_character(text)
+
+
+def csv_words(text: str) -> tuple[str, ...]:
+    """Words between commas; the empty text is one, too."""
+    return tuple(dict.fromkeys(text.split(",")))
+
+
 def memory(text: str) -> int:
     """Bytes: a number, with k, m or g for powers of 1024."""
     found = re.fullmatch(r"([0-9]{1,15})([kmg]?)", text.strip().lower())

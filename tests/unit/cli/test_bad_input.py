@@ -124,11 +124,10 @@ def test_a_truncated_input(table: Path, tmp_path: Path, keep: int):
     ("name", "data"),
     [
         ("b.parquet", b"this is no parquet"),
-        ("b.csv", b"id,region,ts,val\nk1,eu,notanumber,x\n"),
         ("b.csv", b"id,region,ts,val\nk1,eu\n"),
         ("b.csv", b"\xff\xfe\x00"),
         ("b.json", b'{"id": "k1", "region": "eu", "ts": 1, "val": "x"'),
-        ("b.json", b'{"id": {"a": 1}}\n'),
+        ("b.json", b'[{"id": "k1"}]'),
         ("b.csv.gz", b"not gzip"),
         ("b.xlsx", b"PK"),
     ],
@@ -137,6 +136,21 @@ def test_an_unreadable_input(table: Path, tmp_path: Path, name: str, data: bytes
     path = tmp_path / name
     path.write_bytes(data)
     _upsert_refused(table, 3, name, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("b.csv", b"id,region,ts,val\nk1,eu,1,x\nk2,eu,notanumber,x\n", "column 'ts' cannot be 'notanumber'"),
+        ("b.json", b'{"id": "k1"}\n{"id": {"a": 1}}\n', "column 'id' cannot be {\"a\": 1}"),
+    ],
+)
+def test_a_value_that_its_column_cannot_have(table: Path, tmp_path: Path, name: str, data: bytes, said: str):
+    path = tmp_path / name
+    path.write_bytes(data)
+    told = str(_upsert_refused(table, 3, "quarantine", path).error["message"])
+    assert "row 1 of" in told
+    assert f"{name}: {said}" in told
 
 
 def test_no_input(table: Path, tmp_path: Path):

@@ -247,7 +247,7 @@ def advise(
     check_stores_keys(table.properties, "advice on the index")
     snapshot = table.snapshot()
     spec = KeySpec.from_properties(table.key_properties())
-    sample = sample_batch(batch, table_schema(table, snapshot), spec, config.input_format)
+    sample = sample_batch(batch, table_schema(table, snapshot), spec, config)
     everything = sample_table(table.storage, snapshot.base_files_all())
     near = everything.within(frozenset(sample.keys))
     scopes = {

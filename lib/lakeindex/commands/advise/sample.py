@@ -22,7 +22,7 @@ from lakeindex.files.footers import FileLayout, Footer, read_layout
 from lakeindex.hashing.arrow import one_array, sample_of, string_buffers
 from lakeindex.index.key_ranges import KeyRange, prune
 from lakeindex.model import BaseFile
-from lakeindex.options.types import InputFormat
+from lakeindex.options.types import InputFormat, WriteConfig
 from lakeindex.stages.stage_input.input_pieces import read_split
 from lakeindex.stages.stage_input.inputs import InputFile, Split, find_inputs, format_of, parquet_footer
 from lakeindex.storage import Storage, in_parallel
@@ -74,16 +74,14 @@ class BatchSample:
         return distinct.take(pc.sort_indices(distinct))
 
 
-def sample_batch(
-    batch: pa.Table | Sequence[str], schema: pa.Schema, spec: KeySpec, wanted: InputFormat = InputFormat.AUTO
-) -> BatchSample:
+def sample_batch(batch: pa.Table | Sequence[str], schema: pa.Schema, spec: KeySpec, config: WriteConfig) -> BatchSample:
     """Sample a batch.
 
     Args:
         batch: an Arrow table, or files, folders and patterns.
         schema: the table's columns.
         spec: how keys are made.
-        wanted: format of the files.
+        config: format of the files.
 
     Raises:
         InputError: no such file, or one that cannot be read.
@@ -92,7 +90,7 @@ def sample_batch(
     if isinstance(batch, pa.Table):
         rows, pieces = batch.num_rows, [sample_of(batch, SAMPLED_ROWS)]
     else:
-        rows, pieces = _from_files(find_inputs(tuple(batch), wanted), schema, wanted)
+        rows, pieces = _from_files(find_inputs(tuple(batch), config.input_format), schema, config)
     generator = KeyGenerator(spec)
     only = frozenset(spec.columns)
     tables = []
@@ -116,17 +114,17 @@ def sample_batch(
     return BatchSample(max(rows, sample.num_rows), sample.num_rows, keys)
 
 
-def _from_files(files: Sequence[InputFile], schema: pa.Schema, wanted: InputFormat) -> tuple[int, list[pa.Table]]:
+def _from_files(files: Sequence[InputFile], schema: pa.Schema, config: WriteConfig) -> tuple[int, list[pa.Table]]:
     """Rows of all files, and pieces of some: row groups of Parquet files, else whole files."""
     chosen = _spread(files, _PIECES)
     each = SAMPLED_ROWS // max(len(chosen), 1)
-    if all(format_of(file, wanted) is InputFormat.PARQUET for file in files):
+    if all(format_of(file, config.input_format) is InputFormat.PARQUET for file in files):
         sized = _spread(files, _SIZED_FILES)
         read = sum(file.size_bytes for file in sized)
         rows = sum(in_parallel(sized[0].root, lambda file: parquet_footer(file).num_rows, sized))
         total = round(rows * sum(file.size_bytes for file in files) / read) if read else 0
         return total, [_piece(file, each) for file in chosen]
-    whole = [read_split(Split(file), schema, wanted) for file in chosen[:1]]
+    whole = [read_split(Split(file), schema, config.input_format, config.csv) for file in chosen[:1]]
     size = sum(file.size_bytes for file in chosen[:1])
     total = round(sum(one.num_rows for one in whole) * sum(f.size_bytes for f in files) / size) if size else 0
     return total, [sample_of(one, SAMPLED_ROWS) for one in whole]

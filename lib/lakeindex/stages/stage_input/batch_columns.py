@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from lakeindex.errors import InputError, OptionError, SchemaMismatchError
 from lakeindex.model import Operation
-from lakeindex.options.types import InputFormat, PartialUpdate, SchemaMode, WriteConfig
+from lakeindex.options.types import CsvFormat, InputFormat, PartialUpdate, SchemaMode, WriteConfig
 from lakeindex.options.values import MERGE_OPTION, NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
 from lakeindex.run.spec import RunSpec, TableFacts
-from lakeindex.stages.stage_input.input_pieces import read_columns
-from lakeindex.stages.stage_input.inputs import InputFile, format_of
+from lakeindex.stages.stage_input.input_pieces import read_columns, read_pieces
+from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, schema_from_avro, schema_to_avro
 from lakeindex.write.types.evolution import evolved
@@ -32,11 +32,12 @@ class ColumnsTask:
     file: InputFile
     schema: pa.Schema
     wanted: InputFormat
+    csv: CsvFormat
 
 
 def columns_task(task: ColumnsTask) -> pa.Schema:
     """Columns of a file. Raises: InputError: it cannot be read."""
-    return read_columns(task.file, task.schema, task.wanted)
+    return read_columns(task.file, task.schema, task.wanted, task.csv)
 
 
 def batch_columns(spec: RunSpec, facts: TableFacts, files: Sequence[InputFile], runner: Runner) -> pa.Schema | None:
@@ -76,7 +77,7 @@ def batch_columns(spec: RunSpec, facts: TableFacts, files: Sequence[InputFile], 
     is_whole = config.schema_mode is SchemaMode.STRICT and partial is PartialUpdate.OFF
     if is_whole or spec.operation is Operation.DELETE or spec.chosen is not None:
         return None
-    tasks = [ColumnsTask(file, facts.schema, config.input_format) for file in files]
+    tasks = [ColumnsTask(file, facts.schema, config.input_format, config.csv) for file in files]
     runner = for_work(runner, len(files) * _FOOTER_BYTES, config)
     found = run_tasks(runner, columns_task, tasks, "stage input: columns of the batch")
     distinct = list(dict.fromkeys(found))
@@ -109,6 +110,19 @@ def _check_same_columns(
                 culprit=file.display,
                 hint=hint,
             )
+
+
+def batch_pieces(
+    spec: RunSpec, facts: TableFacts, split: Split, limit: int, content: bytes | None
+) -> Iterator[pa.Table]:
+    """The pieces of a split, as of :func:`read_pieces`. What other columns than those of the key hold does not matter to a
+    delete.
+    """
+    config, keys_only = spec.config, spec.operation is Operation.DELETE
+    schema = facts.schema
+    if keys_only:
+        schema = pa.schema([field for field in schema if field.name in facts.keys.columns])
+    return read_pieces(split, schema, config.input_format, limit, content, config.csv, known_only=keys_only)
 
 
 def columns_text(columns: pa.Schema | None, facts: TableFacts) -> dict[str, str]:

@@ -6,34 +6,28 @@ CSV and JSON values are typed by the table's schema, and the delete mark is bool
 
 from __future__ import annotations
 
-import io
-import itertools
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from lakeindex.errors import first_line
-from lakeindex.options.types import InputFormat
+from lakeindex.options.types import PLAIN_CSV, CsvFormat, InputFormat
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
+from lakeindex.stages.stage_input.text_files import BAD_VALUE, read_csv, read_json
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
 from lakeindex.tasks.stores import storage_at
-from lakeindex.write.types.avro_schema import DELETE_MARK
 
 _BATCH_ROWS = 65_536
 _PAGE_BUFFER = MIB
-_CSV_BLOCK = MIB
 _WHOLE = 2**62
 
 
-def read_split(split: Split, schema: pa.Schema, wanted: InputFormat) -> pa.Table:
+def read_split(split: Split, schema: pa.Schema, wanted: InputFormat, csv: CsvFormat = PLAIN_CSV) -> pa.Table:
     """All rows of a split; arguments and errors as of :func:`read_pieces`."""
-    return pa.concat_tables(read_pieces(split, schema, wanted, _WHOLE), promote_options="default")
+    return pa.concat_tables(read_pieces(split, schema, wanted, _WHOLE, csv=csv), promote_options="default")
 
 
 def content_of(split: Split, wanted: InputFormat, limit: int) -> bytes | None:
@@ -44,9 +38,17 @@ def content_of(split: Split, wanted: InputFormat, limit: int) -> bytes | None:
 
 
 def read_pieces(
-    split: Split, schema: pa.Schema, wanted: InputFormat, limit: int, content: bytes | None = None
+    split: Split,
+    schema: pa.Schema,
+    wanted: InputFormat,
+    limit: int,
+    content: bytes | None = None,
+    csv: CsvFormat = PLAIN_CSV,
+    *,
+    known_only: bool = False,
 ) -> Iterator[pa.Table]:
-    """The split's rows with the columns the file has, in order; one piece at least, though it may be empty.
+    """The split's rows with the columns the file has, in order; one piece at least, though it may be empty. Of CSV and
+    JSON files a piece may have :data:`~lakeindex.stages.stage_input.text_files.BAD_VALUE`.
 
     Args:
         split: what to read.
@@ -54,13 +56,15 @@ def read_pieces(
         wanted: the format, or ``auto``.
         limit: decoded bytes of a piece, about; a single row may be larger.
         content: what :func:`content_of` has read; None: it is read here.
+        csv: how CSV files are written.
+        known_only: whether JSON's fields that ``schema`` has not got may be left out.
 
     Raises:
         InputError: the file is missing, truncated or not what its name says, or holds what its types do not allow;
             names the file.
     """
     try:
-        for piece in _pieces(split, schema, wanted, limit, content):
+        for piece in _pieces(split, schema, wanted, limit, content, csv, known_only=known_only):
             _check_values(piece)
             yield piece
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
@@ -68,27 +72,38 @@ def read_pieces(
 
 
 def _pieces(
-    split: Split, schema: pa.Schema, wanted: InputFormat, limit: int, content: bytes | None
+    split: Split,
+    schema: pa.Schema,
+    wanted: InputFormat,
+    limit: int,
+    content: bytes | None,
+    csv: CsvFormat,
+    *,
+    known_only: bool,
 ) -> Iterator[pa.Table]:
     match format_of(split.file, wanted):
         case None:
             yield from _cut(_arrow(split, limit), limit)
         case InputFormat.CSV:
-            yield from _cut(_csv(split.file, schema, limit), limit)
+            for part in read_csv(split.file, schema, limit, csv):
+                yield from _cut([part], limit)
         case InputFormat.JSON:
-            for block in _json(split.file, schema, limit):  # blocks may lack columns: they are not joined
-                yield from _cut([block], limit)
+            for part in read_json(
+                split.file, schema, limit, known_only=known_only
+            ):  # parts may lack columns: they are not joined
+                yield from _cut([part], limit)
         case _:
             yield from _cut(_parquet(split, limit, content), limit)
 
 
-def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat) -> pa.Schema:
+def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: CsvFormat = PLAIN_CSV) -> pa.Schema:
     """The columns of a file: Parquet and Arrow files say them; new ones of CSV and JSON are typed by the first block.
 
     Args:
         file: what to read.
         schema: the table's columns, which type CSV and JSON values.
         wanted: the format, or ``auto``.
+        csv: how CSV files are written.
 
     Raises:
         InputError: the file is missing, truncated or not what its name says; names the file.
@@ -99,7 +114,8 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat) -> pa.
                 store = storage_at(file.root)
                 return pa.ipc.open_file(pa.PythonFile(StorageFile(store, file.path, file.size_bytes), mode="r")).schema
             case InputFormat.CSV | InputFormat.JSON:
-                return next(iter(read_pieces(Split(file), schema, wanted, _CSV_BLOCK))).schema
+                first = next(iter(read_pieces(Split(file), schema, wanted, MIB, csv=csv))).schema
+                return pa.schema([field for field in first if field.name != BAD_VALUE])
             case _:
                 return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
@@ -185,68 +201,3 @@ def _parquet(split: Split, limit: int, content: bytes | None) -> Iterator[pa.Tab
 
 def _compressed(group: pq.RowGroupMetaData) -> int:
     return sum(group.column(c).total_compressed_size for c in range(group.num_columns))
-
-
-def _csv(file: InputFile, schema: pa.Schema, limit: int) -> Iterator[pa.Table]:
-    types = {f.name: f.type for f in schema if not pa.types.is_nested(f.type)} | {DELETE_MARK: pa.bool_()}
-    options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=True, quoted_strings_can_be_null=False)
-    whole = _whole(file, limit)
-    if whole is not None:
-        yield pa.csv.read_csv(io.BytesIO(whole), convert_options=options)
-        return
-    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK)
-    names = pa.csv.open_csv(_plain(file), read_options=block).schema.names
-    options.column_types = dict.fromkeys(names, pa.string()) | types  # what the table has not got is never used
-    with pa.csv.open_csv(_plain(file), read_options=block, convert_options=options) as reader:
-        for batch in reader:
-            yield pa.Table.from_batches([batch])
-
-
-def _json(file: InputFile, schema: pa.Schema, limit: int) -> Iterator[pa.Table]:
-    options = pa.json.ParseOptions(explicit_schema=pa.schema([f.with_nullable(True) for f in schema]))
-    whole = _whole(file, limit)
-    blocks = _line_blocks(_plain(file), limit) if whole is None else iter([whole])
-    filled = (block for block in blocks if block.strip())
-    first = next(filled, None)
-    if first is None:
-        yield schema.empty_table()
-        return
-    for block in itertools.chain([first], filled):
-        yield pa.json.read_json(io.BytesIO(block), parse_options=options)
-
-
-def _line_blocks(source: BinaryIO, limit: int) -> Iterator[bytes]:
-    """Whole lines, half of ``limit`` at a time: parsed values stand beside the text."""
-    step = max(limit // 2, 1)
-    rest = b""
-    while data := source.read(step):
-        head, newline, tail = data.rpartition(b"\n")
-        if newline:
-            yield rest + head + newline
-            rest = tail
-        else:
-            rest += tail
-    yield rest
-
-
-def _plain(file: InputFile) -> pa.NativeFile:
-    """The file's text as a stream; what ends in ``.gz`` is unpacked."""
-    source = pa.PythonFile(StorageFile(storage_at(file.root), file.path, file.size_bytes), mode="r")
-    return (
-        pa.CompressedInputStream(source, "gzip") if _is_packed(file) else pa.BufferedInputStream(source, _PAGE_BUFFER)
-    )
-
-
-def _is_packed(file: InputFile) -> bool:
-    return file.path.lower().endswith(".gz")
-
-
-def _whole(file: InputFile, limit: int) -> bytes | None:
-    """The file's text, fetched with one request; None if it is larger than ``limit``."""
-    if not _is_small(file, limit):
-        return None
-    data = storage_at(file.root).read(file.path)
-    if not _is_packed(file):
-        return data
-    text: bytes = pa.CompressedInputStream(pa.BufferReader(data), "gzip").read(min(limit, _WHOLE) + 1)
-    return text if len(text) <= limit else None

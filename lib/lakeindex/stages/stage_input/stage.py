@@ -12,16 +12,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commit.run_records import RunIdentity
-from lakeindex.errors import LakeIndexError, QuarantineExceededError, SchemaMismatchError
+from lakeindex.errors import QuarantineExceededError, SchemaMismatchError
 from lakeindex.hashing.arrow import one_array
+from lakeindex.hashing.batch_digest import NO_ROWS, BatchDigest
 from lakeindex.model import Change, Operation
+from lakeindex.options.types import PLAIN_CSV
 from lakeindex.pipeline import CHUNKS, OP_DELETE, OP_UPSERT, REASON, STAGED_KEY, STAGED_OP, STAGED_PARTITION, Stage
 from lakeindex.run.checkpoints import Manifest, Part, digest_of, digest_of_text, table_of
 from lakeindex.run.chosen_rows import is_chosen, stored_keys
@@ -31,16 +33,19 @@ from lakeindex.run.replaced import PARTITIONS_FACT
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, event_time_mark, run_folder
 from lakeindex.stages.stage_input.batch_columns import (
     batch_columns,
+    batch_pieces,
     columns_text,
     columns_to_stage,
     may_lack,
     with_columns,
 )
-from lakeindex.stages.stage_input.input_pieces import content_of, read_pieces
+from lakeindex.stages.stage_input.batch_identity import rows_digest, rows_fact
+from lakeindex.stages.stage_input.input_pieces import content_of
 from lakeindex.stages.stage_input.inputs import Split, content_digest, find_batch, marks_digest, split_inputs
 from lakeindex.stages.stage_input.spill import Cut, Piece, Scatter, SpilledPiece, pieces_held, read_spilled, spill
 from lakeindex.stages.stage_input.split_order import splits_apart
 from lakeindex.stages.stage_input.staged_rows import Staged, combining_of, refuse_doubled, stage_rows
+from lakeindex.stages.stage_input.text_files import without_bad_values
 from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, Combined, combine
@@ -86,6 +91,7 @@ class KeyResult:
     reasons: tuple[str, ...] = ()
     quarantine: tuple[Part, ...] = ()
     pieces: tuple[Piece, ...] = ()
+    digest: BatchDigest = NO_ROWS
 
     def with_next(self, other: KeyResult) -> KeyResult:
         """Both as one."""
@@ -96,6 +102,7 @@ class KeyResult:
             tuple(dict.fromkeys((*self.reasons, *other.reasons)))[:_REASONS],
             self.quarantine + other.quarantine,
             self.pieces + other.pieces,
+            self.digest.followed_by(other.digest),
         )
 
 
@@ -169,6 +176,7 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         digest, spec.operation, facts.schema.to_string(), facts.keys, event_time_mark(facts), facts.index,
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
         *((spec.chosen.digest,) if spec.chosen is not None else ()),
+        *((config.csv,) if config.csv != PLAIN_CSV else ()),
         *((config.partial_update, facts.given) if facts.given is not None else ()),
         *((function.name,) if function is not None else ()),
         *(facts.delete_mark or ()),
@@ -198,7 +206,7 @@ def _build(spec: RunSpec, facts: TableFacts, runner: Runner, splits: list[Split]
     built = _keyed_and_sorted(spec, facts, runner, splits, _apart(spec, facts, runner, splits), stay=stay)
     if not built.is_apart():
         built = _keyed_and_sorted(spec, facts, runner, splits, frozenset(), stay=stay)
-    manifest = _manifest(spec, built, basis, digest)
+    manifest = _manifest(spec, facts, built, basis, digest)
     store = run_folder(spec).store
     written = (p for result in built.keyed for p in result.pieces if isinstance(p, SpilledPiece))
     for path in sorted({piece.path for piece in written}):
@@ -277,7 +285,7 @@ def _sort_tasks(
     return tasks
 
 
-def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest:
+def _manifest(spec: RunSpec, facts: TableFacts, built: _Built, basis: str, digest: str) -> Manifest:
     run, keyed, results = run_folder(spec), built.keyed, built.staged
     chunks = [chunk for result in results for chunk in result.chunks]
     lines = [
@@ -307,22 +315,10 @@ def _manifest(spec: RunSpec, built: _Built, basis: str, digest: str) -> Manifest
         facts={
             PARTITIONS_FACT: sorted(set[str]().union(*(r.partitions for r in results))),
             "input_digest": digest,
+            **rows_fact(spec, facts, reduce(BatchDigest.followed_by, (r.digest for r in keyed), NO_ROWS)),
             "reasons": sorted({reason for r in keyed for reason in r.reasons})[:_REASONS],
         },
     )
-
-
-def identity_of(spec: RunSpec, staged: Manifest, runner: Runner) -> RunIdentity:
-    """What the run commits: its batch, and digests of its content by this release's algorithm and the older ones."""
-    digest, older = str(staged.facts["input_digest"]), staged.facts.get("older_digest")
-    if older is not None:
-        return RunIdentity(spec.run_id, spec.batch_id, digest, (str(older),))
-    try:  # an older release staged it
-        found = find_batch(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
-        content = content_digest(found, runner, spec.config)
-    except LakeIndexError:
-        return RunIdentity(spec.run_id, spec.batch_id, digest)
-    return RunIdentity(spec.run_id, spec.batch_id, content, (digest,))
 
 
 def _check_quarantine(manifest: Manifest, spec: RunSpec) -> None:
@@ -398,7 +394,7 @@ class _Keying:
         """
         task, first = self._task, 0
         limit = piece_bytes(current_share())
-        batches = read_pieces(task.split, task.facts.schema, task.spec.config.input_format, limit, content)
+        batches = batch_pieces(task.spec, task.facts, task.split, limit, content)
         for number, batch in enumerate(batches):
             if is_chosen(task.spec.run_id, task.split.file.path):
                 yield self._chosen(batch, first)
@@ -431,6 +427,7 @@ class _Keying:
         task = self._task
         facts, operation = task.facts, task.spec.operation
         only = None
+        batch, bad_values = without_bad_values(batch, task.split.file, first)
         if operation is Operation.DELETE:
             # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.
             only = frozenset(facts.keys.columns)
@@ -442,7 +439,7 @@ class _Keying:
         kinds = {field.name: field.type for field in batch.schema}
         self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
         keyed = self._keys.keys_of(fitted.columns)
-        problem = _problems(fitted, keyed.problem, facts, task.spec)
+        problem = first_problem(bad_values, _problems(fitted, keyed.problem, facts, task.spec))
         numbers = np.arange(first, first + batch.num_rows, dtype=np.int64)
         op = _ops(fitted, all_go=operation is Operation.DELETE)
         rows = pa.table(
@@ -451,13 +448,14 @@ class _Keying:
         )
         bad = problem.is_valid()
         count = pc.sum(bad).as_py() or 0
+        digest = rows_digest(task.spec, fitted, bad_values)
         if not count:
-            return rows, KeyResult(batch.num_rows)
+            return rows, KeyResult(batch.num_rows, digest=digest)
         name = f"{task.ordinal:05d}-{number:05d}" if number else f"{task.ordinal:05d}"
         quarantine = _quarantine(task, fitted.columns, problem, numbers + task.split.first_row, name)
         reasons = tuple(pc.unique(problem.filter(bad)).to_pylist()[:_REASONS])
         good = rows.filter(pc.invert(bad))
-        return good, KeyResult(batch.num_rows, count, reasons=reasons, quarantine=(quarantine,))
+        return good, KeyResult(batch.num_rows, count, reasons=reasons, quarantine=(quarantine,), digest=digest)
 
 
 def _ops(fitted: FittedBatch, *, all_go: bool) -> pa.Int8Array:

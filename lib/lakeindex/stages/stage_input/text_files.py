@@ -1,0 +1,252 @@
+"""CSV and JSON files of the batch, read in pieces. The table's columns say what their texts and numbers are."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from lakeindex.options.types import CsvFormat
+from lakeindex.stages.stage_input.inputs import InputFile
+from lakeindex.stages.stage_input.text_values import (
+    Bad,
+    Number,
+    inferred,
+    shown,
+    values_of_json,
+    values_of_texts,
+)
+from lakeindex.storage.storage_file import StorageFile
+from lakeindex.tasks.memory_bound import MIB
+from lakeindex.tasks.stores import storage_at
+from lakeindex.write.types.avro_schema import DELETE_MARK
+
+BAD_VALUE: Final = "lakeindex: bad value"
+"""Column of a piece, if a row of it has a value that is none of its column's type: text per row or null."""
+_CSV_BLOCK: Final = MIB
+_WHOLE: Final = 2**62
+
+
+def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) -> Iterator[pa.Table]:
+    """The rows of a CSV file; columns that the table has not got have types of Arrow's guess, or are texts.
+
+    Raises:
+        ArrowInvalid: a row has more or fewer fields than the header.
+    """
+    known = {field.name: field.type for field in [*schema, pa.field(DELETE_MARK, pa.bool_())]}
+    options = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(known, pa.string()),
+        null_values=list(form.nulls),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    parse = pa.csv.ParseOptions(
+        delimiter=form.delimiter, quote_char=form.quote or False, newlines_in_values=bool(form.quote)
+    )
+    names = None if form.header else schema.names
+    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=names)
+    whole = _whole(file, limit)
+    if whole is not None:
+        rows = pa.csv.read_csv(io.BytesIO(whole), block, parse, options)
+        yield from (_typed(part, known) for part in _single_chunks(rows))
+        return
+    with pa.csv.open_csv(_plain(file), block, parse) as first:
+        there = first.schema.names
+    options.column_types = dict.fromkeys((*there, *known), pa.string())  # what the table has not got is never used
+    with pa.csv.open_csv(_plain(file), block, parse, options) as reader:
+        for batch in reader:
+            yield _typed(pa.Table.from_batches([batch]), known)
+
+
+def _single_chunks(rows: pa.Table) -> list[pa.Table]:
+    """Tables of one record batch each; one at least."""
+    return [pa.Table.from_batches([batch]) for batch in rows.to_batches()] or [rows]
+
+
+def _typed(rows: pa.Table, known: dict[str, pa.DataType]) -> pa.Table:
+    """Texts of known columns as values."""
+    columns, problems = [], _Problems(rows.num_rows)
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        kind = known.get(name)
+        if kind is None or pa.types.is_nested(kind) or not column.num_chunks:
+            columns.append(column if kind is None or pa.types.is_nested(kind) else column.cast(kind))
+            continue
+        values, bad = values_of_texts(column.chunk(0), kind)
+        problems.add(name, kind, {row: repr(text) for row, text in bad.items()})
+        columns.append(values)
+    return problems.beside(pa.table(columns, names=rows.column_names))
+
+
+class _Problems:
+    """What is wrong with rows."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._of_row: dict[int, str] = {}
+
+    def add(self, name: str, kind: pa.DataType, bad: Bad) -> None:
+        for row, text in bad.items():
+            self._of_row.setdefault(row, f"column {name!r} cannot be {text}: it is {kind} in the table")
+
+    def beside(self, rows: pa.Table) -> pa.Table:
+        """The rows, with a column of what is wrong if anything is."""
+        if not self._of_row:
+            return rows
+        told = [self._of_row.get(row) for row in range(self._rows)]
+        return rows.append_column(BAD_VALUE, pa.array(told, pa.string()))
+
+
+def without_bad_values(piece: pa.Table, file: InputFile, first: int) -> tuple[pa.Table, pa.Array]:
+    """A piece of a file from its row ``first`` on as the table has its columns, and of each row what is wrong with a
+    value of it (else null).
+    """
+    if BAD_VALUE not in piece.column_names:
+        return piece, pa.nulls(piece.num_rows, pa.string())
+    told = piece.column(BAD_VALUE).to_pylist()
+    problems = [text and f"row {first + row} of {file.display}: {text}" for row, text in enumerate(told)]
+    return piece.drop_columns([BAD_VALUE]), pa.array(problems, pa.string())
+
+
+def read_json(file: InputFile, schema: pa.Schema, limit: int, *, known_only: bool) -> Iterator[pa.Table]:
+    """The rows of a file of JSON objects, one a line; fields that the table has not got have types of Arrow's guess.
+
+    Raises:
+        ArrowInvalid: something is no JSON object; names the row.
+    """
+    whole = _whole(file, limit)
+    blocks = _line_blocks(_plain(file), limit) if whole is None else iter([whole])
+    filled = (block for block in blocks if block.strip())
+    first = next(filled, None)
+    if first is None:
+        yield schema.empty_table()
+        return
+    row = 0
+    for block in itertools.chain([first], filled):
+        known = [field.with_nullable(True) for field in schema]
+        if DELETE_MARK.encode() in block and DELETE_MARK not in schema.names:
+            known.append(pa.field(DELETE_MARK, pa.bool_()))
+        rows = _by_arrow(block, known)
+        if rows is None:
+            rows = _by_value(block, known, row, known_only=known_only)
+        yield rows
+        row += rows.num_rows
+
+
+def _by_arrow(block: bytes, known: Sequence[pa.Field]) -> pa.Table | None:
+    """The rows as Arrow's reader takes them, whose texts are then what they are in CSV; None if it does not take them
+    as they are, or might not.
+    """
+    read = [field if _is_arrows(field.type) else field.with_type(pa.string()) for field in known]
+    of_texts = {field.name: field.type for field in known if not _is_arrows(field.type)}
+    if any(pa.types.is_nested(kind) and name.encode() in block for name, kind in of_texts.items()):
+        return None
+    try:
+        rows = pa.json.read_json(
+            io.BytesIO(block),
+            pa.json.ReadOptions(block_size=len(block) + 1),
+            pa.json.ParseOptions(explicit_schema=pa.schema(read)),
+        )
+    except pa.ArrowInvalid:
+        return None
+    for name, kind in of_texts.items():
+        place = rows.column_names.index(name)
+        if pa.types.is_nested(kind):
+            rows = rows.set_column(place, name, pa.nulls(rows.num_rows, kind))
+            continue
+        values, bad = values_of_texts(pa.concat_arrays(rows.column(place).chunks), kind)
+        if bad:
+            return None
+        rows = rows.set_column(place, name, values)
+    return rows
+
+
+def _is_arrows(kind: pa.DataType) -> bool:
+    """Whether Arrow's JSON reader takes values of the type as they are meant, and no others."""
+    if pa.types.is_struct(kind):
+        return all(_is_arrows(field.type) for field in kind)
+    if pa.types.is_list(kind):
+        return _is_arrows(kind.value_type)
+    return pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.string()
+
+
+def _by_value(block: bytes, known: Sequence[pa.Field], first_row: int, *, known_only: bool) -> pa.Table:
+    """The rows value by value: what Arrow's reader does not take, and what is wrong with it."""
+    objects = list(_objects(block.decode("utf-8-sig"), first_row))
+    problems, columns = _Problems(len(objects)), {}
+    for field in known:
+        values, bad = values_of_json([one.get(field.name) for one in objects], field.type)
+        problems.add(field.name, field.type, bad)
+        columns[field.name] = values
+    more = () if known_only else dict.fromkeys(name for one in objects for name in one if name not in columns)
+    for name in more:
+        columns[name] = inferred([one.get(name) for one in objects])
+    return problems.beside(pa.table(columns))
+
+
+def _objects(text: str, first_row: int) -> Iterator[dict[str, Any]]:
+    decoder = json.JSONDecoder(
+        parse_int=Number, parse_float=Number, parse_constant=Number, object_pairs_hook=_object
+    )  # fmt: skip
+    place, row, end = 0, first_row, len(text)
+    while True:
+        while place < end and text[place] in " \t\r\n":
+            place += 1
+        if place == end:
+            return
+        try:
+            value, place = decoder.raw_decode(text, place)
+        except ValueError as error:
+            raise pa.ArrowInvalid(f"row {row} is no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise pa.ArrowInvalid(f"row {row} is {shown(value)}, not an object: each line is to be one")
+        yield value
+        row += 1
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return found
+
+
+def _line_blocks(source: BinaryIO, limit: int) -> Iterator[bytes]:
+    """Whole lines, half of ``limit`` at a time: parsed values stand beside the text."""
+    step = max(limit // 2, 1)
+    rest = b""
+    while data := source.read(step):
+        head, newline, tail = data.rpartition(b"\n")
+        if newline:
+            yield rest + head + newline
+            rest = tail
+        else:
+            rest += tail
+    yield rest
+
+
+def _plain(file: InputFile) -> pa.NativeFile:
+    """The file's text as a stream; what ends in ``.gz`` is unpacked."""
+    source = pa.PythonFile(StorageFile(storage_at(file.root), file.path, file.size_bytes), mode="r")
+    return pa.CompressedInputStream(source, "gzip") if _is_packed(file) else pa.BufferedInputStream(source, MIB)
+
+
+def _is_packed(file: InputFile) -> bool:
+    return file.path.lower().endswith(".gz")
+
+
+def _whole(file: InputFile, limit: int) -> bytes | None:
+    """The file's text, fetched with one request; None if it is larger than ``limit``."""
+    if file.size_bytes > limit:
+        return None
+    data = storage_at(file.root).read(file.path)
+    if not _is_packed(file):
+        return data
+    text: bytes = pa.CompressedInputStream(pa.BufferReader(data), "gzip").read(min(limit, _WHOLE) + 1)
+    return text if len(text) <= limit else None

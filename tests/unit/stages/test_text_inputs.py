@@ -1,0 +1,263 @@
+"""CSV and JSON lines: what their texts and numbers are in the table, what is null, and what is told of bad values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lakeindex
+from lakeindex.errors import InputError, OptionError, QuarantineExceededError, SchemaMismatchError
+from lakeindex.options.types import CsvFormat, InputFormat
+from lakeindex.stages.stage_input.input_pieces import read_pieces, read_split
+from lakeindex.stages.stage_input.inputs import Split, find_inputs
+from lakeindex.stages.stage_input.text_files import BAD_VALUE
+from lakeindex.stages.stage_input.text_values import values_of_texts
+
+UTC = dt.UTC
+NOON = dt.datetime(2026, 1, 2, 12, 0, 0, 123000)  # noqa: DTZ001 - a local timestamp
+BAD = object()
+TEXTS: tuple[tuple[pa.DataType, Sequence[tuple[str, Any]]], ...] = (
+    (pa.int64(), [("9007199254740993", 2**53 + 1), ("9.0", 9), (" 7 ", 7), ("1e3", 1000), ("-5", -5), ("+5", 5)]),
+    (pa.int64(), [("9223372036854775807", 2**63 - 1), ("9223372036854775808", BAD), ("1.5", BAD), ("x", BAD)]),
+    (pa.int32(), [("2147483647", 2**31 - 1), ("2147483648", BAD), ("true", BAD), ("1 2", BAD), ("", None)]),
+    (pa.float64(), [("0.1", 0.1), ("inf", float("inf")), ("-Infinity", float("-inf")), ("1e400", BAD), ("1,5", BAD)]),
+    (pa.float32(), [("0.5", 0.5), ("1e39", BAD), ("", None)]),
+    (pa.bool_(), [("true", True), ("FALSE", False), ("1", True), ("0", False), ("yes", BAD), ("", None)]),
+    (pa.date32(), [("2026-01-02", dt.date(2026, 1, 2)), ("2026-13-01", BAD), ("02.01.2026", BAD)]),
+    (pa.timestamp("us"), [("2026-01-02T12:00:00.123", NOON), ("2026-01-02 12:00:00.123000000", NOON)]),
+    (pa.timestamp("us"), [("2026-01-02T12:00:00Z", BAD), ("2026-01-02T12:00:00.1234567", BAD), ("1767355200000", BAD)]),
+    (pa.timestamp("us", "UTC"), [("2026-01-02T12:00:00.123Z", NOON.replace(tzinfo=UTC))]),
+    (pa.timestamp("us", "UTC"), [("2026-01-02T14:00:00.123+02:00", NOON.replace(tzinfo=UTC))]),
+    (pa.timestamp("us", "UTC"), [("2026-01-02 12:00:00.123", NOON.replace(tzinfo=UTC)), ("noon", BAD)]),
+    (pa.timestamp("us", "UTC"), [("2026-01-02", dt.datetime(2026, 1, 2, tzinfo=UTC))]),
+    (pa.decimal128(38, 10), [("12345678901234567890123456.7890123456", Decimal("12345678901234567890123456.7890123456"))]),
+    (pa.decimal128(5, 2), [("1.25", Decimal("1.25")), ("1.255", BAD), ("12345.6", BAD), ("1e2", Decimal(100))]),
+    (pa.string(), [("NA", "NA"), ("null", "null"), (" x ", " x "), ("", "")]),
+    (pa.binary(), [("é", "é".encode()), ("", b"")]),
+    (pa.time64("us"), [("12:34:56.5", dt.time(12, 34, 56, 500000)), ("25:00", BAD)]),
+)  # fmt: skip
+
+
+def test_texts_are_values_and_what_is_none_is_told_by_its_row() -> None:
+    for kind, cases in TEXTS:
+        values, bad = values_of_texts(pa.array([text for text, _ in cases]), kind)
+        assert values.type == kind
+        wanted = [None if value is BAD else value for _, value in cases]
+        assert values.to_pylist() == wanted, (kind, values)
+        assert set(bad) == {row for row, (_, value) in enumerate(cases) if value is BAD}, (kind, bad)
+
+
+NUMBERS: tuple[tuple[pa.DataType, str, Any], ...] = (
+    (pa.int64(), "9007199254740993", 2**53 + 1),
+    (pa.int64(), "9.0", 9),
+    (pa.int64(), "1.5", BAD),
+    (pa.int64(), "true", BAD),
+    (pa.int64(), "[1]", BAD),
+    (pa.int64(), '{"a": 1}', BAD),
+    (pa.float64(), "1", 1.0),
+    (pa.float64(), "1e400", BAD),
+    (pa.float64(), "Infinity", float("inf")),
+    (pa.decimal128(38, 2), "123456789012345678901234567890123456.78", Decimal("123456789012345678901234567890123456.78")),
+    (pa.decimal128(38, 2), "0.125", BAD),
+    (pa.bool_(), "true", True),
+    (pa.bool_(), "1", BAD),
+    (pa.date32(), "20455", dt.date(2026, 1, 2)),
+    (pa.date32(), "1.5", BAD),
+    (pa.timestamp("us", "UTC"), "1767355200123", NOON.replace(tzinfo=UTC)),
+    (pa.timestamp("us", "UTC"), "1767355200123.0", NOON.replace(tzinfo=UTC)),
+    (pa.timestamp("us"), "1767355200123", NOON),
+    (pa.timestamp("us"), "-1.5", dt.datetime(1969, 12, 31, 23, 59, 59, 998500)),  # noqa: DTZ001 - a local one
+    (pa.timestamp("us"), "1e30", BAD),
+    (pa.string(), "5", BAD),
+    (pa.string(), "true", BAD),
+    (pa.string(), "[]", BAD),
+    (pa.binary(), "5", BAD),
+    (pa.map_(pa.string(), pa.int64()), '{"a": 9007199254740993, "b": null}', [("a", 2**53 + 1), ("b", None)]),
+    (pa.map_(pa.string(), pa.int64()), '[{"key": "a", "value": 1}]', [("a", 1)]),
+    (pa.map_(pa.string(), pa.int64()), '[["a", 1.0]]', [("a", 1)]),
+    (pa.map_(pa.string(), pa.int64()), '{"a": "x"}', BAD),
+    (pa.map_(pa.string(), pa.int64()), "[1]", BAD),
+    (pa.map_(pa.string(), pa.date32()), '{"a": "2026-01-02"}', [("a", dt.date(2026, 1, 2))]),
+    (pa.list_(pa.date32()), '["2026-01-02", null]', [dt.date(2026, 1, 2), None]),
+    (pa.list_(pa.date32()), '["x"]', BAD),
+    (pa.list_(pa.date32()), '"2026-01-02"', BAD),
+    (pa.list_(pa.int64()), "[1, 2.0]", [1, 2]),
+    (pa.struct([("x", pa.int64()), ("t", pa.timestamp("us"))]), '{"t": "2026-01-02T12:00:00.123"}', {"x": None, "t": NOON}),
+    (pa.struct([("x", pa.int64())]), '{"x": "a"}', BAD),
+    (pa.struct([("x", pa.int64())]), "[]", BAD),
+)  # fmt: skip
+
+
+def table_of(folder: Path, columns: Sequence[tuple[str, pa.DataType]]) -> Any:
+    return lakeindex.create_table(folder, pa.schema([("id", pa.string()), *columns]), key="id")
+
+
+def pieces_of(path: Path, schema: pa.Schema, limit: int = 2**40, csv: CsvFormat | None = None) -> list[pa.Table]:
+    (file,) = find_inputs((str(path),), InputFormat.AUTO)
+    return list(read_pieces(Split(file), schema, InputFormat.AUTO, limit, csv=csv or CsvFormat()))
+
+
+def test_json_takes_numbers_as_they_are_and_whatever_csv_takes_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "b.jsonl"
+    of_texts = ((kind, json.dumps(text), value) for kind, cases in TEXTS for text, value in cases)
+    for kind, text, value in (*NUMBERS, *of_texts):
+        path.write_text(f'{{"v": null}}\n{{"v": {text}}}\n{{}}\n', encoding="utf-8")
+        (piece,) = pieces_of(path, pa.schema([("v", kind)]))
+        assert piece["v"].type == kind, (kind, text)
+        assert piece["v"].to_pylist() == [None, None if value is BAD else value, None], (kind, text)
+        told = piece[BAD_VALUE].to_pylist() if BAD_VALUE in piece.column_names else [None] * 3
+        assert [one is None for one in told] == [True, value is not BAD, True], (kind, text, told)
+
+
+def test_csv_takes_every_text(tmp_path: Path) -> None:
+    path = tmp_path / "b.csv"
+    for kind, cases in TEXTS:
+        lines = [text if text == " x " else f'"{text}"' for text, _ in cases]
+        path.write_text("v,w\n" + "".join(f"{line},1\n" for line in lines), encoding="utf-8")
+        (piece,) = pieces_of(path, pa.schema([("v", kind)]))
+        assert piece["v"].to_pylist() == [None if value is BAD else value for _, value in cases], kind
+
+
+WORDS = ["NA", "null", "NULL", "NaN", "nan", "N/A", "n/a", "#N/A", "None", "-", "\\N"]
+
+
+def test_only_the_empty_field_is_null(tmp_path: Path) -> None:
+    """Read as a whole and in pieces; as text and as key."""
+    path = tmp_path / "b.csv"
+    path.write_text("id,v\n" + "".join(f"{word},{word}\n" for word in WORDS) + 'empty,\nquoted,""\n', encoding="utf-8")
+    schema = pa.schema([("id", pa.string()), ("v", pa.string())])
+    for limit in (2**40, 20):
+        rows = pa.concat_tables(pieces_of(path, schema, limit))
+        assert rows["v"].to_pylist() == [*WORDS, None, ""]
+    table = table_of(tmp_path / "t", [("v", pa.string())])
+    assert table.upsert(path).inserts == len(WORDS) + 2
+
+
+def test_options_say_how_csv_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "b.csv"
+    path.write_text("a\tNA\t\nb\t'x\ty'\t''\nc\t''\tNULL\n")
+    table = table_of(tmp_path / "t", [("v", pa.string()), ("w", pa.string())])
+    options = {"lakeindex.csv.delimiter": "tab", "lakeindex.csv.quote": "'", "lakeindex.csv.header": False}
+    table.upsert(path, options={**options, "lakeindex.csv.null": "NA,NULL"})
+    rows = table.read(meta=False).sort_by("id").to_pylist()
+    assert [(row["v"], row["w"]) for row in rows] == [(None, ""), ("x\ty", ""), ("", None)]
+    table.upsert(path, options={**options, "lakeindex.csv.null": "NULL,"})
+    assert table.read(meta=False).sort_by("id")["v"].to_pylist() == ["NA", "x\ty", ""]
+    assert table.read(meta=False).sort_by("id")["w"].to_pylist() == [None, "", None]
+    keys = tmp_path / "k.csv"
+    keys.write_text("a\nb\n")
+    assert table.delete(keys, options=options).deletes == 2
+    semicolons = tmp_path / "s.csv"
+    semicolons.write_text('id;v;w\nq;"a;b";\n')
+    table.upsert(semicolons, options={"lakeindex.csv.delimiter": ";"})
+    assert table.get(["q"]).rows["v"].to_pylist() == ["a;b"]
+    plain = tmp_path / "p.csv"
+    plain.write_text('id,v,w\nr,"a,\n')
+    table.upsert(plain, options={"lakeindex.csv.quote": "none"})
+    assert table.get(["r"]).rows["v"].to_pylist() == ['"a']
+    for name, value in (("delimiter", ";;"), ("delimiter", ""), ("quote", "ab"), ("quote", ","), ("header", "maybe")):
+        with pytest.raises(OptionError, match=f"lakeindex.csv.{name}") as caught:
+            table.upsert(path, options={f"lakeindex.csv.{name}": value})
+        assert caught.value.hint
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_bad_values_go_into_quarantine_and_are_named(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"b.{suffix}"
+    rows: list[dict[str, Any]] = [{"id": "a", "n": 1, "d": "2026-01-02"}, {"id": "b", "n": "x", "d": "2026-01-02"}]
+    rows += [{"id": "c", "n": 1, "d": "soon"}, {"id": "", "n": 1, "d": None}, {"id": "e", "n": None, "d": None}]
+    lines = [json.dumps(row) for row in rows]
+    if suffix == "csv":
+        lines = ["id,n,d", *(",".join("" if one is None else str(one) for one in row.values()) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    table = table_of(tmp_path / "t", [("n", pa.int64()), ("d", pa.date32())])
+    with pytest.raises(QuarantineExceededError) as caught:
+        table.upsert(path)
+    assert f"row 1 of {path.as_uri()}: column 'n' cannot be" in str(caught.value)
+    assert f"row 2 of {path.as_uri()}: column 'd' cannot be" in str(caught.value)
+    kept = pq.read_table(str(caught.value.culprit).removeprefix("file://"))
+    assert kept["_li_row"].to_pylist() == [1, 2, 3]
+    assert kept["id"].to_pylist()[:2] == ["b", "c"]
+    assert table.history() == ()
+    done = table.upsert(path, max_quarantined=3)
+    assert (done.rows_in, done.quarantined, done.inserts) == (5, 3, 2)
+    assert table.delete(path, max_quarantined=1).deletes == 2, "what other columns hold does not matter to a delete"
+
+
+def test_a_bad_value_of_a_later_piece_has_its_row_of_the_file(tmp_path: Path) -> None:
+    numbers = [str(n) for n in range(3000)]
+    numbers[2900] = "x"
+    (tmp_path / "b.csv").write_text("v\n" + "\n".join(numbers) + "\n")
+    (tmp_path / "b.jsonl").write_text("".join(f'{{"v": "{number}"}}\n' for number in numbers))
+    for name in ("b.csv", "b.jsonl"):
+        pieces = pieces_of(tmp_path / name, pa.schema([("v", pa.int64())]), 4000)
+        assert len(pieces) > 2
+        row, found = 0, []
+        for piece in pieces:
+            if BAD_VALUE in piece.column_names:
+                found += [row + n for n, one in enumerate(piece[BAD_VALUE].to_pylist()) if one is not None]
+            row += piece.num_rows
+        assert found == [2900]
+        assert row == 3000
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('[{"id": "a"}]', r"row 0 is \[.*not an object"),
+        ('{"id": "a"}\n5\n', "row 1 is 5, not an object"),
+        ('{"id": "a"}\n{"id": "b" "v"}\n', "row 1 is no JSON"),
+        ('{"id": "a"}\n{"id": "b", "id": "c"}\n', "'id' is there twice"),
+    ],
+)
+def test_what_is_no_object_is_named_by_its_row(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "b.jsonl").write_text(content)
+    with pytest.raises(InputError, match=said) as caught:
+        pieces_of(tmp_path / "b.jsonl", pa.schema([("id", pa.string()), ("v", pa.map_(pa.string(), pa.string()))]))
+    assert "b.jsonl" in str(caught.value.culprit)
+
+
+def test_fields_that_the_table_lacks_have_the_same_types_either_way(tmp_path: Path) -> None:
+    """A block that Arrow's reader takes, and one that has a value of another kind."""
+    new = '"s": "t", "n": 5, "f": 1.5, "at": "2026-01-02T00:00:00", "l": [1], "o": {"x": 1}, "b": true'
+    path = tmp_path / "b.jsonl"
+    types = []
+    for number in ("1", "1.0"):
+        path.write_text(f'{{"n8": {number}, {new}}}\n')
+        types.append(pieces_of(path, pa.schema([("n8", pa.int32())]))[0].schema)
+    assert types[0] == types[1]
+    table = table_of(tmp_path / "t", [("o", pa.struct([("x", pa.int64())])), ("d", pa.date32())])
+    for date in ('"2026-01-02"', "20455"):
+        path.write_text(f'{{"id": "a", "d": {date}, "o": {{"x": 1, "y": 2}}}}\n')
+        with pytest.raises(SchemaMismatchError, match="the table has no field 'y' in it"):
+            table.upsert(path)
+
+
+def test_a_marked_row_is_deleted_whatever_text_says_so(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", [("v", pa.string())])
+    for name, content in {
+        "a.csv": "id,v,_hoodie_is_deleted\nx,1,true\ny,2,false\n",
+        "b.jsonl": '{"id": "x", "_hoodie_is_deleted": "true"}\n{"id": "y", "_hoodie_is_deleted": null}\n',
+        "c.jsonl": '{"id": "x", "_hoodie_is_deleted": true}\n{"id": "y"}\n',
+    }.items():
+        table.upsert(pa.table({"id": ["x", "y"], "v": ["", ""]}))
+        (tmp_path / name).write_text(content)
+        assert table.upsert(tmp_path / name).deletes == 1, name
+
+
+def test_lines_end_inside_of_quotes(tmp_path: Path) -> None:
+    """Also where a block of Arrow's ends."""
+    path = tmp_path / "b.csv"
+    text = "x\n" * 40_000
+    path.write_text("id,v\n" + "".join(f'{n},"{text}"\n' for n in range(40)))
+    (file,) = find_inputs((str(path),), InputFormat.AUTO)
+    rows = read_split(Split(file), pa.schema([("id", pa.string()), ("v", pa.string())]), InputFormat.AUTO)
+    assert rows["v"].to_pylist() == [text] * 40
