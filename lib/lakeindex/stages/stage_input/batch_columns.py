@@ -115,9 +115,7 @@ def _check_same_columns(
 def batch_pieces(
     spec: RunSpec, facts: TableFacts, split: Split, limit: int, content: bytes | None
 ) -> Iterator[pa.Table]:
-    """The pieces of a split, as of :func:`read_pieces`. What other columns than those of the key hold does not matter to a
-    delete.
-    """
+    """The pieces of a split, as of :func:`read_pieces`. To a delete, columns that are not the key's do not matter."""
     config, keys_only = spec.config, spec.operation is Operation.DELETE
     schema = facts.schema
     if keys_only:
