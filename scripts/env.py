@@ -4,7 +4,7 @@
     scripts/env.py print               print it as shell exports: eval "$(.venv/bin/python scripts/env.py print)"
 
 What it sets and why is in :func:`environment`; a variable that is set already is left alone, except PATH, which
-gets the environment's commands in front.
+gets the environment's commands in front, and PYTHONDONTWRITEBYTECODE, which is unset.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def environment() -> dict[str, str]:
         **airflow(),
     }
     env = {**wanted, **os.environ, **java()}
+    # else each of the many processes of a run compiles all that it imports: of Airflow alone that is seconds
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     env["PATH"] = f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return env
 
@@ -79,9 +81,12 @@ def main() -> None:
             env = environment()
             os.execvpe(command, [command, *arguments], env)  # noqa: S606 - running a command is what this is for
         case ["print"]:
-            for key, value in sorted(environment().items()):
+            wanted = environment()
+            for key, value in sorted(wanted.items()):
                 if os.environ.get(key) != value:
                     print(f"export {key}={shlex.quote(value)}")
+            for key in sorted(os.environ.keys() - wanted.keys()):
+                print(f"unset {key}")
         case _:
             sys.exit(__doc__)
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -73,6 +74,7 @@ class MemoryStorage:
     def __init__(self, name: str = "", *, now_ms: Callable[[], int] | None = None) -> None:
         self._name = name
         self._objects: dict[str, tuple[bytes, int, int]] = {}
+        self._paths: list[str] = []  # those of the objects, sorted
         self._version = 0
         self._mutex = threading.RLock()
         self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
@@ -107,10 +109,20 @@ class MemoryStorage:
         folder = checked_folder(prefix)
         self._read_fault(self._enter("list_folder", folder), folder)
         cut = len(folder) + 1 if folder else 0
+        folders: list[str] = []
+        objects: list[ObjectMeta] = []
         with self._mutex:
-            below = self._below(folder)
-        folders = {one.path[: one.path.index("/", cut)] for one in below if "/" in one.path[cut:]}
-        return Listing(tuple(sorted(folders)), tuple(one for one in below if "/" not in one.path[cut:]))
+            at, end = self._span(folder)
+            while at < end:
+                path = self._paths[at]
+                slash = path.find("/", cut)
+                if slash < 0:
+                    objects.append(self._meta(path, self._objects[path]))
+                    at += 1
+                else:
+                    folders.append(path[:slash])
+                    at = self._span(path[:slash])[1]
+        return Listing(tuple(sorted(folders)), tuple(objects))
 
     def head(self, path: str) -> ObjectMeta:
         """Size and version."""
@@ -188,6 +200,7 @@ class MemoryStorage:
         """Replace everything by these objects; calls no hook."""
         with self._mutex:
             self._objects.clear()
+            self._paths.clear()
             for path, content in objects.items():
                 self._put(path, content)
 
@@ -216,11 +229,14 @@ class MemoryStorage:
 
     def _put(self, path: str, data: bytes) -> None:
         self._version += 1
+        if path not in self._objects:
+            insort(self._paths, path)
         self._objects[path] = (bytes(data), self._now_ms(), self._version)
         self.synced.discard(path)
 
     def _drop(self, path: str) -> None:
-        self._objects.pop(path, None)
+        if self._objects.pop(path, None) is not None:
+            del self._paths[bisect_left(self._paths, path)]
 
     def _get(self, path: str) -> tuple[bytes, int, int]:
         found = self._objects.get(path)
@@ -229,8 +245,14 @@ class MemoryStorage:
         return found
 
     def _below(self, folder: str) -> tuple[ObjectMeta, ...]:
+        at, end = self._span(folder)
+        return tuple(self._meta(path, self._objects[path]) for path in self._paths[at:end])
+
+    def _span(self, folder: str) -> tuple[int, int]:
+        """Where the paths below a folder begin and end."""
         start = f"{folder}/" if folder else ""
-        return tuple(self._meta(path, one) for path, one in sorted(self._objects.items()) if path.startswith(start))
+        at = bisect_left(self._paths, start)
+        return at, bisect_right(self._paths, start, lo=at, key=lambda path: path[: len(start)])
 
     @staticmethod
     def _meta(path: str, found: tuple[bytes, int, int]) -> ObjectMeta:

@@ -94,7 +94,6 @@ class Storage(Protocol):
         """Make these objects and their folders durable (fsync on local disk; nothing on object stores)."""
 
 
-@runtime_checkable
 class SyncsFolders(Protocol):
     """A store whose deletions wait in memory until they are synced."""
 
@@ -102,7 +101,6 @@ class SyncsFolders(Protocol):
         """Make the entries of these folders, and of those above them, durable: what was deleted there stays so."""
 
 
-@runtime_checkable
 class ListsNames(Protocol):
     """A store that is asked for the size and time of each file it lists, one by one."""
 

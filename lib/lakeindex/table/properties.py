@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
@@ -181,7 +182,11 @@ def load_table_properties(storage: Storage) -> TableProperties:
         TableNotFoundError: there is neither.
         TableCorruptError: a property is missing or not valid.
     """
-    data, path = _read_properties(storage)
+    return _parsed(*_read_properties(storage))
+
+
+@lru_cache(maxsize=16)  # a run reads them in every stage and before each of its steps
+def _parsed(data: bytes, path: str) -> TableProperties:
     return parse_table_properties(parse_properties(data, path), path)
 
 

@@ -23,3 +23,16 @@ def test_tasks_ask_the_web_interface_wherever_it_is() -> None:
     assert airflow_in()[name] == "http://127.0.0.1:8080/execution/"
     assert airflow_in(AIRFLOW__API__PORT="9999")[name] == "http://127.0.0.1:9999/execution/"
     assert airflow_in(AIRFLOW__API__PORT="9999", **{name: "http://elsewhere/"})[name] == "http://elsewhere/"
+
+
+def test_what_is_imported_is_compiled_once() -> None:
+    """In whatever way the environment is used."""
+    name = "PYTHONDONTWRITEBYTECODE"
+    given = {**os.environ, name: "1"}
+    show = [sys.executable, "-c", f"import os; print({name!r} in os.environ)"]
+    run = subprocess.run(
+        [sys.executable, str(ENV), "run", "--", *show], env=given, capture_output=True, text=True, check=True
+    )
+    printed = subprocess.run([sys.executable, str(ENV), "print"], env=given, capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+    assert f"unset {name}" in printed.stdout.splitlines()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import boto3
 import pyarrow as pa
 import pytest
+from moto.server import ThreadedMotoServer
 
 import lakeindex
 from lakeindex.api.table import LakeTable
@@ -57,11 +58,21 @@ def moto_process() -> Iterator[str]:
         process.wait(timeout=30)
 
 
+@contextmanager
+def moto_here() -> Iterator[str]:
+    """An S3 server in this process."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
     """Two S3 servers with a bucket of one name."""
     with ExitStack() as stack:
-        endpoints = {name: stack.enter_context(moto_process()) for name in ("prod", "test")}
+        endpoints = {"prod": stack.enter_context(moto_process()), "test": stack.enter_context(moto_here())}
         for name in endpoints:
             client(endpoints, name).create_bucket(Bucket=BUCKET)
         yield endpoints

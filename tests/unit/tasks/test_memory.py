@@ -303,9 +303,9 @@ def test_a_batch_several_times_the_bound_keeps_the_peak_under_bound_and_base(tmp
     rng = np.random.default_rng(5)
     decoded = 0
     writer = None
+    texts = [pa.array(rng.integers(0, 2**62, rows)).cast(pa.string()) for _ in range(40)]
     for block in range(blocks):
         ids = rng.permutation(np.arange(block * rows, (block + 1) * rows))
-        texts = [pa.array(rng.integers(0, 2**62, rows)).cast(pa.string()) for _ in range(40)]
         batch = pa.table(
             {
                 "id": [f"key-{n:09d}" for n in ids],
