@@ -52,6 +52,10 @@ test: setup ## what a newcomer runs: unit, property, local-runner, some Spark an
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART))" $(if $(COVERAGE),--cov --cov-report=term)
 	@$(if $(COVERAGE),$(BIN)/python scripts/coverage_floor.py)
 
+.PHONY: check
+check: setup ## what differs from main (SINCE=COMMIT: from another), in about a minute: lint, and the tests that stand nearest to it
+	@$(BIN)/python scripts/check.py $(SINCE)
+
 .PHONY: test-slow
 test-slow: setup ## what takes long beside what it tells: whole spark-submits, sessions of their own, builds, the benchmarks' harness
 	@$(PYTEST) -n $(WORKERS) --dist loadfile -m slow $(call holding,slow)

@@ -147,6 +147,11 @@ class Run:
             print(f"\n==== {suite.target}\n{said}", flush=True)
             self.outcomes.append(outcome)
 
+    def run_all(self, suites: list[Suite]) -> None:
+        """Run some one after the other."""
+        for suite in suites:
+            self.run(suite)
+
     def summary(self) -> str:
         """What failed, shortened, where whoever reads the end of the log finds it; then a line for each suite."""
         parts = []
@@ -225,11 +230,10 @@ def main() -> int:
         lanes = [[suite for lane in lanes for suite in lane]]
     with tempfile.TemporaryDirectory() as logs:
         run = Run(Path(logs))
-        for suite in FIRST:
-            run.run(suite)
+        run.run_all(list(FIRST))
         if not run.failed:
             with ThreadPoolExecutor(len(lanes)) as pool:
-                list(pool.map(lambda lane: [run.run(suite) for suite in lane], lanes))
+                list(pool.map(run.run_all, lanes))
         print(run.summary(), flush=True)
     if given.page:
         write_page(run.outcomes[len(FIRST) :])
