@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.api.table import LakeTable
@@ -21,13 +22,13 @@ from lakeindex.commit.session import (
     begin_write,
 )
 from lakeindex.format.commit_metadata import NO_PREVIOUS, SCHEMA_KEY, CommitMetadata, WriteStat
+from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.binding import BINDING_PATH
 from lakeindex.table.handle import Table
-from lakeindex.write.types.avro_schema import schema_to_avro
+from lakeindex.write.types.avro_schema import META_COLUMNS, schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of
-from tests.unit.commands.tables import unstamped
 
 
 @contextmanager
@@ -51,40 +52,74 @@ def unseen(table: LakeTable, by: str, rows: list[Row], **options: str) -> str:
 def clustered(table: LakeTable, partition: str) -> str:
     """A replacecommit that puts all rows of a partition into one new file group, as a clustering does."""
     opened = Table.open(open_storage(table.uri))
+    old = tuple(opened.snapshot().base_files(partition))
+    rows = pa.concat_tables([_rows_in(opened, file) for file in old]).sort_by("_hoodie_record_key")
+    return _committed(opened, "CLUSTER", rows, PlannedFile(partition, f"{uuid.uuid4()}-0", "0-0-0"), old)
+
+
+def inserted(table: LakeTable, rows: list[Row], *, into: str | None = None) -> str:
+    """Rows of one partition as Hudi's `insert` stores them: it looks no key up, and keeps what the batch has twice.
+
+    Args:
+        table: the table, of the tests' columns.
+        rows: the rows.
+        into: file group that gets them, besides what it has; by default a new one.
+    """
+    opened = Table.open(open_storage(table.uri))
+    partition = f"day={rows[0].day}" if "day=" in "".join(opened.snapshot().partitions()) else rows[0].day
+    old = next((file for file in opened.snapshot().base_files(partition) if file.file_id == into), None)
+    batch = batch_of(rows).drop_columns(["_hoodie_is_deleted"])
+    n = len(rows)
+    meta = {
+        "_hoodie_commit_time": pa.nulls(n, pa.string()),
+        "_hoodie_commit_seqno": pa.nulls(n, pa.string()),
+        "_hoodie_record_key": batch.column("id"),
+        "_hoodie_partition_path": pa.array([partition] * n),
+        "_hoodie_file_name": pa.array([""] * n),
+    }
+    new = pa.table({**meta, **{name: batch.column(name) for name in batch.column_names}})
+    there = [] if old is None else [_rows_in(opened, old).select(new.column_names).cast(new.schema)]
+    planned = PlannedFile(partition, into or f"{uuid.uuid4()}-0", "0-0-0", old, 0, n)
+    return _committed(opened, "INSERT", pa.concat_tables([*there, new]), planned)
+
+
+def _rows_in(opened: Table, file: BaseFile) -> pa.Table:
+    return pq.read_table(pa.BufferReader(opened.storage.read(file.path)), use_threads=False)
+
+
+def _committed(
+    opened: Table, operation: str, rows: pa.Table, planned: PlannedFile, replaced: tuple[BaseFile, ...] = ()
+) -> str:
+    """A commit of one file, with a footer as another writer makes it; rows without a commit time are new ones."""
     snapshot = opened.snapshot()
-    old = tuple(snapshot.base_files(partition))
-    session = begin_write(opened, RunIdentity(f"r-{uuid.uuid4()}", f"b-{uuid.uuid4()}", "d"), "CLUSTER", WriteConfig())
+    identity = RunIdentity(f"r-{uuid.uuid4()}", f"b-{uuid.uuid4()}", "d")
+    session = begin_write(opened, identity, operation, WriteConfig())
     assert not isinstance(session, AlreadyDone)
-    new = PlannedFile(partition, f"{uuid.uuid4()}-0", "0-0-0")
-    plan = session.plan([new], snapshot.instant_time, "digest", Replacement(old))
-    file = plan.files[0]
-    rows = pa.concat_tables(
-        pq.read_table(pa.BufferReader(opened.storage.read(f.path)), use_threads=False) for f in old
-    ).sort_by("_hoodie_record_key")
-    rows = rows.set_column(4, "_hoodie_file_name", pa.array([file.name] * rows.num_rows))
+    plan = session.plan([planned], snapshot.instant_time, "digest", Replacement(replaced) if replaced else None)
+    file, old = plan.files[0], planned.previous
+    times = pc.fill_null(rows.column("_hoodie_commit_time").cast(pa.string()), plan.instant)
+    numbers = pa.array([f"{plan.instant}_0_{n}" for n in range(rows.num_rows)])
+    numbers = pc.coalesce(rows.column("_hoodie_commit_seqno").cast(pa.string()), numbers)
+    for place, column in ((0, times), (1, numbers), (4, pa.array([file.name] * rows.num_rows))):
+        rows = rows.set_column(place, META_COLUMNS[place], column)
     sink = pa.BufferOutputStream()
-    footer = pq.read_metadata(pa.BufferReader(opened.storage.read(old[0].path))).metadata
-    pq.write_table(
-        rows.replace_schema_metadata({k: v for k, v in unstamped(footer).items() if b"hoodie" not in k}), sink
-    )
+    schema = schema_to_avro(SCHEMA, opened.name)
+    pq.write_table(rows.replace_schema_metadata({"parquet.avro.schema": schema}), sink)
     data = sink.getvalue().to_pybytes()
     opened.storage.write(file.path, data)
     stat = WriteStat(
         file_id=file.file_id,
         path=file.path,
-        partition_path=partition,
-        prev_commit=NO_PREVIOUS,
+        partition_path=planned.partition_path,
+        prev_commit=NO_PREVIOUS if old is None else old.instant_time,
         num_writes=rows.num_rows,
-        num_inserts=rows.num_rows,
+        num_inserts=planned.inserts if old is not None else rows.num_rows,
         total_write_bytes=len(data),
         file_size_bytes=len(data),
+        prev_base_file=None if old is None else old.name,
     )
-    commit = CommitMetadata(
-        {partition: (stat,)},
-        "CLUSTER",
-        {SCHEMA_KEY: schema_to_avro(SCHEMA, opened.name)},
-        replaced_file_ids={partition: tuple(f.file_id for f in old)},
-    )
+    gone = {planned.partition_path: tuple(f.file_id for f in replaced)} if replaced else {}
+    commit = CommitMetadata({planned.partition_path: (stat,)}, operation, {SCHEMA_KEY: schema}, replaced_file_ids=gone)
     guards = PublishGuards.of(snapshot.timeline)
     instant = session.publish(commit, [ExpectedFile(file.path, len(data), rows.num_rows)], guards)
     session.close()

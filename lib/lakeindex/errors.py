@@ -43,6 +43,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+REPAIR_KEYS: Final = (
+    "`lakeindex repair keys TABLE` says which copies there are and which of them stays, and with --apply deletes the "
+    "others"
+)
+"""What to do about keys that are stored more than once."""
+
 
 class LakeIndexError(Exception):
     """Root of all errors raised on purpose.

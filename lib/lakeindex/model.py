@@ -188,6 +188,8 @@ class Change(StrEnum):
     UPDATE = "update"
     REPLACE = "replace"
     """They go, and the rows of a batch come."""
+    REPAIR = "repair"
+    """Of keys that are stored more than once, one row stays."""
 
 
 INSERTING_OPERATIONS: Final = (

@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "lakeindex.cli.commands.rollback": ("rollback",),
     "lakeindex.cli.commands.maintain": ("clean", "archive", "maintain"),
     "lakeindex.cli.commands.rescale": ("rescale",),
+    "lakeindex.cli.commands.repair": ("repair",),
     "lakeindex.cli.commands.index": ("index",),
     "lakeindex.cli.commands.metadata": ("metadata",),
     "lakeindex.cli.commands.doctor": ("doctor",),

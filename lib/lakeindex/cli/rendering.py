@@ -51,6 +51,8 @@ def show_run(console: Screen, run: RunSummary) -> None:
     counts = ", ".join(f"{_count(count)} {name}" for name, count in run.fates.items())
     unmet = f", {_count(run.unmet)} of these by a condition" if run.unmet else ""
     console.print(f"{_count(run.rows_in)} rows in" + (f": {counts}{unmet}" if counts else ""))
+    if run.copies:
+        console.print(f"{_count(run.copies)} more rows deleted: their keys were stored more than once")
     if run.dry_run:
         console.print(
             f"would create {_count(run.files_created)} files, and rewrite {_count(run.files_rewritten)} "

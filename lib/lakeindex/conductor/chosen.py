@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from lakeindex.commit.session import AlreadyDone, RunIdentity, begin_write
-from lakeindex.conductor.opened import Opened, open_for_write
-from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, run_stage_input
+from lakeindex.conductor.opened import open_for_write
+from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, look_up, run_stage_input
 from lakeindex.errors import InvariantError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.model import BaseFile, Change
+from lakeindex.model import BaseFile, Change, IndexSpec, IndexType
 from lakeindex.run.chosen_rows import ChosenRows
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.stage_run import LookedUp, StageRun
@@ -33,10 +33,13 @@ class Choice:
         inputs: files in the run's folder that hold them.
         recheck: is given base files that were committed since, and raises WriteConflictError if a row in one of them
             would be among the chosen ones.
+        settle: of keys that are stored more than once, says which of the rows that were found go; None: all do. They
+            are looked for in all files then, whatever the index knows.
     """
 
     inputs: tuple[str, ...]
     recheck: Callable[[Sequence[BaseFile]], None]
+    settle: Callable[[TableFacts, LookedUp], LookedUp] | None = None
 
 
 class Source(Protocol):
@@ -84,6 +87,15 @@ class ChosenBatch:
             self._chosen = choice, staged
             self._known = now
         return self._chosen[1], facts
+
+    def located(self, facts: TableFacts, snapshot: Snapshot, staged: StageRun, before: LookedUp | None) -> LookedUp:
+        """Stages 2 to 4 of the rows that are there now."""
+        settle = None if self._chosen is None else self._chosen[0].settle
+        if settle is None:
+            return look_up(self._spec, facts, snapshot, staged, self._runner, before=before)
+        simple = IndexType.GLOBAL_SIMPLE if facts.is_global else IndexType.SIMPLE
+        everywhere = replace(facts, index=IndexSpec(simple))
+        return settle(facts, look_up(self._spec, everywhere, snapshot, staged, self._runner, before=before))
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
         """No row came that the condition chooses. Raises: WriteConflictError."""
@@ -140,8 +152,3 @@ def required(spec: RunSpec) -> ChosenRows:
     if spec.chosen is None:
         raise InvariantError("the run has no condition", culprit=spec.run_id, hint="report this")
     return spec.chosen
-
-
-def staged_rows(spec: RunSpec, coming: FoundInputs | None, opened: Opened, source: Source, runner: Runner) -> StageRun:
-    """Stage 1 of what is chosen on one snapshot."""
-    return ChosenBatch(spec, coming, opened.table, source, runner).staged_on(opened.snapshot, opened.facts)[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeindex.commit.ledger import find_done
-from lakeindex.conductor.chosen import Source, chosen_identity, coming_rows, staged_rows
+from lakeindex.conductor.chosen import ChosenBatch, Source, chosen_identity, coming_rows
 from lakeindex.conductor.opened import Opened, while_still
-from lakeindex.conductor.upsert import done_before, look_up, nothing_to_do, run_stage_input
+from lakeindex.conductor.upsert import Batch, GivenBatch, done_before, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.model import IndexType
+from lakeindex.model import Change, IndexType
 from lakeindex.pipeline import Stage
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.spec import RunSpec, run_folder
@@ -51,7 +51,7 @@ def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> R
 
 
 def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | None) -> RunSummary:
-    if opened.facts.index_type in (IndexType.HBASE, IndexType.STATE):
+    if opened.facts.index_type in (IndexType.HBASE, IndexType.STATE) and spec.change is not Change.REPAIR:
         raise UsageError(
             f"a dry run on table {opened.table.name} would change its index {opened.facts.index_type}",
             culprit=opened.facts.index_type,
@@ -65,16 +65,17 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
         done = find_done(context, chosen_identity(spec, coming, runner))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
-        staged = staged_rows(spec, coming, opened, source, runner)
+        batch: Batch = ChosenBatch(spec, coming, opened.table, source, runner)
     else:
-        staged = run_stage_input(spec, opened.facts, runner)
+        batch = GivenBatch(spec, runner, run_stage_input(spec, opened.facts, runner), None)
+    staged, _ = batch.staged_on(opened.snapshot, opened.facts)
     if not staged.manifest.counters["rows_out"]:
         return replace(nothing_to_do(spec, staged), dry_run=True)
     if source is None:
         done = find_done(context, identity_of(spec, staged.manifest, runner))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
-    looked_up = look_up(spec, opened.facts, opened.snapshot, staged, runner)
+    looked_up = batch.located(opened.facts, opened.snapshot, staged, None)
     return _summary(spec, opened, staged, looked_up, runner)
 
 
@@ -94,12 +95,6 @@ def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedU
         rows_in=int(counters["rows_in"]),
         combined=int(counters["combined"]),
         quarantined=int(counters["quarantined"]) + bad + tags.incomplete.quarantined,
-        inserts=tags.inserts,
-        updates=sum(one.updates for one in found),
-        deletes=sum(one.deletes for one in found),
-        moved=sum(one.moves for one in found),
-        ignored=sum(one.ignored for one in found) + tags.ignored - bad,
-        unmet=sum(one.unmet for one in found) + tags.unmet,
         files_created=sum(one.old is None for one in plan.slices),
         files_rewritten=sum(one.old is not None for one in plan.slices),
         files_replaced=len(planned.replaced.files),
@@ -108,7 +103,8 @@ def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedU
         dry_run=True,
         changes=_changes(plan),
         change=spec.change,
-    ).with_stages(looked_up.summaries)
+    )
+    summary = tags.counted_in(summary, found, bad).with_stages(looked_up.summaries)
     summary.check_identity()
     return summary
 

@@ -250,6 +250,9 @@ class Batch(Protocol):
     def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
         """Stage 1, and the facts with the columns that the table has once the batch is in it."""
 
+    def located(self, facts: TableFacts, snapshot: Snapshot, staged: StageRun, before: LookedUp | None) -> LookedUp:
+        """Stages 2 to 4 of it, as :func:`look_up`."""
+
     def recheck(self, files: Sequence[BaseFile]) -> None:
         """Make sure that base files that were committed since do not make it another one.
 
@@ -279,6 +282,10 @@ class GivenBatch:
         now = with_columns_of(facts, self.staged.manifest.facts, self.spec.config)
         self.staged = _staged_as_now(self.spec, now, self.staged, self.runner)
         return self.staged, now
+
+    def located(self, facts: TableFacts, snapshot: Snapshot, staged: StageRun, before: LookedUp | None) -> LookedUp:
+        """As :class:`Batch`."""
+        return look_up(self.spec, facts, snapshot, staged, self.runner, before=before)
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
         """As :class:`Batch`."""
@@ -322,7 +329,7 @@ class _Attempts:
         known = batch.looked_up if now == self._facts else None  # nothing is taken over, in no later try either
         self._facts = now
         if known is None or known.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-            known = look_up(spec, now, snapshot, staged, self._runner, before=known)
+            known = batch.located(now, snapshot, staged, known)
         batch.looked_up = known
         terms = Terms(self._lost, batch.recheck)
         self._merge = MergeAttempt(spec, now, self._session, self._runner, known, snapshot, terms=terms)

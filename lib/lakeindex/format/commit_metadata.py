@@ -29,6 +29,7 @@ altered with ``hoodie.schema.on.read.enable``.
 """
 
 FOOTERS_KEY: Final = "lakeindex.footers"
+KEPT_KEY: Final = "lakeindex.kept"
 """Key of ``extraMetadata`` that holds the digest of each new file's footer, as a JSON object: path -> 8 hex digits."""
 
 
@@ -100,6 +101,15 @@ class CommitMetadata:
         except (ValueError, RecursionError):
             return {}
         return {path: str(text) for path, text in found.items()} if isinstance(found, dict) else {}
+
+    @property
+    def kept(self) -> frozenset[tuple[str, str]]:
+        """File groups, as (partition path, file id), with keys of which the commit took copies out of others."""
+        try:
+            found = json.loads(self.extra_metadata.get(KEPT_KEY) or "[]")
+            return frozenset((str(partition), str(file_id)) for partition, file_id in found)
+        except (ValueError, TypeError, RecursionError):
+            return frozenset()
 
     def stats(self) -> Iterator[WriteStat]:
         """All stats, of all partitions."""
@@ -264,6 +274,12 @@ def footer_entry(digests: Mapping[str, str]) -> dict[str, str]:
     if not digests:
         return {}
     return {FOOTERS_KEY: json.dumps(dict(sorted(digests.items())), separators=(",", ":"))}
+
+
+def kept_entry(groups: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What ``extraMetadata`` says of :attr:`CommitMetadata.kept`; nothing if there are none."""
+    listed = sorted(groups)
+    return {KEPT_KEY: json.dumps(listed, separators=(",", ":"))} if listed else {}
 
 
 class _Fields:

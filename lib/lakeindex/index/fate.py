@@ -43,6 +43,8 @@ class Fate(IntEnum):
     IGNORED_MISSING = 5
     IGNORED_STORED = 6
     IGNORED_UNMET = 7
+    COPY = 8
+    """Of a key that is stored more than once, a row that goes while another one stays."""
 
 
 class Ordering(StrEnum):

@@ -21,22 +21,19 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """Candidate keys that were found, in the candidates' order.
+    """Candidate keys that were found, in the candidates' order; one that a file holds more than once, once a row.
 
     Attributes:
         candidate: int64 [found], ordinal among the candidates.
         row_group: int32 [found], row group in the file.
         row_in_group: int32 [found], row in the row group.
         rows_read: keys of the file that were looked at.
-        duplicates: candidate keys that the file holds more than once, sorted; no upsert can be right then. Their first
-            place is in the arrays above.
     """
 
     candidate: RowNumbers
     row_group: Ints
     row_in_group: Ints
     rows_read: int
-    duplicates: tuple[str, ...]
 
 
 def match_keys(
@@ -59,16 +56,12 @@ def match_keys(
     places, found = _places_found(asked, pa.chunked_array(groups, type=asked.type), starts, files)
     order = np.lexsort((places, found))
     places, found = places[order], found[order]
-    again = np.zeros(len(found), dtype=np.bool_)
-    again[1:] = found[1:] == found[:-1]
-    first = places[~again]
-    group_of = _group_of(first, starts)
+    group_of = _group_of(places, starts)
     return Matches(
-        candidate=found[~again],
+        candidate=found,
         row_group=group_of.astype(np.int32),
-        row_in_group=(first - starts[group_of]).astype(np.int32),
+        row_in_group=(places - starts[group_of]).astype(np.int32),
         rows_read=int(starts[-1]),
-        duplicates=tuple(sorted(asked.take(pa.array(np.unique(found[again]))).to_pylist())),
     )
 
 

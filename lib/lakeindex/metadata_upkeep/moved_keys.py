@@ -63,7 +63,26 @@ def moved_keys(storage: Storage, before: Snapshot, commit: CommitMetadata) -> li
     stats = [one for one in commit.stats() if one.path is not None and (one.num_inserts or one.num_deletes)]
     replaced = [file for key in sorted(commit.replaced()) for file in _live(before, *key)]
     gone = in_parallel(storage.uri, lambda one: MovedKeys(one, gone=read_record_keys(storage, one)), replaced)
-    return [*in_parallel(storage.uri, lambda one: _moved_by(storage, one), stats), *gone]
+    moved = [*in_parallel(storage.uri, lambda one: _moved_by(storage, one), stats), *gone]
+    return [*moved, *_kept_keys(storage, before, commit, moved)]
+
+
+def _kept_keys(
+    storage: Storage, before: Snapshot, commit: CommitMetadata, moved: Sequence[MovedKeys]
+) -> list[MovedKeys]:
+    """Of keys that went out of a file, those that another one holds still: the commit took copies away."""
+    gone = pa.chunked_array([one.gone for one in moved], pa.string())
+    new = {(one.partition_path, one.file_id): parse_base_path(one.path or "") for one in commit.stats()}
+    files = [
+        file for group in sorted(commit.kept) for file in ([new[group]] if group in new else _live(before, *group))
+    ]
+
+    def find(file: BaseFile) -> MovedKeys:
+        keys = read_record_keys(storage, file)
+        return MovedKeys(file, put=keys.filter(pc.is_in(keys, gone)))
+
+    sized = [replace(file, size_bytes=storage.head(file.path).size_bytes) for file in files if file is not None]
+    return in_parallel(storage.uri, find, sized)
 
 
 def returned_keys(storage: Storage, before: Snapshot, paths: Iterable[str], *, everywhere: bool) -> list[MovedKeys]:

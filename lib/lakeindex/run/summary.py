@@ -124,11 +124,12 @@ class RunSummary:
         quarantined: bad rows, written to the quarantine file.
         inserts: new keys.
         updates: replaced rows.
-        deletes: removed rows.
+        deletes: removed rows, one a row of the batch.
         moved: rows that went to another partition (global index).
         ignored: rows older than the stored row, deletes of keys that are not stored, and rows that do not meet a
             condition of the write.
         unmet: of the ignored rows, those that do not meet a condition.
+        copies: removed rows beside those: of keys that another writer has stored more than once.
         files_created: new file groups.
         files_rewritten: file groups with a new slice.
         bytes_written: bytes of base files.
@@ -182,6 +183,7 @@ class RunSummary:
     waiting_seconds: float = 0.0
     retries: int = 0
     change: str | None = None
+    copies: int = 0
     schema_version: int = SCHEMA_VERSION
 
     @property

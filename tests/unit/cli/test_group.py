@@ -144,7 +144,7 @@ def test_every_command_has_help():
         assert "--json" in answer.stdout
 
 
-@pytest.mark.parametrize("words", [(), ("index",), ("metadata",)])
+@pytest.mark.parametrize("words", [(), ("index",), ("metadata",), ("repair",)])
 def test_a_group_alone_is_help_and_no_error(words: tuple[str, ...]) -> None:
     done = CliRunner().invoke(main, list(words))
     assert done.exit_code == 0

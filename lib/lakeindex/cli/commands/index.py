@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, say_compared, table_argument
-from lakeindex.errors import InvariantError, OptionError
+from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _broken(found: IndexVerified) -> InvariantError:
     return InvariantError(
         f"index {found.index_type} of table {found.table} is wrong: {', '.join(counts)}",
         culprit=found.examples[0].key,
-        hint="lakeindex check TABLE shows duplicate keys" if found.doubled else "lakeindex index build TABLE",
+        hint=REPAIR_KEYS if found.doubled else "lakeindex index build TABLE",
     )
 
 

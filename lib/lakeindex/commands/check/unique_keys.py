@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakeindex.commands.check.base_files import read_keys
 from lakeindex.commands.check.hashed_keys import hashes_of, repeated_hashes
 from lakeindex.commands.check.report import Broken, Findings, Violation
+from lakeindex.errors import REPAIR_KEYS
 from lakeindex.model import BaseFile
 from lakeindex.write.virtual_keys import VirtualKeys
 
@@ -41,16 +42,18 @@ def check_unique(task: UniqueTask) -> Findings:
     violations: list[Violation] = []
     for repeated, holders in repeated_hashes([path for _, path in task.files]):
         files = [task.files[at][0] for at in holders]
-        rows = _rows_with(task, files, repeated)
+        rows = rows_with(task.uri, files, repeated, task.virtual)
         violations += _doubled(task, rows)
     return Findings(tuple(violations))
 
 
-def _rows_with(task: UniqueTask, files: Sequence[BaseFile], hashes: np.ndarray) -> dict[str, list[BaseFile]]:
+def rows_with(
+    uri: str, files: Sequence[BaseFile], hashes: np.ndarray, virtual: VirtualKeys | None
+) -> dict[str, list[BaseFile]]:
     """Files of each key whose hash is one of these, a file once a row."""
     rows: dict[str, list[BaseFile]] = {}
     for file in files:
-        keys: pa.Array = read_keys(task.uri, file, task.virtual).drop_null()
+        keys: pa.Array = read_keys(uri, file, virtual).drop_null()
         for key in keys.filter(pa.array(np.isin(hashes_of(keys), hashes))).to_pylist():
             rows.setdefault(key, []).append(file)
     return rows
@@ -65,5 +68,5 @@ def _doubled(task: UniqueTask, rows: dict[str, list[BaseFile]]) -> Iterator[Viol
             Broken.DUPLICATE_KEY,
             key,
             f"key {key!r} is stored {len(files)} times in {task.scope}{others}: {where}",
-            "delete the key and upsert its row again",
+            REPAIR_KEYS,
         )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.rescale.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
-from lakeindex.errors import InvariantError, ObjectNotFoundError, TableCorruptError, first_line
+from lakeindex.errors import REPAIR_KEYS, InvariantError, ObjectNotFoundError, TableCorruptError, first_line
 from lakeindex.hashing.row_digest import RowDigest, digest_rows
 from lakeindex.index.bucket.bucket import bucket_ids
 from lakeindex.index.bucket.bucket_layout import BucketLayout
@@ -233,5 +233,5 @@ def _check_unique(keys: pa.ChunkedArray, file: BaseFile) -> None:
         raise TableCorruptError(
             f"key {key!r} is stored more than once in partition {file.partition_path!r}",
             culprit=key,
-            hint="`lakeindex check` lists the duplicate keys; delete and insert them again, then rescale",
+            hint=f"{REPAIR_KEYS}; then rescale",
         )

@@ -209,6 +209,7 @@ def _check_unique(table: Table, snapshot: Snapshot) -> int:
         raise TableCorruptError(
             f"a global index needs keys that are unique in the whole table: {violation.message}",
             culprit=violation.culprit,
-            hint="delete the copies that are not wanted (lakeindex check lists them), then migrate again",
+            hint="take an index that is unique in each partition, or delete the rows of the other partitions: a delete "
+            "of keys with their partition columns leaves the others; copies in one partition: `lakeindex repair keys`",
         )
     return rows

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.stored.change_log import CoveredFile
-from lakeindex.index.stored.contract import Found, StoredIndex
+from lakeindex.index.stored.contract import Change, Found, StoredIndex
 from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import Group, IndexSpec
 from lakeindex.options.types import WriteConfig
@@ -25,10 +25,17 @@ from lakeindex.storage import StoreOptions, current_options
 
 @dataclass
 class _Held:
-    """What the process knows of one table."""
+    """What the process knows of one table.
+
+    Attributes:
+        files: files whose keys it knows.
+        groups: partition and key -> file id.
+        several: of these, keys that were read from more than one file group: each is looked for in all files.
+    """
 
     files: dict[Group, CoveredFile] = field(default_factory=dict)
     groups: dict[tuple[str, str], str] = field(default_factory=dict)
+    several: set[tuple[str, str]] = field(default_factory=set)
     mutex: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -58,17 +65,21 @@ class InMemoryStore:
         resets: Iterable[Group] = (),
     ) -> None:
         """Take over what changed."""
-        columns = (delta.column(n).to_pylist() for n in ("partition", "key", "file_id"))
+        columns = (delta.column(n).to_pylist() for n in ("partition", "key", "file_id", "change"))
         void = {*gone, *resets}
         with self._held.mutex:
             if void:
                 groups = self._held.groups
                 self._held.groups = {k: f for k, f in groups.items() if (k[0], f) not in void}
-            for partition, key, file_id in zip(*columns, strict=True):
-                if file_id is None:
-                    self._held.groups.pop((partition, key), None)
-                else:
-                    self._held.groups[partition, key] = file_id
+            for partition, key, file_id, change in zip(*columns, strict=True):
+                place = partition, key
+                known = self._held.groups.pop(place, None)
+                if change == Change.FOUND and known not in (None, file_id):
+                    self._held.several.add(place)
+                elif change != Change.FOUND:
+                    self._held.several.discard(place)
+                if file_id is not None:
+                    self._held.groups[place] = file_id
             self._held.files.update({f.group: f for f in files})
             for group in void - {f.group for f in files}:
                 self._held.files.pop(group, None)
@@ -77,10 +88,13 @@ class InMemoryStore:
         """Locations of keys of a partition."""
         if partition is None:
             return self._look_anywhere(keys)
-        ids = [self._held.groups.get((partition, key)) for key in keys.to_pylist()]
-        rows = np.array([row for row, file_id in enumerate(ids) if file_id is not None], np.int64)
-        found = [file_id for file_id in ids if file_id is not None]
-        return Found(rows, pa.repeat(partition, len(found)), pa.array(found, pa.string()))
+        groups, several = self._held.groups, self._held.several
+        asked = [(partition, key) for key in keys.to_pylist()]
+        unknown = np.array([row for row, place in enumerate(asked) if place in several], np.int64)
+        rows = [row for row, place in enumerate(asked) if place in groups and place not in several]
+        found = [groups[asked[row]] for row in rows]
+        ids = pa.array(found, pa.string())
+        return Found(np.array(rows, np.int64), pa.repeat(partition, len(found)), ids, unknown=unknown)
 
     def _look_anywhere(self, keys: StringArray) -> Found:
         """A key may be in several partitions, which an answer cannot say: every file is asked."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.errors import InvariantError
+from lakeindex.errors import REPAIR_KEYS, InvariantError
 from lakeindex.index.record.shards import SHARD_SCHEMA, Shards, split
 from lakeindex.model import Group
 from lakeindex.storage.port import Storage
@@ -72,8 +72,33 @@ class Ranking:
         return says, pc.if_else(pa.array(is_void), pa.scalar(None, pa.string()), file_id)
 
 
+def standing(
+    codes: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], catch_ups: frozenset[int]
+) -> npt.NDArray[np.int64]:
+    """Places of the entries that count for each key: the newest that a commit made, and what was read from files since,
+    which says of no other file that the key is not in it. There are several where another writer has stored a key more
+    than once.
+
+    Args:
+        codes: a number a key, int64 [n].
+        ranks: of the entries, int64 [n].
+        catch_ups: ranks of what was read from files.
+
+    Returns:
+        int64, by key.
+    """
+    order = np.argsort(codes, kind="stable")
+    codes, ranks = codes[order], ranks[order]
+    if not len(codes):
+        return order
+    starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    of_commits = np.where(np.isin(ranks, list(catch_ups)), -1, ranks)
+    last = np.repeat(np.maximum.reduceat(of_commits, starts), np.diff(np.append(starts, len(codes))))
+    return order[ranks >= last]
+
+
 def newest(entries: pa.Table, ranks: npt.NDArray[np.int64], ranking: Ranking, *, by_partition: bool) -> pa.Table:
-    """Of each key the newest entry that says something, sorted.
+    """Of each key the entries that count, sorted by key.
 
     Args:
         entries: of :data:`ENTRY_SCHEMA`.
@@ -84,16 +109,10 @@ def newest(entries: pa.Table, ranks: npt.NDArray[np.int64], ranking: Ranking, *,
     says, file_id = ranking.settled(_one(entries.column("partition")), _one(entries.column("file_id")), ranks)
     entries = entries.set_column(2, ENTRY_SCHEMA.field(2), file_id).filter(pa.array(says))
     ranks = ranks[says]
-    scope = scope_of(entries, by_partition=by_partition)
-    keyed = pa.table({"scope": scope, "rank": ranks})
-    order = pc.sort_indices(keyed, sort_keys=[("scope", "ascending"), ("rank", "ascending")])
-    sorted_scope = scope.take(order)
-    n = len(sorted_scope)
-    if n < 2:
-        return entries
-    last = np.ones(n, np.bool_)
-    last[:-1] = pc.not_equal(sorted_scope.slice(0, n - 1), sorted_scope.slice(1)).to_numpy(zero_copy_only=False)
-    return entries.take(order.filter(pa.array(last)))
+    encoded = scope_of(entries, by_partition=by_partition).dictionary_encode()
+    places = pc.rank(encoded.dictionary, tiebreaker="dense").to_numpy().astype(np.int64)
+    codes = places[encoded.indices.to_numpy()] if len(entries) else np.zeros(0, np.int64)
+    return entries.take(pa.array(standing(codes, ranks, ranking.catch_ups)))
 
 
 def merged(
@@ -107,7 +126,8 @@ def merged(
         void: file groups whose entries in the shard do not count.
         by_partition: see :func:`newest`.
     """
-    overridden = scope_of(changes, by_partition=by_partition)
+    of_commits = changes.filter(pc.is_valid(changes.column("instant")))
+    overridden = scope_of(of_commits, by_partition=by_partition)
     present = changes.filter(pc.is_valid(changes.column("file_id")))
     waiting = scope_of(present, by_partition=by_partition)
     groups = dict.fromkeys(void, 0)
@@ -231,8 +251,13 @@ class ShardBuilder:
             f"keys that must be unique {'in their partition' if self._by_partition else 'in the whole table'} "
             f"are stored twice: {shown}",
             culprit=str(rows[0]["key"]),
-            hint="delete such a key and upsert its row again, or choose an index that is not global; "
-            "the index that was there before stays in force",
+            hint=f"{REPAIR_KEYS}"
+            + (
+                ""
+                if self._by_partition
+                else ", of a table with a global index; with another one, choose one that is not"
+            )
+            + "; the index that was there before stays in force",
         )
 
     def _spill(self, shard: int, tables: Sequence[pa.Table]) -> None:

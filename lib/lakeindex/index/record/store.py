@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +27,7 @@ from lakeindex.index.record.shard_merge import (
     merged,
     newest,
     scope_of,
+    standing,
     write_shard,
 )
 from lakeindex.index.record.shards import (
@@ -285,7 +285,7 @@ class _Hits:
             self._tables.append(_entry_rows(found, None))
 
     def resolve(self, ranking: Ranking, partition: str | None, *, by_partition: bool) -> Found:
-        """The newest location of each key that has one. A key with several is one that the index cannot say."""
+        """The location of each key that has one. Of a key with several the index says that it is unknown."""
         nothing = pa.array([], pa.string())
         if not self._rows:
             return Found(np.zeros(0, np.int64), nothing, nothing)
@@ -300,23 +300,13 @@ class _Hits:
             codes = scope_of(table, by_partition=True).dictionary_encode().indices.to_numpy()
         else:
             codes = rows
-        last = _newest_of_each(codes[picked], ranks[picked])
-        chosen = picked[last]
+        chosen = picked[standing(codes[picked], ranks[picked], ranking.catch_ups)]
         chosen = chosen[file_id.take(pa.array(chosen)).is_valid().to_numpy(zero_copy_only=False)]
         chosen = chosen[np.argsort(rows[chosen], kind="stable")]
         distinct, first, times = np.unique(rows[chosen], return_index=True, return_counts=True)
         single = chosen[first[times == 1]]
         take = pa.array(single)
         return Found(rows[single], where.take(take), file_id.take(take), unknown=distinct[times > 1])
-
-
-def _newest_of_each(codes: npt.NDArray[np.int64], ranks: Numbers) -> Numbers:
-    """Places of the entries with the greatest rank of each code: int64; several, where a source has several."""
-    order = np.lexsort((ranks, codes))
-    codes, ranks = codes[order], ranks[order]
-    _, starts, sizes = np.unique(codes, return_index=True, return_counts=True)
-    greatest = np.repeat(ranks[starts + sizes - 1], sizes) if len(codes) else ranks
-    return order[ranks == greatest]
 
 
 def _entry_rows(table: pa.Table, instant: str | None) -> pa.Table:

@@ -35,6 +35,8 @@ class Change(IntEnum):
     DELETE = 2
     FOUND = 3
     """The key was there already; the store did not know."""
+    COPY = 4
+    """One of the key's rows is gone, and another one stays: a row of its own says where."""
 
 
 DELTA_SCHEMA: Final = pa.schema(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,8 @@ from lakeindex.run.checkpoints import Part
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
+
+_GONE: Final = pa.array([Change.DELETE, Change.COPY], pa.int8())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,14 @@ def found_rows(keys: pa.Array, file: BaseFile) -> pa.Table:
 def put_delta(task: DeltaTask) -> Delta:
     """Join the parts of a delta and put it into the log."""
     folder = run_folder(task.spec)
-    table = joined([folder.read_table(part) for part in task.parts])
+    parts = [folder.read_table(part) for part in task.parts]
+    gone = [pc.is_in(part.column("change"), value_set=_GONE) for part in parts]
+    table = joined(parts)
     change = table.column("change")
     delta = replace(
         task.delta,
         inserted=pc.sum(pc.equal(change, int(Change.INSERT))).as_py() or 0,
-        removed=pc.sum(pc.equal(change, int(Change.DELETE))).as_py() or 0,
+        removed=sum(pc.sum(one).as_py() or 0 for one in gone),
     )
     index = stored_index_for(task.facts.index)
     log = ChangeLog(storage_at(task.spec.table_uri), task.facts.index_type)
@@ -105,13 +110,13 @@ def put_delta(task: DeltaTask) -> Delta:
 
 def joined(parts: Sequence[pa.Table]) -> pa.Table:
     """Parts of a commit's delta as one, sorted by key: the two halves of a move, its removal here and its insert there,
-    are one row.
+    are one row. Of a key of which one row stays, only where that is.
     """
     table = pa.concat_tables([p.cast(DELTA_SCHEMA) for p in parts]) if parts else DELTA_SCHEMA.empty_table()
     change = table.column("change")
     away = pc.and_(pc.equal(change, int(Change.MOVE)), pc.is_null(table.column("file_id")))
     moved = table.column("key").filter(away)
-    table = table.filter(pc.invert(away))
+    table = table.filter(pc.invert(pc.or_(away, pc.equal(change, int(Change.COPY)))))
     if len(moved):
         arrived = pc.is_in(table.column("key"), value_set=pa.chunked_array(moved).combine_chunks())
         change = pc.if_else(arrived, pa.scalar(int(Change.MOVE), pa.int8()), table.column("change"))

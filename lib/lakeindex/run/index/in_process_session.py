@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lakeindex.errors import InvariantError
 from lakeindex.index.stored.change_log import CoveredFile
 from lakeindex.index.stored.contract import DELTA_SCHEMA, StoredIndex, VolatileStore
 from lakeindex.index.stored.store_context import NOTHING_COMPLETED, Completed, LogView, StoreContext
+from lakeindex.model import Group
 from lakeindex.run.checkpoints import Part
 from lakeindex.run.index.delta import joined
 from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef, uncovered
@@ -44,10 +45,18 @@ class InProcessSession(IndexSession):
         """Enter what the commit changed."""
         folder = run_folder(self._spec)
         store = self._store(self._context(NOTHING_COMPLETED, LogView("")))
-        store.enter(joined([folder.read_table(part) for part in parts]), written)
+        covered = store.coverage()  # what was looked up in another way is not known here, and read by the next look-up
+        followed = [one for one in written if one.replaces is None or _is_known(covered, one)]
+        store.enter(joined([folder.read_table(part) for part in parts]), followed)
 
     def _store(self, context: StoreContext) -> VolatileStore:
         store = self._index.open(context)
         if not isinstance(store, VolatileStore):
             raise InvariantError("an index says that it lives in this process, but its store does not")
         return store
+
+
+def _is_known(covered: Mapping[Group, CoveredFile], file: CoveredFile) -> bool:
+    """Whether the file that it replaces is covered."""
+    before = covered.get(file.group)
+    return before is not None and before.name == file.replaces

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from lakeindex.errors import (
+    REPAIR_KEYS,
     IndexDamagedError,
     IndexNotBuiltError,
     InvariantError,
@@ -125,6 +126,8 @@ class StoredSession(IndexSession):
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
         """
         state = self._log.at(snapshot.timeline)
+        if state.built is None:  # a write that looks no key up: who builds it reads what is written now
+            return
         self._put(Delta(instant, tuple(written)), parts, state)
         self._open(state).prepare(instant)
 
@@ -132,6 +135,8 @@ class StoredSession(IndexSession):
         """The commit stands. What goes wrong here is made good by the next look-up: the caller notes it."""
         del written, parts  # they are in the log
         state = self._log.at(self._timeline())
+        if state.built is None:
+            return
         store = self._open(state)
         self._apply(store, state)
         if len(state.in_force) >= self._spec.config.index_max_deltas and not state.broken:
@@ -168,7 +173,7 @@ class StoredSession(IndexSession):
             raise InvariantError(
                 f"the table has {expected} rows, but {rows} distinct keys went into the index",
                 culprit=self._facts.name,
-                hint="lakeindex check TABLE lists duplicate keys; the index that was there before stays in force",
+                hint=f"{REPAIR_KEYS}; the index that was there before stays in force",
             )
         folded = frozenset(d.name for d in state.in_force) | frozenset(state.unreadable)
         built = Built(state.next_number, generation, tuple(f for one in read for f in one.files), folded, rows)

@@ -38,6 +38,7 @@ from lakeindex.write.row_groups import ALL_IN_MEMORY, Rewrite
 from lakeindex.write.updated_rows import UpdateRule
 
 _LOCATED: Final = ("chunk", "row", "row_group", "row_in_group", "fate")
+_LEAVES: Final = (Fate.DELETE, Fate.MOVED, Fate.COPY)
 _SYNC_BYTES: Final = 1024 * 1024
 """Of files that go to disk together: of many small ones their folders would be synced as often."""
 _LISTS_BYTES: Final = 8 * 1024 * 1024
@@ -362,7 +363,7 @@ def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[
     is_update = fate == Fate.UPDATE
     order = np.argsort(chunk[is_update], kind="stable")
     updates = staged(chunk[is_update][order], row[is_update][order])
-    leaves = (fate == Fate.DELETE) | (fate == Fate.MOVED)
+    leaves = np.isin(fate, _LEAVES)
     changes = Changes(updates, places[is_update][order], places[leaves], inserts)
     if task.changes_path is None or task.old is None:
         return changes, DELTA_SCHEMA.empty_table()
@@ -371,7 +372,9 @@ def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[
 
 def _leaving(old: BaseFile, rows: StagedRows, fate: np.ndarray) -> pa.Table:
     keys = rows.column(STAGED_KEY)
-    change = np.where(fate == Fate.MOVED, Change.MOVE, Change.DELETE).astype(np.int8)
+    change = np.select([fate == Fate.MOVED, fate == Fate.COPY], [Change.MOVE, Change.COPY], Change.DELETE).astype(
+        np.int8
+    )
     columns = [keys, pa.repeat(old.partition_path, len(keys)), pa.nulls(len(keys), pa.string()), pa.array(change)]
     return pa.table([c.cast(f.type) for c, f in zip(columns, DELTA_SCHEMA, strict=True)], schema=DELTA_SCHEMA)
 

@@ -77,7 +77,7 @@ def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
         UsageError: rows are stored where a bulk insert looks no key up.
         QuarantineExceededError: rows that are to be inserted are stored, or lack a column that must not be null.
         PendingInstantError: a file group that has to change is being clustered by another writer.
-        InvariantError: a key was found at more than one place, or not where it is.
+        InvariantError: a key that would be written is stored more than once, or not found where it is.
     """
     folder = run_folder(spec)
     verified = looked_up.verified
@@ -91,6 +91,7 @@ def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
     check_all_found(spec, tags)
     tags.incomplete.check(spec, looked_up.staged)
     files = read_files(folder, looked_up.lookup.parts("files")[0])
+    tags.copies.check(files)
     cut: Cut | None = None
     if spec.operation is Operation.BULK_INSERT and spec.config.bulk_sort is BulkSort.GLOBAL_SORT:
         cut = partial(_cut, spec, chunks, runner)

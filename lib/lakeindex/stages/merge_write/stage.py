@@ -22,12 +22,13 @@ from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.row_counts import RowCount
-from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry
+from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry, kept_entry
 from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.change_log import CoveredFile
+from lakeindex.index.stored.contract import DELTA_SCHEMA
 from lakeindex.model import BaseFile
-from lakeindex.pipeline import Stage
+from lakeindex.pipeline import KEPT_TABLE, Stage
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.estimate import estimate_of
@@ -283,14 +284,16 @@ class MergeAttempt:
         schema = schema_to_avro(self._facts.schema, self._facts.name)
         footers = footer_entry({one.file.path: one.footer for one in written})
         gone = ids_by_partition(self._replaced.files)
-        extra = {SCHEMA_KEY: schema, **footers}
+        kept = run_folder(self._spec).read_all(self._looked_up.verified, KEPT_TABLE, DELTA_SCHEMA)
+        groups = zip(*(kept.column(name).to_pylist() for name in ("partition", "file_id")), strict=True)
+        extra = {SCHEMA_KEY: schema, **footers, **kept_entry(set(groups))}
         commit = CommitMetadata(stats, self._spec.operation, extra, replaced_file_ids=gone)
         expected = tuple(ExpectedFile(one.file.path, one.file.size_bytes, one.rows) for one in written)
         covered = [
             CoveredFile(w.file.partition_path, w.file.file_id, w.file.name, w.rows, w.old.name if w.old else None)
             for w in written
         ]
-        deltas = [w.delta for w in written if w.delta is not None]
+        deltas = [*(w.delta for w in written if w.delta is not None), *self._looked_up.verified.parts(KEPT_TABLE)]
         self._index.prepare(self._snapshot, self._session.instant, covered, deltas)
         instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
         if instant == summary.instant:
@@ -307,7 +310,7 @@ class MergeAttempt:
         staged = self._looked_up.staged.counters
         stage = self._stage_line(written, found, cost)
         touched = sum(w.updates + w.inserts for w in written)
-        return RunSummary(
+        summary = RunSummary(
             instant=None,
             notes=notes_of(self._spec, self._facts) + self._counted.notes,
             batch_id=self._spec.batch_id,
@@ -317,12 +320,6 @@ class MergeAttempt:
             rows_in=int(staged["rows_in"]),
             combined=int(staged["combined"]),
             quarantined=int(staged["quarantined"]) + self._in_the_way.quarantined + tags.incomplete.quarantined,
-            inserts=tags.inserts,
-            updates=sum(f.updates for f in found),
-            deletes=sum(f.deletes for f in found),
-            moved=sum(f.moves for f in found),
-            ignored=sum(f.ignored for f in found) + tags.ignored - self._in_the_way.quarantined,
-            unmet=sum(f.unmet for f in found) + tags.unmet,
             files_created=sum(w.old is None for w in written),
             files_rewritten=sum(w.old is not None for w in written),
             bytes_written=sum(w.file.size_bytes for w in written),
@@ -339,7 +336,9 @@ class MergeAttempt:
             ),
             retries=self._terms.lost,
             change=self._spec.change,
-        ).with_stages((*self._looked_up.summaries, stage))
+        )
+        counted = tags.counted_in(summary, found, self._in_the_way.quarantined)
+        return counted.with_stages((*self._looked_up.summaries, stage))
 
     def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], cost: StageCost) -> StageSummary:
         counters = {

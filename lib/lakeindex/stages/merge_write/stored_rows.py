@@ -115,7 +115,7 @@ def set_aside(task: SetAsideTask) -> tuple[StoredRows, ...]:
     located = located.filter(pc.equal(located.column("fate"), int(Fate.IGNORED_STORED)))
     done = []
     for chunk in task.chunks:
-        rows = np.sort(located.filter(pc.equal(located.column("chunk"), chunk.number)).column("row").to_numpy())
+        rows = np.unique(located.filter(pc.equal(located.column("chunk"), chunk.number)).column("row").to_numpy())
         if not len(rows):
             continue
         table = chunk_columns(folder, chunk, None).take(pa.array(rows))

@@ -4,15 +4,15 @@ deletes that find nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import InvariantError
+from lakeindex.errors import REPAIR_KEYS, InvariantError
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.contract import NOWHERE, KeyHomes
 from lakeindex.index.fate import Fate
@@ -20,11 +20,14 @@ from lakeindex.index.registry import index_for
 from lakeindex.pipeline import FOUND, INSERTS, OP_DELETE, STAGED_OP, STAGED_PARTITION
 from lakeindex.run.checkpoints import Manifest, Part, RunFolder, arrow_schema, columns_of
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, pack_rows_of
+from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
+from lakeindex.run.summary import RunSummary
 from lakeindex.stages.merge_write.bad_rows import NO_BAD_ROWS, BadRows, incomplete_rows
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 
-_LOCATED: Final = ("chunk", "row", "fate")
+_LOCATED: Final = ("chunk", "row", "fate", "file")
+_FILES_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,60 @@ class NewRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """What was found of keys that are stored more than once, which another writer's insert makes.
+
+    Each row of the batch has one fate: its key's further places are counted here.
+
+    Attributes:
+        deletes: further rows that are deleted.
+        ignored: further places of keys that stay, or of which another copy is deleted.
+        unmet: of these, by a condition.
+        refused: keys that the batch would write, of which nobody can say which copy is theirs.
+        example: one of them, and the numbers of the files that hold it, a file once a row.
+    """
+
+    deletes: int = 0
+    ignored: int = 0
+    unmet: int = 0
+    refused: int = 0
+    example: tuple[str, tuple[int, ...]] | None = None
+
+    @staticmethod
+    def joined(several: Iterable[Copies]) -> Copies:
+        """All of them."""
+        listed = list(several)
+        return Copies(
+            sum(one.deletes for one in listed),
+            sum(one.ignored for one in listed),
+            sum(one.unmet for one in listed),
+            sum(one.refused for one in listed),
+            min((one.example for one in listed if one.example is not None), default=None),
+        )
+
+    def check(self, files: Sequence[LookupFile]) -> None:
+        """Make sure that the batch writes no key that is stored more than once.
+
+        Raises:
+            InvariantError: it does.
+        """
+        if self.example is None:
+            return
+        key, numbers = self.example
+        paths = [files[number].file.path for number in numbers]
+        shown = ", ".join(dict.fromkeys(paths[:_FILES_NAMED])) + (" and more" if len(paths) > _FILES_NAMED else "")
+        others = "" if self.refused == 1 else f"; {self.refused} keys of the batch are stored more than once"
+        raise InvariantError(
+            f"key {key!r} is stored {len(paths)} times: in {shown}{others}",
+            culprit=paths[0],
+            hint=REPAIR_KEYS,
+        )
+
+
+NO_COPIES: Final = Copies()
+
+
+@dataclass(frozen=True, slots=True)
 class TagResult:
     """Inserts of some chunks: (chunk, partition, home, rows) lines; deletes that found nothing, and rows that do not
     meet the condition of an insert.
@@ -66,6 +123,7 @@ class TagResult:
     unmet: int
     inserts: int
     incomplete: BadRows = NO_BAD_ROWS
+    copies: Copies = NO_COPIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +136,7 @@ class Tags:
         ignored_missing: deletes that found nothing.
         unmet: keys that were nowhere and do not meet the condition of an insert.
         incomplete: rows that would be new, and lack a column that must not be null; they were set aside.
+        copies: keys that are stored more than once.
     """
 
     new_rows: tuple[NewRows, ...]
@@ -85,11 +144,28 @@ class Tags:
     ignored_missing: int
     unmet: int
     incomplete: BadRows = NO_BAD_ROWS
+    copies: Copies = NO_COPIES
 
-    @property
-    def ignored(self) -> int:
-        """All rows that found nothing and are not inserted."""
-        return self.ignored_missing + self.unmet
+    def counted_in(self, summary: RunSummary, found: Sequence[FoundLine], set_aside: int) -> RunSummary:
+        """A summary with the rows of the batch by fate.
+
+        Args:
+            summary: without them.
+            found: what was found.
+            set_aside: rows that were found and are bad ones.
+        """
+        copies, unmet = self.copies, sum(one.unmet for one in found) - self.copies.unmet + self.unmet
+        ignored = sum(one.ignored for one in found) - copies.ignored - set_aside
+        return replace(
+            summary,
+            inserts=self.inserts,
+            updates=sum(one.updates for one in found),
+            deletes=sum(one.deletes for one in found) - copies.deletes,
+            copies=copies.deletes,
+            moved=sum(one.moves for one in found),
+            ignored=ignored + self.ignored_missing + self.unmet,
+            unmet=unmet,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +198,7 @@ def tag_batch(
     *,
     folder: str,
 ) -> Tags:
-    """Tag every chunk.
-
-    Raises:
-        InvariantError: a key was found at more than one place.
-    """
+    """Tag every chunk."""
     locations = verified.parts("locations")
     parts_of: dict[int, set[int]] = {}
     for line in found:
@@ -147,6 +219,7 @@ def tag_batch(
         sum(r.ignored_missing for r in results),
         sum(r.unmet for r in results),
         BadRows.joined(r.incomplete for r in results),
+        Copies.joined(r.copies for r in results),
     )
 
 
@@ -165,10 +238,11 @@ def tag_chunks(task: TagTask) -> TagResult:
     homes = index_for(task.facts.index).homes
     records: list[tuple[int, str, int, int, bytes | None]] = []
     incomplete: list[BadRows] = []
+    copies: list[Copies] = []
     missing = unmet = inserts = 0
     for chunk in task.chunks:
-        rows, fates = located.of(chunk.number)
-        _check_found_once(folder, chunk, rows)
+        rows, fates, files = located.of(chunk.number)
+        copies.append(_copies(folder, chunk, rows, fates, files))
         is_delete = _deletes_of(folder, chunk)
         unfound = np.ones(chunk.rows, np.bool_)
         unfound[rows] = False
@@ -189,8 +263,8 @@ def tag_chunks(task: TagTask) -> TagResult:
     cells = columns_of(records, len(schema))
     table = pa.table([pa.array(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
     lines = tuple(r[:4] for r in records)
-    bad_rows = BadRows.joined(incomplete)
-    return TagResult(folder.write_table(task.path, table), lines, missing, unmet, inserts, bad_rows)
+    part, bad_rows = folder.write_table(task.path, table), BadRows.joined(incomplete)
+    return TagResult(part, lines, missing, unmet, inserts, bad_rows, Copies.joined(copies))
 
 
 def _inserted(task: TagTask, chunk: Chunk, asking: np.ndarray) -> np.ndarray:
@@ -215,30 +289,44 @@ def _deletes_of(folder: RunFolder, chunk: Chunk) -> np.ndarray:
 
 
 class _Located:
-    """Rows that were found, and their fates, by chunk."""
+    """Rows that were found, their fates and files, by chunk."""
 
     def __init__(self, tables: Sequence[pa.Table]) -> None:
         columns = [[table.column(name).to_numpy() for table in tables] for name in _LOCATED]
-        chunk, row, fate = (np.concatenate([np.zeros(0, np.int64), *some]).astype(np.int64) for some in columns)
+        chunk, *rest = (np.concatenate([np.zeros(0, np.int64), *some]).astype(np.int64) for some in columns)
         order = np.argsort(chunk, kind="stable")
-        self._chunk, self._row, self._fate = chunk[order], row[order], fate[order]
+        self._chunk, self._rest = chunk[order], [one[order] for one in rest]
 
-    def of(self, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    def of(self, chunk: int) -> list[np.ndarray]:
         """Of one chunk: int64, shapes (n,)."""
         mine = slice(*np.searchsorted(self._chunk, [chunk, chunk + 1]))
-        return self._row[mine], self._fate[mine]
+        return [one[mine] for one in self._rest]
 
 
-def _check_found_once(folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> None:
-    twice = np.flatnonzero(np.bincount(rows, minlength=chunk.rows) > 1) if len(rows) else rows
-    if len(twice):
-        key = chunk_keys(folder, chunk)[int(twice[0])].as_py()
-        raise InvariantError(
-            f"key {key!r} is stored in more than one file ({len(twice)} such keys in this chunk)",
-            culprit=key,
-            hint="lakeindex check lists the duplicate keys; a global index needs keys that are unique "
-            "in the whole table",
-        )
+def _copies(folder: RunFolder, chunk: Chunk, rows: np.ndarray, fates: np.ndarray, files: np.ndarray) -> Copies:
+    """Of the keys that were found at several places: what is more than one fate a row."""
+    if not len(rows) or (times := np.bincount(rows, minlength=chunk.rows)).max() < 2:
+        return NO_COPIES
+
+    def count(*wanted: Fate) -> np.ndarray:
+        return np.bincount(rows[np.isin(fates, wanted)], minlength=chunk.rows)
+
+    deleted, written, unmet = count(Fate.DELETE, Fate.COPY), count(Fate.UPDATE, Fate.MOVED), count(Fate.IGNORED_UNMET)
+    again, ignored = times > 1, times - deleted - written
+    first = np.where(deleted > 0, 0, 1)  # place that is the row's fate, of those where it is ignored
+    is_unmet = (deleted == 0) & (unmet == ignored)
+    refused = np.flatnonzero(again & (written > 0))
+    example = None
+    if len(refused):
+        row = int(refused[0])
+        example = chunk_keys(folder, chunk)[row].as_py(), tuple(np.sort(files[rows == row]).tolist())
+    return Copies(
+        int((deleted - 1)[again & (deleted > 0)].sum()),
+        int((ignored - first)[again].sum()),
+        int((unmet - is_unmet)[again].sum()),
+        len(refused),
+        example,
+    )
 
 
 def _by_partition(facts: TableFacts, folder: RunFolder, chunk: Chunk, rows: np.ndarray) -> list[tuple[str, np.ndarray]]:

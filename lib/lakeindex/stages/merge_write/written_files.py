@@ -22,11 +22,11 @@ def check_counts(written: Sequence[WrittenFile], summary: RunSummary) -> None:
     """
     counts = {
         "updated": (sum(w.updates for w in written), summary.updates),
-        "removed": (sum(w.removed for w in written), summary.deletes + summary.moved),
+        "removed": (sum(w.removed for w in written), summary.deletes + summary.copies + summary.moved),
         "inserted": (sum(w.inserts for w in written), summary.inserts + summary.moved),
         "stored": (
             sum(w.rows for w in written),
-            sum(w.rows_before for w in written) + summary.inserts - summary.deletes,
+            sum(w.rows_before for w in written) + summary.inserts - summary.deletes - summary.copies,
         ),
     }
     for what, (got, expected) in counts.items():

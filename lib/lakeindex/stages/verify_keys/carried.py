@@ -23,12 +23,14 @@ from lakeindex.run.spec import RunSpec, run_folder
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
     """Locations found, and a count line for each (file, chunk):
-    file, part, chunk, found, updates, deletes, moves, ignored, and how many of these by a condition.
+    file, part, chunk, found, updates, deletes, moves, ignored, and how many of these by a condition; how many pairs
+    of key and file were looked at, and how many of them are true.
     """
 
     part: Part
     lines: tuple[tuple[int, ...], ...]
     pairs: int
+    true_pairs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,16 @@ def carry_locations(task: CarryTask) -> VerifyResult:
     kept = table.filter(pc.is_in(table.column("file"), value_set=old))
     place = table.schema.get_field_index("file")
     kept = kept.set_column(place, "file", new.take(pc.index_in(kept.column("file"), value_set=old)))
-    return VerifyResult(folder.write_table(task.path, kept), tuple(count_lines(kept, task.number)), task.pairs)
+    part = folder.write_table(task.path, kept)
+    return VerifyResult(part, tuple(count_lines(kept, task.number)), task.pairs, pairs_in(kept))
+
+
+def pairs_in(located: pa.Table) -> int:
+    """Pairs of key and file in locations: a file may hold a key more than once."""
+    places = [located.column(name).to_numpy() for name in ("file", "chunk", "row")]
+    order = np.lexsort(places)
+    again = np.all([one[order][1:] == one[order][:-1] for one in places], axis=0)
+    return located.num_rows - int(again.sum())
 
 
 def count_lines(located: pa.Table, part: int) -> list[tuple[int, ...]]:
@@ -119,7 +130,7 @@ def count_lines(located: pa.Table, part: int) -> list[tuple[int, ...]]:
     unmet = count(Fate.IGNORED_UNMET)
     ignored = count(Fate.IGNORED_OLDER, Fate.IGNORED_STORED) + unmet
     sizes = np.diff(np.append(starts, len(file)))
-    counts = [sizes, count(Fate.UPDATE), count(Fate.DELETE), count(Fate.MOVED), ignored, unmet]
+    counts = [sizes, count(Fate.UPDATE), count(Fate.DELETE, Fate.COPY), count(Fate.MOVED), ignored, unmet]
     columns = [file[starts], np.full(len(starts), part), chunk[starts], *counts]
     return list(zip(*(column.tolist() for column in columns), strict=True))
 

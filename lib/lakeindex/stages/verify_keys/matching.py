@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import InvariantError
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.in_groups import groups_within
@@ -27,7 +26,7 @@ from lakeindex.run.checkpoints import Part, RunFolder, arrow_schema
 from lakeindex.run.chunks import Chunk, chunk_columns, chunk_keys, unpack_rows
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
-from lakeindex.stages.verify_keys.carried import VerifyResult, count_lines
+from lakeindex.stages.verify_keys.carried import VerifyResult, count_lines, pairs_in
 from lakeindex.tasks.memory_bound import TOGETHER_BYTES, current_share, held_by, verify_bytes
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
@@ -98,7 +97,8 @@ def verify_files(task: VerifyTask) -> VerifyResult:
     tables.append(_located(task, deciding, gathered))
     table = pa.concat_tables(tables)
     part = run_folder(task.spec).write_table(task.path, table)
-    return VerifyResult(part, tuple(count_lines(table, task.number)), sum(one.pairs for one in task.files))
+    pairs = sum(one.pairs for one in task.files)
+    return VerifyResult(part, tuple(count_lines(table, task.number)), pairs, pairs_in(table))
 
 
 def pairs_of(table: pa.Table) -> list[int]:
@@ -170,7 +170,7 @@ class _Deciding:
 
 def _deciding(task: VerifyTask) -> _Deciding:
     facts, spec = task.facts, task.spec
-    if spec.operation.only_inserts:
+    if spec.operation.only_inserts or spec.change is Change.REPAIR:
         return _Deciding((), RowConditions(), ())
     replaces = spec.change is Change.REPLACE
     event_time = () if replaces else facts.event_time_fields
@@ -229,8 +229,6 @@ def _matched(task: VerifyTask, deciding: _Deciding, files: Sequence[_Asked]) -> 
     chunk, row, file = np.concatenate(chunk_of), np.concatenate(row_of), np.concatenate(file_of)
     owners = file, np.array([place for place, _ in groups], np.int64)
     match = match_keys(pa.concat_arrays(keys), _values(files, RECORD_KEY, groups), owners if len(files) > 1 else None)
-    if match.duplicates:
-        raise _doubled(task, deciding, files, match.duplicates[0])
     named = deciding.stored if len(match.candidate) else ()
     values = {name: _stored_values(task, files, name, groups, match) for name in named}
     mine, numbers = match.candidate, np.array([group for _, group in groups], np.int32)
@@ -245,19 +243,6 @@ def _values(files: Sequence[_Asked], name: str, groups: Iterable[tuple[int, int]
     for place, some in groupby(groups, lambda one: one[0]):
         found += files[place][0].of(name, [group for _, group in some])
     return found
-
-
-def _doubled(task: VerifyTask, deciding: _Deciding, files: Sequence[_Asked], key: str) -> InvariantError:
-    """What is said of a key that a file holds more than once; of several files each is asked which it is."""
-    if len(files) > 1:
-        for one in files:
-            _matched(task, deciding, [one])
-    path = files[0][0].file.file.path
-    return InvariantError(
-        f"key {key!r} is stored more than once in {path!r}",
-        culprit=path,
-        hint="lakeindex check lists the duplicate keys; delete and insert them again before upserting",
-    )
 
 
 def _located(task: VerifyTask, deciding: _Deciding, found: Sequence[_Found]) -> pa.Table:
@@ -281,7 +266,9 @@ def _fates(
     task: VerifyTask, deciding: _Deciding, found: Sequence[_Found], chunk: np.ndarray, row: np.ndarray
 ) -> np.ndarray:
     """What happens to each found row: int8 codes of Fate, shape (n,)."""
-    if task.spec.operation.only_inserts:
+    if (
+        task.spec.operation.only_inserts or task.spec.change is Change.REPAIR
+    ):  # whose copies are chosen when all are known
         return np.full(len(row), Fate.IGNORED_STORED, np.int8)
 
     def stored(name: str, kind: pa.DataType) -> pa.Array:

@@ -84,7 +84,7 @@ def verify_keys(
     results = _carry(attempt, before, same, proposed) if before is not None and same else ()
     rest = frozenset(same.values())
     results += _verify(attempt, proposed, first=len(results), known=rest)
-    if facts.index_type.is_stored and any(r.pairs != r.part.rows for r in results):
+    if facts.index_type.is_stored and any(r.pairs != r.true_pairs for r in results):
         located = tuple(r.part for r in results)
         looked = LookAgain(spec, facts, tuple(files), proposed, lookup.parts("searched"), located)
         again = look_again(looked, chunks, runner, f"{attempt.folder}/again")
@@ -137,7 +137,7 @@ def _manifest(
     schema = arrow_schema(FOUND)
     found = pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
     pairs = sum(r.pairs for r in results)
-    true = sum(r.part.rows for r in results)
+    true = sum(r.true_pairs for r in results)
     return Manifest(
         stage=Stage.VERIFY_KEYS,
         run_id=spec.run_id,

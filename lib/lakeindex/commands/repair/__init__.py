@@ -1,0 +1,1 @@
+"""Mend what another writer has left in a table."""

@@ -1,0 +1,143 @@
+"""Keys that another writer has stored more than once: a delete takes every copy, an upsert says where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import InvariantError, OptionError
+from lakeindex.storage import open_storage
+from lakeindex.table.handle import Table
+from tests.builders import Row, batch_of, make_table, rows_of
+from tests.stored_indexes import bound_to, inserted
+
+FIRST = [Row(key, "x", 1, "1") for key in "abc"] + [Row("a", "y", 1, "1")]
+AGAIN = [Row("a", "x", 5, "5"), Row("a", "x", 3, "3"), Row("b", "x", 0, "0"), Row("n", "x", 1, "1")]
+LOCAL = ("BLOOM", "SIMPLE", "INMEMORY", "RECORD_LEVEL_INDEX", "BUCKET")
+GLOBAL = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
+
+
+def doubled(folder: Path, index: str, *, within: bool, **options: str) -> LakeTable:
+    """``a`` three times and ``b`` twice in x; ``a`` once more in y, where it is another row."""
+    given = {"hoodie.index.type": index, **options}
+    if index == "BUCKET":
+        given |= {"hoodie.bucket.index.num.buckets": "1"}
+    table = make_table(folder, **{name.replace(".", "__"): text for name, text in given.items()})
+    table.upsert(batch_of(FIRST))
+    file = Table.open(open_storage(table.uri)).snapshot().base_files("x")[0]
+    inserted(table, AGAIN, into=file.file_id if within else None)
+    return table
+
+
+def stored(table: LakeTable) -> list[tuple[str, str, int]]:
+    return sorted((row["_hoodie_partition_path"], row["id"], row["ts"]) for row in rows_of(table))
+
+
+def kinds() -> list[tuple[str, bool]]:
+    return [(index, within) for index in LOCAL for within in (True, False) if within or index != "BUCKET"]
+
+
+@pytest.mark.parametrize(("index", "within"), kinds())
+def test_a_delete_takes_every_copy(tmp_path: Path, index: str, within: bool):
+    table = doubled(tmp_path / "t", index, within=within)
+    gone = table.delete(batch_of([Row("a", "x", 0, None), Row("z", "x", 0, None)]).select(["id", "day"]))
+    assert (gone.rows_in, gone.deletes, gone.copies, gone.ignored) == (2, 1, 2, 1)
+    assert stored(table) == [("x", "b", 0), ("x", "b", 1), ("x", "c", 1), ("x", "n", 1), ("y", "a", 1)]
+    table.delete(where="id = 'b' AND ts = 0")  # Hudi deletes keys, too
+    assert stored(table) == [("x", "c", 1), ("x", "n", 1), ("y", "a", 1)]
+    again = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abcn"]))
+    assert (again.inserts, again.updates) == (2, 2)
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("index", GLOBAL)
+def test_a_delete_takes_every_copy_in_every_partition_under_a_global_index(tmp_path: Path, index: str):
+    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    table.upsert(batch_of([*FIRST[:3], Row("d", "y", 1, "1")]))
+    inserted(table, [Row("a", "y", 2, "2"), Row("d", "y", 0, "0")])
+    inserted(table, [Row("a", "z", 3, "3")])
+    gone = table.delete(batch_of([Row("a", "x", 0, None)]).select(["id", "day"]))
+    assert (gone.rows_in, gone.deletes, gone.copies) == (1, 1, 2)
+    table.delete(where="day = 'y' AND ts = 0")
+    assert stored(table) == [("x", "b", 1), ("x", "c", 1)]
+    again = table.upsert(batch_of([Row("a", "z", 9, "9"), Row("b", "x", 9, "9")]))
+    assert (again.inserts, again.updates) == (1, 1)
+    assert table.check().ok
+
+
+@pytest.mark.parametrize(("index", "within"), kinds())
+def test_a_repair_keeps_one_row_of_each_key(tmp_path: Path, index: str, within: bool):
+    table = doubled(tmp_path / "t", index, within=within)
+    before, commits = stored(table), len(table.history())
+    with pytest.raises(InvariantError, match="key 'a' is stored 3 times: in x/") as refused:
+        table.upsert(batch_of([Row("a", "x", 9, "9")]))
+    assert "lakeindex repair keys" in str(refused.value.hint)
+    planned = table.repair_keys()
+    assert (planned.keys, planned.rows_removed, planned.keep, planned.scope) == (2, 3, "ordering", "partition")
+    assert [(one.key, len(one.removed)) for one in planned.found] == [("a", 2), ("b", 1)]
+    assert planned.dry_run
+    assert planned.instant is None
+    assert (stored(table), len(table.history())) == (before, commits)
+    done = table.repair_keys(apply=True)
+    assert (done.keys, done.rows_removed, done.found) == (2, 3, planned.found)
+    assert stored(table) == [("x", "a", 5), ("x", "b", 1), ("x", "c", 1), ("x", "n", 1), ("y", "a", 1)]
+    assert table.check().ok
+    again = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abcnm"]))
+    assert (again.inserts, again.updates) == (1, 4)
+    assert table.repair_keys(apply=True).keys == 0
+    if index.startswith("RECORD"):
+        assert table.index_verify().ok
+
+
+@pytest.mark.parametrize("index", GLOBAL)
+def test_a_repair_looks_into_every_partition_under_a_global_index(tmp_path: Path, index: str):
+    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    table.upsert(batch_of([*FIRST[:3], Row("d", "y", 1, "1")]))
+    inserted(table, [Row("a", "y", 2, "2"), Row("d", "y", 0, "0")])
+    inserted(table, [Row("a", "z", 0, "0"), Row("e", "z", 0, "0")])
+    done = table.repair_keys(keep="oldest", apply=True)
+    assert (done.keys, done.rows_removed, done.scope) == (2, 3, "table")
+    assert stored(table) == [("x", "a", 1), ("x", "b", 1), ("x", "c", 1), ("y", "d", 1), ("z", "e", 0)]
+    again = table.upsert(batch_of([Row(key, "z", 9, "9") for key in "abcde"]))
+    assert (again.inserts, again.moved + again.updates) == (0, 5)
+    assert table.check().ok
+    if "RECORD" in index:
+        assert table.index_verify().ok
+
+
+def test_which_row_stays(tmp_path: Path):
+    """By ordering the greatest value, whatever came last; by time the newest commit, and of its rows the last."""
+    for keep, expected in (("ordering", 5), ("newest", 3), ("oldest", 1)):
+        table = doubled(tmp_path / keep, "BLOOM", within=False)
+        table.repair_keys(keep=keep, apply=True)
+        assert [ts for day, key, ts in stored(table) if (day, key) == ("x", "a")] == [expected]
+    plain = make_table(tmp_path / "plain", ordering=None)
+    plain.upsert(batch_of(FIRST))
+    inserted(plain, AGAIN)
+    assert plain.repair_keys().keep == "newest"
+    with pytest.raises(OptionError, match="no ordering field"):
+        plain.repair_keys(keep="ordering")
+    with pytest.raises(OptionError, match="keep cannot be 'best'"):
+        plain.repair_keys(keep="best")
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_the_metadata_table_and_its_record_index_follow_a_repair(tmp_path: Path, version: str):
+    """The index names one place of a key. After the repair it is the one that stays, though its file was not written."""
+    for number, keep in enumerate(("oldest", "newest")):
+        options = {"hoodie__write__table__version": version, "hoodie__index__type": "GLOBAL_SIMPLE"}
+        table = make_table(tmp_path / f"t{number}", **options)
+        table.upsert(batch_of([*FIRST[:3], Row("d", "y", 1, "1"), Row("e", "y", 1, "1")]))
+        table.metadata_build(["record_index", "column_stats"])
+        inserted(table, [Row("a", "x", 2, "2"), Row("b", "x", 2, "2"), Row("q", "x", 2, "2")])
+        inserted(table, [Row("d", "z", 3, "3")])
+        done = table.repair_keys(keep=keep, apply=True)
+        assert (done.keys, done.rows_removed) == (3, 3)
+        assert table.metadata_verify().ok
+        assert table.check().ok
+        with bound_to(table, "RECORD_INDEX"):  # asks the index of the metadata table
+            again = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abcdeqn"]))
+        assert (again.inserts, again.moved + again.updates) == (1, 6)
+        assert table.check().ok
