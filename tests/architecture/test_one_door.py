@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2] / "lib" / "lakeindex"
 DOOR = "parquet/read_pages.py"
 NO_BASE_FILES = {
+    "commands/changes/applying.py",  # a feed
     "commands/advise/sample.py",  # the batch
     "stages/stage_input/inputs.py",
     "stages/stage_input/input_pieces.py",

@@ -182,7 +182,7 @@ def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() ->
     assert told_commits([type("Event", (), {"extra": {}})]) == ()
 
 
-def test_the_example_dag_reads_the_changes_of_its_table(
+def test_the_example_dag_makes_a_copy_follow_its_table(
     feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.dag_processing.dagbag import DagBag
@@ -193,15 +193,25 @@ def test_the_example_dag_reads_the_changes_of_its_table(
 
     feed.upsert(a="1", b="1")
     feed.upsert(a="2")
+    copy = make_table(f"{feed.table.uri}_copy")
     conf = tmp_path / "conf"
     conf.mkdir()
     (conf / f"{feed.name}.yaml").write_text(f"uri: {feed.table.uri}\n")
     monkeypatch.setenv("LAKEINDEX_TABLES", str(conf))
     consumer = DagBag(dag_folder=str(ROOT / "dags")).dags["example_consumer"]
-    read: Callable[..., Any] = consumer.task_dict["read_changes"].python_callable
+    run: Callable[..., Any] = consumer.task_dict["apply_changes"].python_callable
     asset = table_asset(feed.name, feed.table.uri)
-    first, second = (one["instant"] for one in asset_events(feed.name))
-    found = read(
-        triggering_asset_events=TriggeringAssetEventsAccessor({AssetUniqueKey.from_asset(asset): feed.events()})
-    )
-    assert found == {first: {"insert": 2}, second: {"update_preimage": 1, "update_postimage": 1}}
+
+    def applied() -> dict[str, int]:
+        events = {AssetUniqueKey.from_asset(asset): feed.events()}
+        return run(triggering_asset_events=TriggeringAssetEventsAccessor(events))
+
+    assert applied() == {"inserts": 2}
+    assert rows(copy) == rows(feed.table)
+    feed.table.delete(pa.table({"id": ["b"], "day": ["d"]}))  # it makes no event
+    feed.upsert(a="3", c="1")
+    feed.again(2)
+    assert applied() == {"inserts": 1, "updates": 1, "deletes": 1, "combined": 1}
+    assert rows(copy) == rows(feed.table) == {"a": "3", "c": "1"}
+    feed.again(2)
+    assert applied() == {}

@@ -29,6 +29,7 @@ NO_OPTIONS = {
     "lakeindex.page.headers",
     "lakeindex.footer.crc32",
     "lakeindex.footers",
+    "lakeindex.kept",
 }
 """Names of ours that look like options: a property of a table, entries of a footer, one of a commit."""
 

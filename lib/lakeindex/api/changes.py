@@ -1,21 +1,30 @@
-"""What happened to a table's rows between two points in time. Heavy libraries load when they are needed."""
+"""What happened to a table's rows between two points in time, and applying it to another table. Heavy libraries load
+when they are needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Unpack
 
+from lakeindex.api.batch_data import BatchData, is_spark_frame, paths_in, uri_text, with_inputs
 from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
 from lakeindex.api.scan import within
-from lakeindex.raw_errors import doors, our_words
+from lakeindex.errors import InputError
+from lakeindex.model import Operation
+from lakeindex.options.types import ReportFormat
+from lakeindex.raw_errors import door, doors, our_words
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import absolute
+from lakeindex.time_spent import accounting, starting
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeindex.commands.changes.feed import ChangesRequest
+    from lakeindex.run.summary import RunSummary
 
 
 @doors
@@ -75,3 +84,107 @@ class Changes:
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         with our_words():
             return self.to_batches().__arrow_c_stream__(requested_schema)
+
+
+@door
+@accounting()
+def run_apply(uri: str, feed: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
+    """Apply a feed of changes.
+
+    Args:
+        uri: the table.
+        feed: rows with ``_change_type``.
+        **arguments: as of :func:`lakeindex.api.run.run`.
+
+    Raises:
+        UsageError: the feed does not go on where the last one of its source ended.
+        InputError: it has no ``_change_type``, or one that is none.
+        LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
+    """
+    with starting():
+        from lakeindex.commands.changes.applying import done_before, mark_empty, marked
+        from lakeindex.conductor.dry_run import plan_batch
+        from lakeindex.conductor.upsert import run_batch
+        from lakeindex.run.feeds import Feed
+
+    rows = feed if is_spark_frame(feed) else _opened(feed)
+    known = Feed() if is_spark_frame(feed) else Feed.of(rows.schema.metadata) or Feed()
+    arguments = {**arguments, "batch_id": arguments.get("batch_id") or known.batch_id}
+    spec = replace(spec_of(uri, Operation.UPSERT, arguments), feed=known)
+    runner = chosen_runner(
+        arguments.get("runner", "local"), spec.config.parallelism, arguments.get("master"), arguments.get("progress")
+    )
+    done = None if spec.force else done_before(spec)
+    if done is not None:
+        return replace(done, dry_run=arguments.get("dry_run", False))
+    batch = _marked_frame(rows) if is_spark_frame(feed) else marked(rows)
+    if arguments.get("dry_run"):
+        return dry(spec, runner, lambda begun: plan_batch(with_inputs(begun, batch, runner), runner))
+    summary = watched(
+        spec,
+        lambda begun: with_inputs(begun, batch, runner),
+        lambda begun: run_batch(begun, runner),
+        arguments.get("report", ReportFormat.JSON),
+    )
+    if summary.instant is None:
+        mark_empty(spec)
+    return summary
+
+
+@door
+def applied_until(uri: str, source: str) -> str | None:
+    """How far the changes of a table are applied to another: the point in time at which the next feed begins.
+
+    Args:
+        uri: the table.
+        source: the one that the changes are of.
+
+    Returns:
+        None: nothing of it is applied.
+    """
+    from lakeindex.commands.changes.applying import applied_to
+
+    found = applied_to(absolute(uri), absolute(uri_text(source)))
+    return None if found is None else found.until
+
+
+def _opened(feed: BatchData) -> Any:
+    """The feed as a table, or as a reader of batches; nothing but its columns is read of what is not in memory.
+
+    Raises:
+        InputError: it is no feed, or its files are of different feeds.
+    """
+    import pyarrow as pa
+
+    from lakeindex.api.rows import rows_in
+
+    paths = paths_in(feed)
+    if paths is not None:
+        from lakeindex.commands.changes.applying import feed_in_files
+
+        return feed_in_files(paths)
+    if isinstance(feed, pa.Table):
+        return feed
+    metadata = getattr(feed, "schema", None)
+    if isinstance(feed, Changes):
+        feed = feed.to_batches()
+        metadata = feed.schema
+    rows = rows_in(feed)
+    if isinstance(rows, pa.Table):
+        return rows
+    said = metadata.metadata if isinstance(metadata, pa.Schema) else rows.schema.metadata
+    return pa.RecordBatchReader.from_batches(
+        rows.schema.with_metadata(said), (one.replace_schema_metadata(said) for one in rows.batches)
+    )
+
+
+def _marked_frame(frame: Any) -> Any:
+    """A feed in a Spark DataFrame as a batch."""
+    from lakeindex.commands.changes.applying import mark_expression
+    from lakeindex.commands.changes.feed import COMMIT_INSTANT
+    from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK
+
+    if CHANGE_TYPE not in frame.columns:
+        raise InputError(f"the feed has no column {CHANGE_TYPE!r}", culprit=CHANGE_TYPE, hint="give a feed of changes")
+    kept = [name for name in frame.columns if name not in (CHANGE_TYPE, COMMIT_INSTANT, DELETE_MARK)]
+    return frame.selectExpr(*(f"`{name}`" for name in kept), mark_expression())

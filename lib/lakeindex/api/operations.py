@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lakeindex.api.batch_data import BatchData
+from lakeindex.api.changes import applied_until, run_apply
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import (
     OnConflict,
@@ -58,6 +59,41 @@ class TableOperations:
         if where is None:
             return run(self.uri, data, Operation.DELETE, **arguments)
         return run_where(self.uri, Change.DELETE, where, **arguments)
+
+    @in_its_stores
+    def apply(self, feed: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
+        """Apply the changes of another table: what it inserted and updated is upserted, what it deleted is deleted.
+
+        A feed of :meth:`changes` says which table's it is and of which time, and is applied once: what is applied
+        already is a noop, and one that does not begin where the last one of its source ended is refused, because rows
+        would stay that were deleted. A row that moved to another partition leaves the one where it was.
+
+        Args:
+            feed: what :meth:`changes` returns, any of its forms, or paths of files that hold one (Parquet, Arrow). A
+                form that does not keep what the feed is of (pandas, Polars, Spark) is applied as it comes; give it a
+                ``batch_id`` then.
+            **arguments: as :func:`lakeindex.api.run.run`; by default the batch id is made of source and points.
+
+        Returns:
+            What happened to every row of the feed: the row before an update is combined with the one after it.
+
+        Raises:
+            UsageError: the feed leaves changes out, or has some again.
+            InputError: it has no ``_change_type``, or one that is none.
+        """
+        return run_apply(self.uri, feed, **arguments)
+
+    @in_its_stores
+    def applied_until(self, source: str) -> str | None:
+        """How far the changes of a table are applied to this one: where the next feed begins.
+
+        Args:
+            source: the path or URL of the table that the changes are of.
+
+        Returns:
+            A point in time for ``changes(since=...)``; None: nothing of it is applied.
+        """
+        return applied_until(self.uri, source)
 
     @in_its_stores
     def update(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
-from lakeindex.api import looking, repair, upkeep
+from lakeindex.api import looking, upkeep
 from lakeindex.api.batch_data import BatchData, PathText, PointInTime, paths_in, point_text, run_folders, uri_text
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores
@@ -223,7 +223,7 @@ class LakeTable(TableOperations, RowReaders):
     report_history = looking.report_history
     compare = looking.compare
     rescale = upkeep.rescale
-    repair_keys = repair.repair_keys
+    repair_keys = upkeep.repair_keys
 
     @in_its_stores
     def history(self) -> History:

@@ -12,7 +12,7 @@ from lakeindex.release import VERSION
 _COMMANDS: Final = {
     "lakeindex.cli.commands.create": ("create", "options"),
     "lakeindex.cli.commands.write": (
-        *("upsert", "insert", "bulk-insert", "overwrite", "update", "delete", "replace-where"),
+        *("upsert", "apply", "insert", "bulk-insert", "overwrite", "update", "delete", "replace-where"),
         *("delete-partitions", "truncate"),
     ),
     "lakeindex.cli.commands.look": ("tables", "inspect", "history", "check", "read", "changes"),
@@ -20,8 +20,7 @@ _COMMANDS: Final = {
     "lakeindex.cli.commands.advise": ("advise",),
     "lakeindex.cli.commands.report": ("report", "compare"),
     "lakeindex.cli.commands.facts": ("schema", "properties", "count", "files", "partitions"),
-    "lakeindex.cli.commands.rollback": ("rollback",),
-    "lakeindex.cli.commands.maintain": ("clean", "archive", "maintain"),
+    "lakeindex.cli.commands.maintain": ("clean", "archive", "maintain", "rollback"),
     "lakeindex.cli.commands.rescale": ("rescale",),
     "lakeindex.cli.commands.repair": ("repair",),
     "lakeindex.cli.commands.index": ("index",),

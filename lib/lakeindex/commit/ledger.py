@@ -126,7 +126,7 @@ def find_batch(storage: Storage, timeline: Timeline, batch_id: str) -> LedgerEnt
     listed = storage.list_folder(f"{LEDGER_FOLDER}/{records.key_of(batch_id)}").objects
     for one in reversed(listed):
         instant = one.path.rpartition("/")[2].removesuffix(".json")
-        if not _counts(storage, timeline, instant):
+        if not counts(storage, timeline, instant):
             continue
         found = records.load(storage, one.path)
         if found is None:
@@ -156,7 +156,7 @@ def _from_record(found: dict[str, Any], path: str) -> LedgerEntry:
         raise records.damaged(path, repr(error)) from None
 
 
-def _counts(storage: Storage, timeline: Timeline, instant: str) -> bool:
+def counts(storage: Storage, timeline: Timeline, instant: str) -> bool:
     """Whether an instant is part of the table; our own rollback of an archived one stands in its verdict."""
     if not timeline.is_committed(instant):
         return False

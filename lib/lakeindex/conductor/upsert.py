@@ -24,6 +24,7 @@ from lakeindex.model import BaseFile, Operation
 from lakeindex.pipeline import SUMMARY_FILE, Stage, stages_for
 from lakeindex.run.checkpoints import CheckpointError, Manifest, RunFolder, checkpoints_held
 from lakeindex.run.chunks import rows_handed_over
+from lakeindex.run.feeds import check_still_follows
 from lakeindex.run.input_columns import InputChangedError
 from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
@@ -43,6 +44,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.helpers import helpers_at_hand
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner, do_task
+from lakeindex.tasks.stores import storage_at
 from lakeindex.time_spent import current_account
 
 _LOG: Final = logging.getLogger(__name__)
@@ -277,8 +279,10 @@ class GivenBatch:
     staged: StageRun
     looked_up: LookedUp | None
 
-    def staged_on(self, _snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
+    def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
         """As :class:`Batch`; staged anew if another writer has changed the columns. Raises: InputError."""
+        if self.spec.feed is not None and not self.spec.force:
+            check_still_follows(storage_at(self.spec.table_uri), snapshot.timeline, self.spec.feed)
         now = with_columns_of(facts, self.staged.manifest.facts, self.spec.config)
         self.staged = _staged_as_now(self.spec, now, self.staged, self.runner)
         return self.staged, now
@@ -288,7 +292,10 @@ class GivenBatch:
         return look_up(self.spec, facts, snapshot, staged, self.runner, before=before)
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
-        """As :class:`Batch`."""
+        """As :class:`Batch`. Raises: FencedError: a feed of the same source was applied."""
+        if files and self.spec.feed is not None and not self.spec.force:
+            table = Table.open(storage_at(self.spec.table_uri))
+            check_still_follows(table.storage, table.load_timeline(), self.spec.feed)
 
 
 def done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:

@@ -15,6 +15,7 @@ from lakeindex.options.values import CONDITION_OPTIONS
 from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.chosen_rows import ChosenRows
+from lakeindex.run.feeds import Feed
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.merge_function import MergeFunction
@@ -42,6 +43,7 @@ class RunSpec:
         partitions: paths of the partitions that ``DELETE_PARTITION`` takes away; None: all of the table.
         chosen: which rows of the table are changed, where a condition says it; None: those that ``inputs`` name.
         merge: a function of the caller's, instead of the option's.
+        feed: of a batch that is a feed of changes, which table's and of which time; None: it is none.
     """
 
     table_uri: str
@@ -56,6 +58,7 @@ class RunSpec:
     partitions: tuple[str, ...] | None = None
     chosen: ChosenRows | None = None
     merge: MergeFunction | None = None
+    feed: Feed | None = None
 
     @property
     def merge_function(self) -> MergeFunction | None:
@@ -78,6 +81,11 @@ class RunSpec:
     def change(self) -> Change | None:
         """What is done with the rows that a condition chooses; None where there is none."""
         return None if self.chosen is None else self.chosen.change
+
+    @property
+    def source_decides(self) -> bool:
+        """Whether rows are what their source has, whatever their ordering values: its feeds come in order."""
+        return self.feed is not None and bool(self.feed.source) and not self.force
 
     @property
     def only_inserts(self) -> bool:

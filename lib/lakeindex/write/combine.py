@@ -17,6 +17,7 @@ from lakeindex.write.updated_rows import REPLACE, UpdateRule
 
 ARRIVAL = "_li_arrival"
 _ORDERING = "_li_ordering_"
+_STAYS = "_li_stays"
 _SAMPLE_ROWS = 20_000
 _MOSTLY_DISTINCT = 0.999
 
@@ -33,11 +34,13 @@ class Combining:
         ordering_fields: columns of ordering values if the merge mode goes by them, else none.
         rule: how a row and a newer one of its key become one; the newer one is kept as it is by default, and where one
             of the two is a delete.
+        deletes_lose: a delete wins only if nothing else comes of its key: of a row that moved, it says where it was.
     """
 
     is_global: bool
     ordering_fields: tuple[str, ...]
     rule: UpdateRule = REPLACE
+    deletes_lose: bool = False
 
     @property
     def looks_at_all(self) -> bool:
@@ -154,6 +157,9 @@ def _in_order(rows: pa.Table, rule: Combining) -> tuple[pa.Array, np.ndarray]:
     names = [*rule.lookup, *ordering, ARRIVAL]
     for name, field in zip(ordering, rule.ordering_fields, strict=True):
         rows = rows.append_column(name, comparable(one_array(rows.column(field))))
+    if rule.deletes_lose:
+        rows = rows.append_column(_STAYS, pc.not_equal(rows.column(STAGED_OP), OP_DELETE).cast(pa.int8()))
+        names.insert(len(rule.lookup), _STAYS)
     order = pc.sort_indices(rows.select(names), sort_keys=[(name, "ascending") for name in names])
     sorted_lookup = [rows.column(name).take(order).combine_chunks() for name in rule.lookup]
     return order, _is_last_of_its_key(sorted_lookup)

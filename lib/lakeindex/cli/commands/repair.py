@@ -10,7 +10,7 @@ from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progres
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from lakeindex.api.repair import KeepName
+    from lakeindex.api.upkeep import KeepName
     from lakeindex.cli.screen import Screen
     from lakeindex.commands.repair.repair_keys import KeysRepaired
 

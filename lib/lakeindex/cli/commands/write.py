@@ -135,6 +135,39 @@ def upsert(  # noqa: PLR0913 - its options
 
 @click.command()
 @table_argument
+@click.argument("feeds", nargs=-1, metavar="[FEED]...")
+@click.option("--from", "source", metavar="SOURCE", help="Apply the changes of this table, instead of files.")
+@click.option("--since", metavar="I", help="With --from: changes after this point; default: what is applied already.")
+@click.option("--until", metavar="I", help="With --from: changes up to this point, inclusive; default: now.")
+@write_options
+def apply(
+    table: str, feeds: tuple[str, ...], source: str | None, since: str | None, until: str | None, **given: Any
+) -> None:
+    """Apply the changes of another table: what it inserted and updated is upserted, what it deleted is deleted.
+
+    FEED: Parquet files that `lakeindex changes` wrote. Each feed is applied once, and in the order of its source.
+    With --from it goes on where the last one ended.
+    """
+    if bool(feeds) is (source is not None):
+        hint = "lakeindex apply TABLE changes.parquet, or lakeindex apply TABLE --from SOURCE"
+        raise OptionError("apply takes either FEED or --from", culprit="--from", hint=hint)
+    if source is None and (since or until) is not None:
+        raise OptionError("--since and --until belong to --from", culprit="--since", hint="name the source, too")
+
+    def work(arguments: RunArguments) -> RunSummary:
+        from lakeindex.api.table import LakeTable
+
+        target = LakeTable(table)
+        if source is None:
+            return target.apply(list(feeds), **arguments)
+        begin = since or target.applied_until(source)
+        return target.apply(LakeTable(source).changes(since=begin, until=until), **arguments)
+
+    _run(table, work, **given)
+
+
+@click.command()
+@table_argument
 @click.argument("file", metavar="[FILE]", required=False)
 @_WHERE
 @write_options

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
-from lakeindex.commands.changes.states import named_point, newest_completed, state_at
+from lakeindex.commands.changes.states import end_of, named_point, newest_completed, state_at
 from lakeindex.commands.read.time_travel import check_meta_columns
 from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, row_schema
 from lakeindex.commands.scan.reading import BATCH_ROWS
@@ -21,12 +21,14 @@ from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.format.instants import comparable
 from lakeindex.options.parse import parse_options
 from lakeindex.parquet.read_pages import read_group_batches
+from lakeindex.run.feeds import Feed
+from lakeindex.storage.paths import absolute
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME
+from lakeindex.write.types.avro_schema import CHANGE_TYPE
 
-CHANGE_TYPE: Final = "_change_type"
 COMMIT_INSTANT: Final = "_commit_instant"
 
 
@@ -120,12 +122,16 @@ def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
         else:
             pairs = changed_groups(state_at(table, timeline, request.since, "since"), after)
         index = table.index(timeline)
+        given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
+        if until is not None:
+            since = None if request.since is None else end_of(timeline, request.since)
+            given = given.with_metadata(Feed(absolute(uri), since, end_of(timeline, until)).metadata)
         extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
         return ChangesPlan(
             table,
             timeline,
             pa.schema([*chosen, *extra]),
-            pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())]),
+            given,
             pairs,
             index is not None and index.is_global,
         )

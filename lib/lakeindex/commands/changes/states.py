@@ -59,6 +59,11 @@ def _end(one: Instant) -> str:
     return one.completion_time or one.time
 
 
+def end_of(timeline: Timeline, point: str) -> str:
+    """The point in time that an instant stands for: the completion of the write of this name, if it is one."""
+    return next((_end(one) for one in timeline.completed_writes if one.time == point), point)
+
+
 def newest_completed(timeline: Timeline) -> str | None:
     """The instant of the write that was completed last; None on a table without any."""
     last = max(timeline.completed_writes, key=lambda one: instants.comparable(_end(one)), default=None)

@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.commands.changes.compare import Change
-from lakeindex.commands.changes.feed import CHANGE_TYPE, ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
+from lakeindex.commands.changes.feed import ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
 from lakeindex.commands.read.read import check_out, put_file
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.scan.scan import taken_away
 from lakeindex.commands.while_unchanged import TRIES, has_other_timeline
 from lakeindex.errors import MOVED_ERRORS
+from lakeindex.write.types.avro_schema import CHANGE_TYPE
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from lakeindex.pipeline import KEPT_TABLE, Stage
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.chunks import chunks_of
 from lakeindex.run.estimate import estimate_of
+from lakeindex.run.feeds import mark_applied
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.replaced import ids_by_partition, replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
@@ -294,6 +295,8 @@ class MergeAttempt:
             for w in written
         ]
         deltas = [*(w.delta for w in written if w.delta is not None), *self._looked_up.verified.parts(KEPT_TABLE)]
+        if self._spec.feed is not None and self._spec.feed.source:
+            mark_applied(storage_at(self._spec.table_uri), self._spec.feed, self._session.instant)
         self._index.prepare(self._snapshot, self._session.instant, covered, deltas)
         instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
         if instant == summary.instant:

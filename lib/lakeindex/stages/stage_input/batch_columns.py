@@ -19,6 +19,7 @@ from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, schema_from_avro, schema_to_avro
 from lakeindex.write.types.evolution import evolved
+from lakeindex.write.types.schema_fit import refuse_feed
 
 BATCH_COLUMNS: Final = "batch_columns"
 """What the manifest calls the columns of the batch: Avro text, in the types that they have in the table."""
@@ -81,6 +82,7 @@ def batch_columns(spec: RunSpec, facts: TableFacts, files: Sequence[InputFile], 
     runner = for_work(runner, len(files) * _FOOTER_BYTES, config)
     found = run_tasks(runner, columns_task, tasks, "stage input: columns of the batch")
     distinct = list(dict.fromkeys(found))
+    refuse_feed({name for schema in distinct for name in schema.names} - set(facts.schema.names))
     whole = reduce(lambda schema, batch: _evolved(schema, batch, facts, config), distinct, facts.schema)
     named = {name for schema in distinct for name in schema.names}
     if partial is PartialUpdate.OVERWRITE:

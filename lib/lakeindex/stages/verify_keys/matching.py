@@ -173,7 +173,7 @@ def _deciding(task: VerifyTask) -> _Deciding:
     if spec.operation.only_inserts or spec.change is Change.REPAIR:
         return _Deciding((), RowConditions(), ())
     replaces = spec.change is Change.REPLACE
-    event_time = () if replaces else facts.event_time_fields
+    event_time = () if replaces or spec.source_decides else facts.event_time_fields
     conditions = conditions_of(spec, facts)
     return _Deciding(event_time, conditions, tuple(dict.fromkeys([*event_time, *conditions.old_columns])))
 

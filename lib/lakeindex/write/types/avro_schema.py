@@ -25,6 +25,8 @@ META_COLUMNS = (
 )
 DELETE_MARK = "_hoodie_is_deleted"
 """The column of a batch that marks rows to be deleted."""
+CHANGE_TYPE = "_change_type"
+"""Column of a feed of changes that says what happened to a row, in the words of Delta's change data feed."""
 META_FIELDS = tuple(pa.field(name, pa.string()) for name in META_COLUMNS)
 
 _MOST_DIGITS = 38

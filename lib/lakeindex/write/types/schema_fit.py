@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.values import NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
-from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, same_name
+from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK, META_COLUMNS, same_name
 from lakeindex.write.types.evolution import wider
 from lakeindex.write.types.storable import storable_column, storable_type
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
@@ -80,6 +81,20 @@ def fit_batch(
     return FittedBatch(columns, deleted, one_array(problems))
 
 
+def refuse_feed(new: Collection[str]) -> None:
+    """Columns that a table has not must not be those of a feed of changes.
+
+    Raises:
+        SchemaMismatchError: they are.
+    """
+    if CHANGE_TYPE in new:
+        raise SchemaMismatchError(
+            f"the batch has column {CHANGE_TYPE!r}: it is a feed of changes, and its deletes are no rows to store",
+            culprit=CHANGE_TYPE,
+            hint="apply it: table.apply(changes), or `lakeindex apply TABLE FEED`; to store it, rename the column",
+        )
+
+
 def _check_names(
     names: list[str], schema: pa.Schema, only: frozenset[str] | None, may_lack: frozenset[str], stored: list[str]
 ) -> None:
@@ -103,6 +118,7 @@ def _check_names(
             hint=f"the table has: {', '.join(stored)}; with {NULL_FOR_MISSING_OPTION}=true "
             "columns that a batch lacks are null in its rows",
         )
+    refuse_feed(extra)
     if extra and only is None:
         raise SchemaMismatchError(
             f"the table has no column {extra[0]!r}",

@@ -1,0 +1,145 @@
+"""Feeds of changes that were applied to a table: each once, in the order of their source, and none left out.
+
+``.hoodie/.lakeindex/applied/<source key>/<instant>-<until>.json`` says that with this instant the table is what the
+source was at ``until``. It is written before the instant is completed, and counts while that is part of the table
+(:func:`lakeindex.commit.ledger.counts`): so it follows the commit, and its rollback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from lakeindex.commit.ledger import counts
+from lakeindex.errors import FencedError, UsageError
+from lakeindex.format.instants import comparable
+from lakeindex.json_values import json_of
+from lakeindex.storage.port import Storage
+from lakeindex.timeline import records
+from lakeindex.timeline.timeline import Timeline
+
+FEED_KEY: Final = b"lakeindex.changes"
+"""What of a feed's Arrow or Parquet schema says which changes it has."""
+_FOLDER: Final = f"{records.OWN_FOLDER}/applied"
+_BEFORE_ALL: Final = "0"
+"""In the place of an instant: nothing was applied before, and nothing had to be committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Which changes a feed has.
+
+    Attributes:
+        source: the table they are of; empty: nobody says, and it is applied whatever came before.
+        since: the point in time that it begins after; None: the beginning.
+        until: the point in time that it reaches to, inclusive.
+    """
+
+    source: str = ""
+    since: str | None = None
+    until: str = ""
+
+    @property
+    def batch_id(self) -> str | None:
+        """The batch that it is; None if nobody says."""
+        if not self.source:
+            return None
+        return f"changes-{records.key_of(self.source)[:12]}-{self.since or 'start'}-{self.until}"
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """What its schema says of it."""
+        return {FEED_KEY: json.dumps(json_of(self)).encode()}
+
+    @staticmethod
+    def of(metadata: Mapping[bytes, bytes] | None) -> Feed | None:
+        """What a schema says; None if it says nothing."""
+        text = (metadata or {}).get(FEED_KEY)
+        try:
+            return None if text is None else Feed(**json.loads(text))
+        except (ValueError, TypeError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How far a source is applied.
+
+    Attributes:
+        instant: the commit that did it; empty if there was nothing to commit yet.
+        until: the point in time of the source.
+    """
+
+    instant: str
+    until: str
+
+
+def applied(storage: Storage, timeline: Timeline, source: str) -> Applied | None:
+    """How far a source is applied to a table; None: nothing of it is.
+
+    Args:
+        storage: the table's folder.
+        timeline: the table's.
+        source: the table that the changes are of.
+    """
+    names = [one.path.rpartition("/")[2] for one in storage.list_folder(_folder(source)).objects]
+    marks = [name.removesuffix(".json").partition("-") for name in names]
+    for instant, _, until in sorted(marks, key=lambda one: (comparable(one[0]), comparable(one[2])), reverse=True):
+        if instant == _BEFORE_ALL or counts(storage, timeline, instant):
+            return Applied("" if instant == _BEFORE_ALL else instant, until)
+    return None
+
+
+def check_follows(storage: Storage, timeline: Timeline, feed: Feed) -> Applied | None:
+    """Make sure that a feed goes on where the ones before it ended.
+
+    Returns:
+        How far its source is applied, if all of the feed is; else None.
+
+    Raises:
+        UsageError: it leaves changes out, or begins before those that were applied.
+    """
+    done = applied(storage, timeline, feed.source) if feed.source else None
+    if done is None or feed.since == done.until:
+        return None
+    if comparable(feed.until) <= comparable(done.until):
+        return done
+    is_late = feed.since is not None and comparable(feed.since) > comparable(done.until)
+    what = (
+        "leaves out what was changed between"
+        if is_late
+        else "has changes again that were applied, and not the deletes of rows that came and went since"
+    )
+    raise UsageError(
+        f"the feed of {feed.source} since {feed.since or 'the beginning'} does not go on where the last one ended, at "
+        f"{done.until}: it {what}",
+        culprit=feed.since or feed.source,
+        hint=f"apply source.changes(since={done.until!r}), or at the command line `lakeindex apply TABLE --from "
+        f"{feed.source}`, which begins there; force=True (--force) applies it all the same",
+    )
+
+
+def check_still_follows(storage: Storage, timeline: Timeline, feed: Feed) -> None:
+    """The same, when others have committed since the run began. Raises: FencedError: a feed of the same source."""
+    try:
+        done = check_follows(storage, timeline, feed)
+    except UsageError as error:
+        raise FencedError(error.message, culprit=error.culprit, hint=error.hint) from None
+    if done is not None:
+        raise FencedError(
+            f"another run has applied the changes of {feed.source} until {done.until} meanwhile",
+            culprit=done.instant,
+            hint="nothing is left to be done",
+        )
+
+
+def mark_applied(storage: Storage, feed: Feed, instant: str) -> None:
+    """Say that with an instant the feed is applied; it counts when that is completed."""
+    path = f"{_folder(feed.source)}/{instant or _BEFORE_ALL}-{feed.until}.json"
+    records.settle_record(storage, path, records.encode(json_of(feed)))
+
+
+def _folder(source: str) -> str:
+    return f"{_FOLDER}/{records.key_of(source)}"
