@@ -25,13 +25,19 @@ ONLY_METHODS = {
     "read": "is what `scan` gives as one Arrow table; it is older",
     "insert_overwrite_table": "`lakeindex overwrite --whole-table`",
     "report_history": "`lakeindex report --history`",
+    "applied_until": "`lakeindex apply --from` begins there",
 }
 NAMES = {"create": "create_table", "tables": "find_tables", "read": "scan", "overwrite": "insert_overwrite"}
 """Commands whose function has another name."""
 
 ONLY_OPTIONS: dict[str, dict[str, str]] = {
     "*": {"as_json": "a method returns the value, which has to_json()", "table": "is the handle"},
-    "get": {"keys_file": "keys may be a pathlib.Path", "out": "rows are returned"},
+    "apply": dict.fromkeys(("source", "since", "until"), "`changes` of the source says it"),
+    "get": {
+        "keys_file": "keys may be a pathlib.Path",
+        "columns_of_keys": "keys may be dicts",
+        "out": "rows are returned",
+    },
     "read": {"out": "rows are returned"},
     "changes": {"out": "rows are returned"},
     "overwrite": {"whole_table": "insert_overwrite_table is a method of its own"},
@@ -54,12 +60,13 @@ ONLY_ARGUMENTS: dict[str, dict[str, str]] = {
     "read": {"meta": "--columns names those that are wanted"},
     "changes": {"meta": "--columns names those that are wanted"},
 }
-WRITES = ("upsert", "update", "delete", "replace_where", "insert", "bulk_insert", "overwrite", "truncate")
+WRITES = ("upsert", "apply", "update", "delete", "replace_where", "insert", "bulk_insert", "overwrite", "truncate")
 for name in WRITES:
     ONLY_OPTIONS[name] = ONLY_OPTIONS.get(name, {}) | {"memory": "is short for -o lakeindex.memory"}
     ONLY_ARGUMENTS[name] = ONLY_ARGUMENTS["upsert"]
 RENAMED = {
     ("upsert", "inputs"): "data",
+    ("apply", "feeds"): "data",
     ("delete", "file"): "data",
     ("insert", "inputs"): "data",
     ("update", "set_"): "set",

@@ -61,7 +61,7 @@ class TableOperations:
         return run_where(self.uri, Change.DELETE, where, **arguments)
 
     @in_its_stores
-    def apply(self, feed: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
+    def apply(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Apply the changes of another table: what it inserted and updated is upserted, what it deleted is deleted.
 
         A feed of :meth:`changes` says which table's it is and of which time, and is applied once: what is applied
@@ -69,7 +69,7 @@ class TableOperations:
         would stay that were deleted. A row that moved to another partition leaves the one where it was.
 
         Args:
-            feed: what :meth:`changes` returns, any of its forms, or paths of files that hold one (Parquet, Arrow). A
+            data: what :meth:`changes` returns, any of its forms, or paths of files that hold one (Parquet, Arrow). A
                 form that does not keep what the feed is of (pandas, Polars, Spark) is applied as it comes; give it a
                 ``batch_id`` then.
             **arguments: as :func:`lakeindex.api.run.run`; by default the batch id is made of source and points.
@@ -81,7 +81,7 @@ class TableOperations:
             UsageError: the feed leaves changes out, or has some again.
             InputError: it has no ``_change_type``, or one that is none.
         """
-        return run_apply(self.uri, feed, **arguments)
+        return run_apply(self.uri, data, **arguments)
 
     @in_its_stores
     def applied_until(self, source: str) -> str | None:

@@ -29,7 +29,7 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
         OptionError: an option differs from what is bound, or the table needs a choice.
         TableCorruptError: stored keys have both encodings of a one-field complex key.
     """
-    stored = _stored_encoding(table, snapshot)
+    stored = stored_encoding(table, snapshot)
     if table.binding is None and _has_open_key(table):
         _check_encoding(table, stored=stored, asked=config.complex_key_new_encoding)
     index = index_of_stored(table, snapshot, config)
@@ -67,7 +67,8 @@ def _has_open_key(table: Table) -> bool:
     return properties.key_generator is KeyGeneratorType.COMPLEX and len(properties.key_fields) == 1
 
 
-def _stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
+def stored_encoding(table: Table, snapshot: Snapshot) -> bool | None:
+    """How complex keys of one field are stored (:func:`detect_complex_encoding`); None of other keys, or if none is."""
     properties = table.properties
     if not _has_open_key(table) or not properties.populate_meta_fields:
         return None

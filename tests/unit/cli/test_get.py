@@ -12,6 +12,7 @@ import pytest
 from lakeindex.commands.read.json_values import json_value
 from tests.cli_support import lakeindex, validate
 from tests.unit.cli.tables import table_with
+from tests.unit.commands.test_getting import composite
 
 
 def test_get_shows_rows_missing_keys_and_what_it_took(tmp_path: Path):
@@ -94,3 +95,21 @@ def test_values_as_json():
         "span": "0:00:01",
         "nested": [{"a": [1, None]}, True],
     }
+
+
+def test_a_key_of_several_columns(tmp_path: Path):
+    table = composite(tmp_path / "t")
+    for given in (
+        ("--key", "region=eu", "--key", "number=7"),
+        ("--key", "region=eu,number=7"),
+        ("region:eu,number:7",),
+    ):
+        answer = lakeindex("get", table.uri, *given, "--columns", "v", "--json")
+        assert answer.json["rows"] == [{"v": "a,b:c"}], given
+    pairs = ("region=eu", "number=8", "region=us", "number=7")
+    several = lakeindex("get", table.uri, *(word for pair in pairs for word in ("--key", pair)), "--json")
+    assert several.json["report"]["rows"] == 2
+    wrong = lakeindex("get", table.uri, "eu,7", "--json")
+    assert (wrong.exit_code, wrong.error["class"]) == (3, "InputError")
+    assert "--key region=... --key number=..." in wrong.error["hint"]
+    assert lakeindex("get", table.uri, "--key", "eu", "--json").exit_code == 2

@@ -249,6 +249,67 @@ def test_complex_keys_are_asked_by_their_encoded_text(tmp_path: Path):
     assert [row["v"] for row in table.get("id:a,v:2").rows.to_pylist()] == ["2"]
 
 
+def composite(folder: Path) -> LakeTable:
+    columns = {"region": ["eu", "eu", "us"], "number": [7, 8, 7], "day": ["x", "x", "y"], "v": ["a,b:c", None, "c"]}
+    rows = pa.table(columns)
+    table = make_table(folder, schema=rows.schema, keys=("region", "number"), ordering=None)
+    table.upsert(rows)
+    return table
+
+
+def test_keys_of_several_columns(tmp_path: Path):
+    """By name, in the key's order, as they are stored; a list of these; a table or a file of the columns."""
+    table = composite(tmp_path / "t")
+    one, two = {"region": "eu", "number": 7}, {"number": "7", "region": "us"}
+    pq.write_table(pa.table({"number": [7, 7], "region": ["eu", "us"], "more": [1, 2]}), tmp_path / "keys.parquet")
+    for keys in (one, ("eu", 7), ("eu", "7"), "region:eu,number:7", [one], [("eu", 7)]):
+        assert table.get(keys).rows.column("v").to_pylist() == ["a,b:c"], keys
+    both = [
+        [one, two],
+        [("eu", 7), ("us", 7)],
+        (("eu", 7), ("us", 7)),
+        [one, "region:us,number:7"],
+        ("region:eu,number:7", "region:us,number:7"),
+        pa.table({"number": [7, 7], "region": ["eu", "us"]}),
+        tmp_path / "keys.parquet",
+    ]
+    for keys in both:
+        assert table.get(keys).rows.column("v").to_pylist() == ["a,b:c", "c"], keys
+    assert table.get([one, ("eu", 9)]).missing == ("region:eu,number:9",)
+
+
+def test_a_key_that_the_table_cannot_have_is_an_error(tmp_path: Path):
+    """And not one that is not there."""
+    table = composite(tmp_path / "t")
+    wrong = {
+        "eu,7": "its keys are region:...,number:...",
+        "number:7,region:eu": "its keys are region:",
+        ("eu",): "cannot be",
+        ("eu", 7, "x"): "cannot be",
+        ("eu", "seven"): "column 'number' of a key",
+        (None, None): "all null",
+        "": "no record key",
+    }
+    for key, message in wrong.items():
+        with pytest.raises(InputError, match=message):
+            table.get([key])
+    for row in ({"region": "eu"}, {"region": "eu", "number": 7, "day": "x"}):
+        with pytest.raises(InputError, match="cannot be") as refused:
+            table.get(row)
+        assert "region, number" in str(refused.value.hint)
+    with pytest.raises(InputError, match="no record key"):
+        table.get(pa.array(["eu"]))
+    numbers = make_table(
+        tmp_path / "n", schema=pa.schema([("id", pa.int64()), ("day", pa.string()), ("ts", pa.int64())])
+    )
+    numbers.upsert(pa.table({"id": [7], "day": ["x"], "ts": [1]}))
+    for good in (7, [7], "7", {"id": "7"}, [(7,)]):
+        assert numbers.get(good if isinstance(good, (list, str, dict)) else [good]).rows.num_rows == 1
+    for bad in ("07", "seven", "7.0", "+7"):
+        with pytest.raises(InputError, match="a whole number"):
+            numbers.get(bad)
+
+
 def test_key_sets_of_all_kinds(tmp_path: Path):
     table = wide_table(tmp_path)
     text = tmp_path / "keys.txt"

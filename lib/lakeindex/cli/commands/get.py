@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, split_names, table_argument
@@ -12,6 +14,13 @@ from lakeindex.options.parse import parse_options
 @click.command()
 @table_argument
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.option(
+    "--key",
+    "columns_of_keys",
+    multiple=True,
+    metavar="COLUMN=VALUE[,COLUMN=VALUE]",
+    help="A column of a key; once for each column of a composite key, and again for more keys.",
+)
 @click.option("--keys", "keys_file", metavar="FILE", help="More keys: text with one key a line, or a Parquet file.")
 @click.option("--partition", metavar="P", help="Only rows of this partition path, as its folder is named.")
 @click.option("--columns", metavar="F[,F]", help="Columns to show; default: all, meta columns first.")
@@ -31,6 +40,7 @@ def get(  # noqa: PLR0913 - the command's options
     table: str,
     keys: tuple[str, ...],
     *,
+    columns_of_keys: tuple[str, ...],
     keys_file: str | None,
     partition: str | None,
     columns: str | None,
@@ -44,25 +54,24 @@ def get(  # noqa: PLR0913 - the command's options
     """Show the rows of record keys; the table's index says which files to read.
 
     KEY is a record key as it is stored (`_hoodie_record_key`): the value of the key field; of a table with
-    a complex key the encoded text, such as `region:eu,id:7`. What it took is said on stderr. A key that is
-    not there is no failure.
+    a complex key the encoded text, such as `region:eu,id:7`, or `--key region=eu --key id=7`. What it took is
+    said on stderr. A key that is not there is no failure.
     """
     pairs = parse_pairs(options)
     parse_options(pairs)
-    if not keys and keys_file is None:
-        raise UsageError("no key is given", hint="name keys, or a file of them with --keys FILE")
+    if not keys and not columns_of_keys and keys_file is None:
+        raise UsageError("no key is given", hint="name keys, columns of them with --key, or a file with --keys FILE")
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
-    import pyarrow as pa
-
     from lakeindex.api.table import LakeTable
     from lakeindex.cli.rendering import show_get
-    from lakeindex.commands.get.key_sets import key_set, keys_of_file
+    from lakeindex.commands.get.key_sets import KeysFile, OneKey
     from lakeindex.commands.read.read import write_table
 
-    asked = key_set(list(keys))
+    asked: list[OneKey | KeysFile] = [*keys, *_by_columns(columns_of_keys)]
     if keys_file is not None:
-        asked = key_set(pa.concat_arrays([asked, keys_of_file(keys_file)]))
+        asked.append(KeysFile(keys_file))
+
     found = LakeTable(table).get(
         asked,
         partition=partition,
@@ -77,3 +86,16 @@ def get(  # noqa: PLR0913 - the command's options
         write_table(found.rows, out)
         found = found.written_to(out)
     say(found, lambda console: show_get(console, found), as_json=as_json)
+
+
+def _by_columns(texts: tuple[str, ...]) -> list[dict[str, str]]:
+    """Keys by their columns; a column that comes again begins the next key."""
+    keys: list[dict[str, str]] = []
+    for pair in (pair for text in texts for pair in re.split(r",(?=[^,=]+=)", text)):
+        name, sign, value = pair.partition("=")
+        if not sign or not name.strip():
+            raise OptionError(f"--key cannot be {pair!r}", culprit=pair, hint="write --key COLUMN=VALUE")
+        if not keys or name.strip() in keys[-1]:
+            keys.append({})
+        keys[-1][name.strip()] = value
+    return keys

@@ -21,17 +21,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.get.file_plan import GetScope, Plan, plan_files
-from lakeindex.commands.get.key_sets import KeySet, key_set
+from lakeindex.commands.get.key_sets import KeyForm, KeySet, key_set
 from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
 from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
+from lakeindex.commands.scan.keys import key_spec_of, knows_keys
 from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import UsageError
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.run.table_facts import stored_encoding
 from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.tasks.meter import IoCount
@@ -145,7 +147,8 @@ def get_rows(
 
     Args:
         uri: the table.
-        keys: record keys as they are stored: the field's value, or ``field:value,field:value`` under a complex key.
+        keys: record keys as they are stored: the field's value, or ``field:value,field:value`` under a complex key; or
+            the values of its columns.
         runner: schedules the tasks; rows come back to the caller.
         partition: only rows of this partition path.
         columns: columns to return; all, meta columns first, if not given.
@@ -159,16 +162,16 @@ def get_rows(
         WriteConflictError: other writers took away what was read, again and again.
     """
     config = parse_options(options or {})
-    asked = key_set(keys)
     started = perf_counter()
 
-    def read(table: Table, timeline: Timeline) -> tuple[GetScope, Plan, Got]:
+    def read(table: Table, timeline: Timeline) -> tuple[pa.Array, GetScope, Plan, Got]:
         scope = _scope(table, timeline, partition=partition, columns=columns, as_of=as_of, config=config)
+        asked = key_set(keys, _form(scope))
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
-        return scope, plan, _read(scope, plan, asked, runner)
+        return asked, scope, plan, _read(scope, plan, asked, runner)
 
     outcome = do_task(lambda _: while_unchanged(uri, read, use_metadata=config.use_metadata), None)
-    scope, plan, got = outcome.value
+    asked, scope, plan, got = outcome.value
     missing = _missing(asked, got.found)
     seconds = round(perf_counter() - started, 4)
     return GetResult(got.rows, missing, _report(scope, plan, got, outcome.cost.io, keys=len(asked), seconds=seconds))
@@ -220,6 +223,15 @@ def _scope(
     spec = table.index(found.timeline) or index_spec(config.index_type or table.properties.default_index, config)
     files = found.base_files_all() if partition is None else found.base_files(partition)
     return GetScope(table, found, point, spec, files, partition, schema, config, virtual_keys(table, stored))
+
+
+def _form(scope: GetScope) -> KeyForm:
+    """What the table's keys look like; of keys that releases store in two ways, as they are stored."""
+    spec, table = key_spec_of(scope.table), scope.table
+    if spec is not None and not knows_keys(table, spec):
+        encoding = stored_encoding(table, scope.snapshot)
+        spec = None if encoding is None else replace(spec, complex_new_encoding=encoding)
+    return KeyForm(spec, table_schema(table, scope.snapshot))
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

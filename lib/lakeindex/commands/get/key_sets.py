@@ -1,11 +1,13 @@
-"""Sets of record keys, as callers give them: texts, Arrow data, or a file."""
+"""Sets of record keys, as callers give them: texts, values of the key's columns, Arrow data, or a file."""
 
 from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Sequence
-from typing import TypeAlias
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,38 +19,157 @@ from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.storage.paths import absolute
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec
 
-KeySet: TypeAlias = str | os.PathLike[str] | Sequence[str] | pa.Array | pa.ChunkedArray | pa.Table
+OneKey: TypeAlias = str | Mapping[str, Any] | tuple[Any, ...]
+"""A record key as it is stored, or the values of its columns: by name, or of a composite key in the key's order."""
+
+KeySet: TypeAlias = (
+    OneKey | os.PathLike[str] | Sequence[OneKey | os.PathLike[str]] | pa.Array | pa.ChunkedArray | pa.Table
+)
 """One key, keys, an Arrow column or table of keys, or (as a path object) a file of keys."""
 
 
-def key_set(keys: KeySet) -> pa.Array:
+@dataclass(frozen=True, slots=True)
+class KeysFile:
+    """A file of keys, by its path or URL."""
+
+    path: str
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """What the record keys of a table look like.
+
+    Attributes:
+        spec: how they are made; None: that is not known, and texts are taken as they come.
+        schema: the table's columns.
+    """
+
+    spec: KeySpec | None
+    schema: pa.Schema
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Columns of the key; none if they are not known."""
+        return () if self.spec is None else self.spec.record_key_fields
+
+    def check(self, keys: pa.Array) -> pa.Array:
+        """The keys.
+
+        Raises:
+            InputError: no record key of the table can look like one of them.
+        """
+        if self.spec is None:
+            return keys
+        if self.spec.has_named_parts:
+            pattern = ",".join(f"{re.escape(field)}:.*" for field in self.fields)
+            shown = ",".join(f"{field}:..." for field in self.fields)
+        elif self.is_whole_number:
+            pattern, shown = "0|-?[1-9][0-9]*", "a whole number, as it is printed"
+        else:
+            pattern, shown = "(?s:.+)", "a text"
+        odd = next((key for key in keys.to_pylist() if re.fullmatch(pattern, key, re.DOTALL) is None), None)
+        if odd is None:
+            return keys
+        columns = ", ".join(f"{field!r}: ..." for field in self.fields)
+        raise InputError(
+            f"{odd!r} is no record key of the table: its keys are {shown}",
+            culprit=odd,
+            hint=f"give it so, or the values of its columns: {{{columns}}}, at the command line "
+            + " ".join(f"--key {field}=..." for field in self.fields),
+        )
+
+    @property
+    def is_whole_number(self) -> bool:
+        """Whether keys are the numbers of one column."""
+        if self.spec is None or self.spec.has_named_parts:
+            return False
+        field = self.fields[0]
+        return field in self.schema.names and pa.types.is_integer(self.schema.field(field).type)
+
+    def of_values(self, columns: Mapping[str, Sequence[Any] | pa.ChunkedArray]) -> pa.Array:
+        """Record keys by the values of their columns.
+
+        Raises:
+            InputError: a value that its column cannot have, or of which no key is made.
+        """
+        if self.spec is None:
+            hint = "give them as they are stored"
+            raise InputError("it is not known how the table makes its keys", culprit="key", hint=hint)
+        typed: dict[str, Any] = {}
+        for field in self.fields:
+            kind = self._type_of(field)
+            try:
+                typed[field] = _typed(columns[field], kind)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                raise InputError(
+                    f"column {field!r} of a key cannot be that: {first_line(error)}",
+                    culprit=field,
+                    hint=f"it is {kind}",
+                ) from error
+        keys, problems = KeyGenerator(self.spec).record_keys(pa.table(typed))
+        if problems.null_count < len(problems):
+            why = problems.drop_null()[0].as_py()
+            raise InputError(f"no row has such a key: {why}", culprit=why, hint="give a value")
+        return keys
+
+    def _type_of(self, field: str) -> pa.DataType | None:
+        first, *rest = [field] if field in self.schema.names else field.split(".")
+        if first not in self.schema.names:
+            return None
+        kind = self.schema.field(first).type
+        for name in rest:
+            kind = kind.field(name).type
+        return kind
+
+
+def _typed(given: Sequence[Any] | pa.ChunkedArray, kind: pa.DataType | None) -> pa.Array | pa.ChunkedArray:
+    """Values in the type of their column; each may come in another one."""
+    if isinstance(given, pa.ChunkedArray):
+        return given if kind is None else given.cast(kind)
+    if kind is None:
+        return pa.array(given)
+    return pa.concat_arrays([pa.array([], kind), *(pa.array([one]).cast(kind) for one in given)])
+
+
+def key_set(keys: KeySet, form: KeyForm) -> pa.Array:
     """Distinct keys, ascending by UTF-8 bytes.
 
     Args:
-        keys: texts; Arrow strings or integers; a table with the column ``_hoodie_record_key`` or with one column only;
-            a path object: see :func:`keys_of_file`.
+        keys: texts as they are stored; values of the key's columns, a dict or (of a composite key) a tuple; a list of
+            these; Arrow strings or integers; a table with the column ``_hoodie_record_key``, with the columns of the
+            key, or with one column only; a path object: see :func:`keys_of_file`.
+        form: of the table's keys.
 
     Raises:
-        InputError: no such column, a null, or a type that is no key.
+        InputError: no such column, a null, a type that is no key, or a text that is none of the table.
     """
-    if isinstance(keys, str):
-        found: pa.Array = pa.array([keys], pa.string())
-    elif isinstance(keys, os.PathLike):
-        found = keys_of_file(os.fspath(keys))
+    if isinstance(keys, os.PathLike):
+        found = keys_of_file(os.fspath(keys), form)
     elif isinstance(keys, pa.Table):
-        found = _as_text(_column_of(keys, "the table of keys"))
+        found = _of_table(keys, "the table of keys", form)
     elif isinstance(keys, (pa.Array, pa.ChunkedArray)):
-        found = _as_text(keys)
+        found = form.check(_as_text(keys))
     else:
-        found = _of_list(keys)
+        found = _of_list([keys] if isinstance(keys, (str, Mapping)) or _is_one_key(keys, form) else keys, form)
     distinct = found.unique()
     return distinct.take(pc.sort_indices(distinct))
 
 
-def keys_of_file(path: str) -> pa.Array:
-    """Keys of a file: a Parquet file (``.parquet``) with a column ``_hoodie_record_key`` or one column only;
-    else UTF-8 text, one key a line.
+def _is_one_key(keys: Any, form: KeyForm) -> bool:
+    """Whether a tuple is the values of one composite key, and not several keys as they are stored."""
+    if not isinstance(keys, tuple) or len(form.fields) < 2 or any(isinstance(one, (tuple, Mapping)) for one in keys):
+        return False
+    return not (keys and all(isinstance(one, str) and one.startswith(f"{form.fields[0]}:") for one in keys))
+
+
+def keys_of_file(path: str, form: KeyForm) -> pa.Array:
+    """Keys of a file: a Parquet file (``.parquet``) with a column ``_hoodie_record_key``, the columns of the key, or
+    one column only; else UTF-8 text, one key a line.
 
     Raises:
         InputError: the file is not there, or cannot be read as that.
@@ -57,7 +178,7 @@ def keys_of_file(path: str) -> pa.Array:
     try:
         data = storage_at(folder).read(name)
         if name.lower().endswith(".parquet"):
-            return _as_text(_column_of(pq.read_table(pa.BufferReader(data)), path))
+            return _of_table(pq.read_table(pa.BufferReader(data)), path, form)
         lines = data.decode("utf-8-sig").split("\n")
     except ObjectNotFoundError:
         raise InputError(f"no file of keys at {path!r}", culprit=path, hint="check the path") from None
@@ -67,26 +188,62 @@ def keys_of_file(path: str) -> pa.Array:
             culprit=path,
             hint="give UTF-8 text with one key a line, or a Parquet file",
         ) from error
-    return pa.array([key for line in lines if (key := line.removesuffix("\r"))], pa.string())
+    return form.check(pa.array([key for line in lines if (key := line.removesuffix("\r"))], pa.string()))
 
 
-def _column_of(table: pa.Table, where: str) -> pa.ChunkedArray:
-    if RECORD_KEY in table.column_names:
-        return table.column(RECORD_KEY)
+def _of_table(table: pa.Table, where: str, form: KeyForm) -> pa.Array:
+    names = table.column_names
+    if RECORD_KEY in names:
+        return form.check(_as_text(table.column(RECORD_KEY)))
+    if form.fields and all(field in names for field in form.fields):
+        return form.of_values({field: table.column(field) for field in form.fields}).cast(pa.string())
     if table.num_columns == 1:
-        return table.column(0)
+        return form.check(_as_text(table.column(0)))
     raise InputError(
-        f"{where} has columns {', '.join(table.column_names) or 'none'}: which one holds the keys?",
+        f"{where} has columns {', '.join(names) or 'none'}: which one holds the keys?",
         culprit=where,
-        hint=f"name it {RECORD_KEY}, or give that column only",
+        hint=f"name it {RECORD_KEY}, give that column only, or the columns of the key: {', '.join(form.fields)}",
     )
 
 
-def _of_list(keys: Sequence[str]) -> pa.Array:
+def _of_list(keys: Sequence[Any], form: KeyForm) -> pa.Array:
+    texts: list[str] = []
+    rows: list[Mapping[str, Any]] = []
+    files: list[pa.Array] = []
     for key in keys:
-        if not isinstance(key, str):
-            raise InputError(f"a record key cannot be {key!r}", culprit=repr(key), hint="give texts")
-    return pa.array(keys, pa.string())
+        if isinstance(key, str):
+            texts.append(key)
+        elif isinstance(key, os.PathLike):
+            files.append(keys_of_file(os.fspath(key), form))
+        elif isinstance(key, Mapping):
+            rows.append(_checked(key, form))
+        elif isinstance(key, tuple) and form.fields:
+            if len(key) != len(form.fields):
+                raise _no_key(key, f"the table's keys have {len(form.fields)} columns: {', '.join(form.fields)}")
+            rows.append(dict(zip(form.fields, key, strict=True)))
+        elif isinstance(key, int) and not isinstance(key, bool) and form.is_whole_number:
+            rows.append({form.fields[0]: key})
+        else:
+            raise _no_key(key, "give a text as it is stored, or the values of its columns as a dict")
+    found = [form.check(pa.array(texts, pa.string())), *files]
+    if rows:
+        made = form.of_values({name: [row[name] for row in rows] for name in form.fields or rows[0]})
+        found.append(made.cast(pa.string()))
+    return pa.concat_arrays(found)
+
+
+def _checked(row: Mapping[str, Any], form: KeyForm) -> Mapping[str, Any]:
+    """Values of a key's columns. Raises: InputError: they are not those of the table's keys."""
+    lacking = [name for name in form.fields if name not in row]
+    other = [name for name in row if form.fields and name not in form.fields]
+    if lacking or other:
+        what = f"it has no {lacking[0]!r}" if lacking else f"{other[0]!r} is not part of it"
+        raise _no_key(dict(row), f"{what}: the table's keys have the columns {', '.join(form.fields)}")
+    return row
+
+
+def _no_key(key: Any, hint: str) -> InputError:
+    return InputError(f"a record key cannot be {key!r}", culprit=repr(key), hint=hint)
 
 
 def _as_text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
