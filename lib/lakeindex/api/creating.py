@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeindex.api.table import LakeTable
+    from lakeindex.options.types import CsvFormat
 
 
 @door
 def create_table(  # noqa: PLR0913 - public: callers name what they want
     uri: str | os.PathLike[str],
-    schema: pa.Schema | None = None,
+    schema: pa.Schema | str | None = None,
     like: BatchData = None,
     *,
     key: str | Sequence[str],
@@ -46,9 +47,11 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
 
     Args:
         uri: a path, or a URL such as ``s3://bucket/table``; the last element of its path is the table's name.
-        schema: the table's columns, a pyarrow schema or what has ``__arrow_c_schema__``. Meta columns and
+        schema: the table's columns: a pyarrow schema, what has ``__arrow_c_schema__``, or text: DDL
+            (``id STRING NOT NULL, at TIMESTAMP``), or a pyarrow schema as it prints itself. Meta columns and
             ``_hoodie_is_deleted`` are left out.
-        like: or what has these columns: a Parquet file, or any batch that is in memory; none of its rows is written.
+        like: or what has these columns: a Parquet, CSV or JSON file, a file of DDL (``.sql``), or any batch that is in
+            memory; none of its rows is written. Types of CSV and JSON are guessed by their first MiB.
         key: column, or columns, of the record key.
         partition: column, or columns, of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom
             key generator.
@@ -78,7 +81,7 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
     fields |= {"ordering": _names(ordering or (), "ordering")}
     made: Any = {**fields, "config": parse_create_options(pairs), "metadata": metadata}
     with using(options):
-        create_or_find(table.uri, _columns(schema, like), accepted, pairs.keys(), **made)
+        create_or_find(table.uri, _columns(schema, like, made["config"].csv), accepted, pairs.keys(), **made)
     return table
 
 
@@ -111,7 +114,7 @@ def _names(given: Any, argument: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _columns(schema: Any, like: BatchData) -> pa.Schema:
+def _columns(schema: Any, like: BatchData, csv: CsvFormat) -> pa.Schema:
     import pyarrow as pa
 
     if (schema is None) == (like is None):
@@ -125,13 +128,17 @@ def _columns(schema: Any, like: BatchData) -> pa.Schema:
             return schema
         if hasattr(schema, "__arrow_c_schema__"):
             return pa.schema(schema)
+        if isinstance(schema, str):
+            from lakeindex.commands.upkeep.schema_text import schema_from_text
+
+            return schema_from_text(schema)
         raise UsageError(
             f"schema cannot be a {type(schema).__name__}",
             culprit="schema",
-            hint="give a pyarrow.Schema; like= takes files and frames",
+            hint="give a pyarrow.Schema, or columns as text, 'id STRING, at TIMESTAMP'; like= takes files and frames",
         )
     if isinstance(like, (str, os.PathLike)):
-        from lakeindex.commands.upkeep.create_table import columns_of_file
+        from lakeindex.commands.upkeep.create_table import columns_like
 
-        return columns_of_file(os.fspath(like))
+        return columns_like(os.fspath(like), csv)
     return schema_of(like)

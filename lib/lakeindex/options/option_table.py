@@ -347,7 +347,8 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
 _CREATE_AREA: Final = _of_config(CreateConfig, _CREATE_ONLY)
 
 OPTIONS: Final[tuple[Option, ...]] = tuple(option for area in _WRITE_AREAS.values() for option in area)
-CREATE_OPTIONS: Final[tuple[Option, ...]] = (*(option for option in OPTIONS if option.bound), *_CREATE_AREA)
+_OF_BOTH: Final = (option for option in OPTIONS if option.bound or option.field.startswith("csv_"))
+CREATE_OPTIONS: Final[tuple[Option, ...]] = (*_OF_BOTH, *_CREATE_AREA)
 
 OPTION_AREAS: Final[dict[str, tuple[Option, ...]]] = {**_WRITE_AREAS, "Key generator and partition path": _CREATE_AREA}
 """Every option once, by area, as docs/options.md has them; only those of the last area are for ``create`` alone."""

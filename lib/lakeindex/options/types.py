@@ -135,13 +135,23 @@ class Config:
         index_type: the index type that is asked for.
         merge_mode: which version of a record wins.
         complex_key_new_encoding: how a complex key of one field is stored.
+        csv_delimiter: as of :class:`CsvFormat`, like the next three.
         areas: options of index kinds that were given, one value a kind: ask :meth:`of`.
     """
 
     index_type: IndexType | None = None
     merge_mode: MergeMode | None = None
     complex_key_new_encoding: bool | None = None
+    csv_delimiter: str = ","
+    csv_quote: str = '"'
+    csv_nulls: tuple[str, ...] = ("",)
+    csv_header: bool = True
     areas: tuple[Any, ...] = ()
+
+    @property
+    def csv(self) -> CsvFormat:
+        """How CSV files are written."""
+        return CsvFormat(self.csv_delimiter, self.csv_quote, self.csv_nulls, self.csv_header)
 
     def of(self, area: type[_Area]) -> _Area:
         """The options of an index kind, typed as its own class; the defaults if none was given."""
@@ -195,10 +205,6 @@ class WriteConfig(Config):
     chunk_rows: int = 250_000
     staged_codec: StagedCodec = StagedCodec.AUTO
     input_format: InputFormat = InputFormat.AUTO
-    csv_delimiter: str = ","
-    csv_quote: str = '"'
-    csv_nulls: tuple[str, ...] = ("",)
-    csv_header: bool = True
     schema_mode: SchemaMode = SchemaMode.STRICT
     null_for_missing: bool = False
     partial_update: PartialUpdate = PartialUpdate.OFF
@@ -235,11 +241,6 @@ class WriteConfig(Config):
     openlineage: bool = False
     index_max_deltas: int = 10
     notes: tuple[str, ...] = ()
-
-    @property
-    def csv(self) -> CsvFormat:
-        """How CSV files are written."""
-        return CsvFormat(self.csv_delimiter, self.csv_quote, self.csv_nulls, self.csv_header)
 
 
 @dataclass(frozen=True, slots=True)

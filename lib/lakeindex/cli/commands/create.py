@@ -15,7 +15,12 @@ from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_V
 
 @click.command()
 @table_argument
-@click.option("--like", required=True, metavar="FILE.parquet", help="Parquet file with the table's columns.")
+@click.option(
+    "--like",
+    required=True,
+    metavar="FILE|DDL",
+    help="Parquet, CSV or JSON file with the table's columns, or the columns as text: 'id STRING, at TIMESTAMP'.",
+)
 @click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
 @click.option("--partition", "partitions", metavar="F[,F]", help="Columns of the partition path.")
 @click.option("--ordering", metavar="F[,F]", help="Columns that say which version of a row is newer.")
@@ -53,11 +58,11 @@ def create(  # noqa: PLR0913 - the command's options
     """
     pairs = parse_pairs(options)
     config = parse_create_options(pairs)
-    from lakeindex.commands.upkeep.create_table import Exists, columns_of_file, create_or_find
+    from lakeindex.commands.upkeep.create_table import Exists, columns_like, create_or_find
 
     created = create_or_find(
         table,
-        columns_of_file(like),
+        columns_like(like, config.csv),
         Exists(exists),
         pairs.keys(),
         keys=split_names(keys),

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Required, TypedDict, Unpack
 
 import pyarrow as pa
@@ -14,11 +15,14 @@ import pyarrow.parquet as pq
 from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.upkeep.existing_table import check_same_table
+from lakeindex.commands.upkeep.schema_text import is_schema_text, schema_from_text
 from lakeindex.commit.services.metadata_build import build_metadata_table, default_partitions
 from lakeindex.errors import InputError, ObjectNotFoundError, TableExistsError, TableNotFoundError, first_line
 from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
 from lakeindex.model import IndexType
-from lakeindex.options.types import CreateConfig, WriteConfig
+from lakeindex.options.types import CreateConfig, CsvFormat, InputFormat, WriteConfig
+from lakeindex.stages.stage_input.input_pieces import read_columns
+from lakeindex.stages.stage_input.inputs import TEXT_SUFFIXES, find_inputs
 from lakeindex.storage.paths import absolute, plain
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.create import create_table
@@ -237,6 +241,25 @@ def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
         check_orderable(column_at(columns.empty_table(), name).type, name)
 
 
+def columns_like(like: str, csv: CsvFormat) -> pa.Schema:
+    """The columns that a text says, or that a file has: Parquet, CSV or JSON lines, or DDL in a file ``.sql``.
+
+    Raises:
+        InputError: the file is not there or cannot be read, or the text is no schema.
+    """
+    name = like.lower()
+    is_file = name.endswith((".parquet", ".sql", *TEXT_SUFFIXES)) or "://" in like
+    if not is_file and is_schema_text(like) and not Path(like).exists():
+        return schema_from_text(like)
+    if name.endswith(TEXT_SUFFIXES):
+        (file,) = find_inputs((absolute(like),), InputFormat.AUTO)[:1]
+        return read_columns(file, pa.schema([]), InputFormat.AUTO, csv)
+    if name.endswith(".sql"):
+        parent, last = posixpath.split(absolute(like))
+        return schema_from_text(storage_at(parent or "/").read(last).decode())
+    return columns_of_file(like)
+
+
 def columns_of_file(like: str) -> pa.Schema:
     """The columns of a Parquet file. Raises: InputError: it is not there, or no Parquet file."""
     parent, name = posixpath.split(absolute(like))
@@ -244,7 +267,9 @@ def columns_of_file(like: str) -> pa.Schema:
         return pq.read_schema(StorageFile(storage_at(parent or "/"), name))
     except ObjectNotFoundError:
         raise InputError(
-            f"no file at {like!r}", culprit=like, hint="give a Parquet file with the table's columns"
+            f"no file at {like!r}",
+            culprit=like,
+            hint="give a Parquet, CSV or JSON file with the table's columns, or columns as text: 'id STRING, n INT'",
         ) from None
     except (pa.ArrowException, OSError) as error:
         raise InputError(

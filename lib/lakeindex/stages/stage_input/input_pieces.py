@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from lakeindex.errors import first_line
 from lakeindex.options.types import PLAIN_CSV, CsvFormat, InputFormat
 from lakeindex.stages.stage_input.inputs import InputFile, Split, format_of, unreadable
-from lakeindex.stages.stage_input.text_files import BAD_VALUE, read_csv, read_json
+from lakeindex.stages.stage_input.text_files import BAD_VALUE, csv_columns, read_csv, read_json
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.tasks.memory_bound import MIB
 from lakeindex.tasks.stores import storage_at
@@ -113,8 +113,10 @@ def read_columns(file: InputFile, schema: pa.Schema, wanted: InputFormat, csv: C
             case None:
                 store = storage_at(file.root)
                 return pa.ipc.open_file(pa.PythonFile(StorageFile(store, file.path, file.size_bytes), mode="r")).schema
-            case InputFormat.CSV | InputFormat.JSON:
-                first = next(iter(read_pieces(Split(file), schema, wanted, MIB, csv=csv))).schema
+            case InputFormat.CSV:
+                return csv_columns(file, schema, csv)
+            case InputFormat.JSON:
+                first = next(iter(read_pieces(Split(file), schema, wanted, MIB))).schema
                 return pa.schema([field for field in first if field.name != BAD_VALUE])
             case _:
                 return pq.ParquetFile(StorageFile(storage_at(file.root), file.path, file.size_bytes)).schema_arrow

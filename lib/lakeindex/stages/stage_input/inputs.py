@@ -45,6 +45,8 @@ _SUFFIXES = {
     ".ndjson": InputFormat.JSON,
     ".json.gz": InputFormat.JSON,
 }
+TEXT_SUFFIXES = tuple(suffix for suffix, kind in _SUFFIXES.items() if kind is not InputFormat.PARQUET)
+"""What names of CSV and JSON files end with."""
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -46,9 +46,7 @@ def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) ->
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    parse = pa.csv.ParseOptions(
-        delimiter=form.delimiter, quote_char=form.quote or False, newlines_in_values=bool(form.quote)
-    )
+    parse = _parsing(form)
     names = None if form.header else schema.names
     block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=names)
     whole = _whole(file, limit)
@@ -62,6 +60,23 @@ def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) ->
     with pa.csv.open_csv(_plain(file), block, parse, options) as reader:
         for batch in reader:
             yield _typed(pa.Table.from_batches([batch]), known)
+
+
+def csv_columns(file: InputFile, schema: pa.Schema, form: CsvFormat) -> pa.Schema:
+    """The columns of a CSV file in the table's types; Arrow guesses those of others by the first block."""
+    options = pa.csv.ConvertOptions(null_values=list(form.nulls), strings_can_be_null=True)
+    options.quoted_strings_can_be_null = False
+    block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=None if form.header else schema.names)
+    with pa.csv.open_csv(_plain(file), block, _parsing(form), options) as reader:
+        known = {field.name: field.type for field in [*schema, pa.field(DELETE_MARK, pa.bool_())]}
+        of_texts = {name: kind for name, kind in known.items() if not pa.types.is_nested(kind)}
+        return pa.schema([field.with_type(of_texts.get(field.name, field.type)) for field in reader.schema])
+
+
+def _parsing(form: CsvFormat) -> pa.csv.ParseOptions:
+    return pa.csv.ParseOptions(
+        delimiter=form.delimiter, quote_char=form.quote or False, newlines_in_values=bool(form.quote)
+    )
 
 
 def _single_chunks(rows: pa.Table) -> list[pa.Table]:
