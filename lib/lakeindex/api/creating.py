@@ -47,11 +47,9 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
 
     Args:
         uri: a path, or a URL such as ``s3://bucket/table``; the last element of its path is the table's name.
-        schema: the table's columns: a pyarrow schema, what has ``__arrow_c_schema__``, or text: DDL
-            (``id STRING NOT NULL, at TIMESTAMP``), or a pyarrow schema as it prints itself. Meta columns and
-            ``_hoodie_is_deleted`` are left out.
-        like: or what has these columns: a Parquet, CSV or JSON file, a file of DDL (``.sql``), or any batch that is in
-            memory; none of its rows is written. Types of CSV and JSON are guessed by their first MiB.
+        schema: the table's columns: a pyarrow schema, what has ``__arrow_c_schema__``, or text, DDL
+            (``id STRING NOT NULL``) or a printed schema. Meta columns and ``_hoodie_is_deleted`` are left out.
+        like: or what has these columns: a Parquet, CSV, JSON or DDL file, or any batch in memory; no row is written.
         key: column, or columns, of the record key.
         partition: column, or columns, of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom
             key generator.
