@@ -21,7 +21,7 @@ for _name in (
     "cli.rendering",
     "conductor.upsert",
     "tasks.local_runner",
-    "report.keep",
+    "report.kept",
     "commands.upkeep.maintain",
 ):
     import_module(f"lakeindex.{_name}")

@@ -19,6 +19,7 @@ ONLY_COMMANDS = {
     "doctor": "examines the machine and its environment for whoever sets them up; it is no call of a program",
     "demo": "shows the library to who has neither a checkout nor data",
     "dags": "writes the files of the DAGs for whoever sets up Airflow",
+    "head": "`scan(...).head(n)`, for a person",
 }
 ONLY_METHODS = {
     "open_table": "every command opens the table that it names",

@@ -155,7 +155,7 @@ def report(
     Raises:
         UsageError: there is no such finished run.
     """
-    from lakeindex.report.find import find_report
+    from lakeindex.report.kept import find_report
 
     if run is None:
         return find_report(table.uri, run_folders(checkpoints, table.uri))
@@ -201,7 +201,7 @@ def compare(
         UsageError: as of :meth:`report`.
     """
     from lakeindex.report.compare import compare as compared
-    from lakeindex.report.find import find_report
+    from lakeindex.report.kept import find_report
 
     one, other = (find_report(_run_folder(table, run, checkpoints)) for run in (first, second))
     return compared(one, other)

@@ -358,7 +358,7 @@ def watched(
 ) -> RunSummary:
     """The run, and what is told and kept of it."""
     with starting():
-        from lakeindex.report.keep import keep_report
+        from lakeindex.report.kept import keep_report
         from lakeindex.run.retention import end_run
         from lakeindex.run.run_folders import begin_run
         from lakeindex.telemetry.observer import RunObserver

@@ -73,6 +73,24 @@ class Scan:
         return pa.RecordBatchReader.from_batches(stream.schema, within(stream.batches, options))
 
     @in_its_stores
+    def head(self, rows: int = 10) -> pa.Table:
+        """The first rows that are found, at most so many; no more is read than it takes to find them.
+
+        Which come first is not said: files are read in the order of the plan.
+
+        Raises:
+            UsageError: a number below 0; else as :meth:`to_arrow`.
+        """
+        import pyarrow as pa
+
+        if rows < 0:
+            raise UsageError(f"rows cannot be {rows}", culprit="rows", hint="give 0 or more")
+        reader, found, left = self.to_batches(), [], rows
+        while left > 0 and (batch := next(reader, None)) is not None:
+            found.append(batch.slice(0, left))
+            left -= found[-1].num_rows
+        return pa.Table.from_batches(found, reader.schema)
+
     def to_pandas(self, /, **how: Any) -> Any:
         """The rows as a pandas frame.
 

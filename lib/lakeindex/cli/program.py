@@ -16,7 +16,7 @@ _COMMANDS: Final = {
         *("delete-partitions", "truncate"),
     ),
     "lakeindex.cli.commands.look": ("tables", "inspect", "history", "check", "read", "changes"),
-    "lakeindex.cli.commands.get": ("get",),
+    "lakeindex.cli.commands.get": ("get", "head"),
     "lakeindex.cli.commands.advise": ("advise",),
     "lakeindex.cli.commands.report": ("report", "compare"),
     "lakeindex.cli.commands.facts": ("schema", "properties", "count", "files", "partitions"),

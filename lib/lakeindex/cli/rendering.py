@@ -6,8 +6,9 @@ import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from lakeindex.cli.screen import Column as GridColumn
-from lakeindex.cli.screen import Grid, Screen, escape, screen
+from lakeindex.cli.screen import Screen, screen
+from lakeindex.report.grid import Column as GridColumn
+from lakeindex.report.grid import Grid, escape
 from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
@@ -38,11 +39,6 @@ def _facts(title: str, rows: list[tuple[str, str]]) -> Grid:
     for name, value in rows:
         grid.add_row(name, escape(value))
     return grid
-
-
-def _grid(*columns: str, text: int = 1) -> Grid:
-    """A table whose first ``text`` columns are text and the others numbers."""
-    return Grid(tuple(GridColumn(name, "left" if at < text else "right") for at, name in enumerate(columns)))
 
 
 def show_run(console: Screen, run: RunSummary) -> None:
@@ -80,7 +76,8 @@ def show_notes(console: Screen, notes: Iterable[str]) -> None:
 
 def funnel(run: RunSummary) -> Grid:
     """What each stage of a run took in and let through, and what it cost."""
-    grid = _grid("stage", "rows in", "rows out", "pairs in", "pairs out", "pairs kept", "seconds", "read", "requests")
+    names = ("stage", "rows in", "rows out", "pairs in", "pairs out", "pairs kept", "seconds", "read", "requests")
+    grid = Grid.of(*names, spare=("requests", "read", "pairs kept", "rows out"))
     for stage in run.stages:
         grid.add_row(
             stage.name + (" (reused)" if stage.reused else ""),
@@ -169,10 +166,12 @@ def _sizes(buckets: tuple[SizeBucket, ...]) -> str:
 
 def show_history(console: Screen, history: TableHistory) -> None:
     """The instants of a table."""
-    grid = _grid(
+    grid = Grid.of(
         *("instant", "time", "action", "operation", "batch"),
         *("inserts", "updates", "deletes", "created", "rewritten", "removed", "bytes"),
         text=5,
+        spare=("removed", "created", "rewritten", "time", "bytes", "operation"),
+        folded=("action", "operation", "batch"),
     )
     for entry in history.instants:
         grid.add_row(
@@ -247,7 +246,7 @@ def show_get(console: Screen, found: GetResult) -> None:
     if found.out is not None:
         console.print(f"{_count(found.rows.num_rows)} rows to {escape(found.out)}")
     elif found.rows.num_rows:
-        _show_rows(console, found.rows.column_names, found.rows.slice(0, _SHOWN_ROWS).to_pylist())
+        show_rows(console, found.rows.column_names, found.rows.slice(0, _SHOWN_ROWS).to_pylist())
         more = found.rows.num_rows - _SHOWN_ROWS
         if more > 0:
             console.print(f"and {_count(more)} more (--json or --out FILE.parquet gives them all)")
@@ -267,10 +266,10 @@ def show_get(console: Screen, found: GetResult) -> None:
     show_notes(to_stderr, took.notes)
 
 
-def _show_rows(console: Screen, names: list[str], rows: list[dict[str, object]]) -> None:
+def show_rows(console: Screen, names: list[str], rows: list[dict[str, object]]) -> None:
     """A line a row if that fits the width there is; else a line a value, as long values fold and none is cut."""
     texts = [["" if value is None else escape(str(value)) for value in row.values()] for row in rows]
-    grid = _grid(*map(escape, names), text=len(names))
+    grid = Grid.of(*map(escape, names), text=len(names))
     for row in texts:
         grid.add_row(*row)
     if grid.width <= console.width:
@@ -291,9 +290,10 @@ def show_advice(console: Screen, found: Advice) -> None:
         f"{found.updates:.0%} of them in the table; {_count(found.files)} of {_count(found.files_in_table)} files in "
         f"{_count(found.partitions)} partitions"
     )
-    grid = _grid(
+    grid = Grid.of(
         *("index", "pairs", "after ranges", "after filters", "files opened", "read", "requests"),
         *("look-up s", "files rewritten", "rewrite s", "build s"),
+        spare=("requests", "build s", "read", "files rewritten", "after ranges", "files opened"),
     )
     for one in found.types:
         grid.add_row(
@@ -371,7 +371,7 @@ def _since(earliest: str | None) -> str:
 
 def show_maintenance(console: Screen, summary: MaintenanceSummary) -> None:
     """What each step did."""
-    grid = _grid("step", "what it changed", "seconds", text=2)
+    grid = Grid.of("step", "what it changed", "seconds", text=2, folded=("what it changed",))
     for step in summary.steps:
         changes = ", ".join(f"{_count(count)} {name.replace('_', ' ')}" for name, count in step.counts.items() if count)
         grid.add_row(step.step, changes or "nothing", f"{step.seconds:.2f}")

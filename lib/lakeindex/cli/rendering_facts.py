@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakeindex.cli.screen import Column, Grid, Screen, escape
+from lakeindex.cli.screen import Screen
+from lakeindex.report.grid import Grid, escape
 from lakeindex.report.text import human_bytes
 
 if TYPE_CHECKING:
@@ -56,9 +57,12 @@ _COLOURS: Final = {"ok": "green", "attention": "yellow", "broken": "red"}
 
 def show_tables(console: Screen, found: TablesFound) -> None:
     """A line a table, and below what is to be said of it."""
-    names = ("table", "version", "type", "index", "files", "size", "last commit", "health")
-    numbers = ("version", "files", "size")
-    grid = Grid(tuple(Column(name, "right" if name in numbers else "left") for name in names))
+    grid = Grid.of(
+        *("table", "type", "index", "last commit", "health", "version", "files", "size"),
+        text=5,
+        spare=("version", "type", "last commit", "index"),
+        folded=("table",),
+    )
     for table in found.tables:
         grid.add_row(*_cells(table, found.uri))
     if found.tables:
@@ -80,5 +84,6 @@ def _cells(table: FoundTable, root: str) -> list[str]:
     kind = (table.table_type or "").lower().replace("_", "-")
     sizes = ("" if table.files is None else f"{table.files:,}", "" if table.bytes is None else human_bytes(table.bytes))
     colour = _COLOURS[table.health]
-    texts = (str(table.version or ""), kind, table.index_type or "", *sizes, table.last_commit_time or "")
-    return [escape(_place(table, root)), *map(escape, texts), f"[{colour}]{table.health}[/{colour}]"]
+    texts = (kind, table.index_type or "", table.last_commit_time or "")
+    health = f"[{colour}]{table.health}[/{colour}]"
+    return [escape(_place(table, root)), *map(escape, texts), health, str(table.version or ""), *sizes]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from statistics import median
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
-from rich.table import Table as Grid
+from rich.table import Table
 
 from lakeindex.report.compare import Compared, Comparison
+from lakeindex.report.grid import Column, Grid, escape
 from lakeindex.report.history_page import MOST_SHOWN, name_of
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.table_report import CommitLine, TableReport
@@ -60,8 +60,8 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-def _funnel(report: RunReport) -> Grid:
-    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+def _funnel(report: RunReport) -> Table:
+    grid = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for justify in ("left", "right", "left"):
         grid.add_column(justify=justify)
     top = {unit: max((s.count for s in report.funnel if s.unit == unit), default=0) for unit in ("rows", "pairs")}
@@ -72,10 +72,8 @@ def _funnel(report: RunReport) -> Grid:
 
 
 def _stages(report: RunReport) -> Grid:
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("stage", "seconds", "read", "written", "requests", "tasks", "slowest", "median", "peak memory")
-    for at, name in enumerate(names):
-        grid.add_column(name, justify="right" if at else "left")
+    grid = Grid.of(*names, spare=("median", "tasks", "requests", "slowest", "written"), folded=("stage",))
     for stage in report.run.stages:
         grid.add_row(
             stage.name + (" (taken over)" if stage.reused else ""),
@@ -94,9 +92,8 @@ def _stages(report: RunReport) -> Grid:
 
 
 def _slowest(report: RunReport) -> Grid:
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("seconds", "size", "rows", "changed", "file", "why"):
-        grid.add_column(name, justify="left" if name in {"file", "why"} else "right", overflow="fold")
+    numbers = [Column(name, "right") for name in ("seconds", "size", "rows", "changed")]
+    grid = Grid([*numbers, Column("file", least=20), Column("why", least=12)])
     for one in report.slowest:
         counts = (human_count(one.rows), human_count(one.changed))
         grid.add_row(f"{one.seconds:.2f}", human_bytes(one.bytes), *counts, _text(one.path), _text(one.reason))
@@ -105,9 +102,7 @@ def _slowest(report: RunReport) -> Grid:
 
 def show_comparison(console: Console, found: Comparison) -> None:
     """Both runs' figures; those that are nothing in both are left out."""
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for at, name in enumerate(("", _text(found.first), _text(found.second), "ratio")):
-        grid.add_column(name, justify="right" if at else "left", overflow="fold")
+    grid = Grid.of("", _text(found.first), _text(found.second), "ratio")
     for one in found.figures:
         if one.first or one.second:
             ratio = "" if one.ratio is None else f"{one.ratio:.2f} x"
@@ -129,7 +124,6 @@ def show_table_report(console: Console, found: TableReport) -> None:
     """The newest commits of a table, the size after each, what its run took, and what cannot be shown."""
     shown = found.commits[:MOST_SHOWN]
     console.print(f"[bold]{_text(found.table)}[/bold] over {len(found.commits):,} commits, {_text(found.uri)}")
-    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = (
         "commit",
         "size",
@@ -142,8 +136,8 @@ def show_table_report(console: Console, found: TableReport) -> None:
         "waiting",
         "false positives",
     )
-    for at, name in enumerate(names):
-        grid.add_column(name, justify="right" if at else "left", overflow="fold")
+    spare = ("waiting", "false positives", "start-up", "written", "small")
+    grid = Grid.of(*names, spare=spare, folded=("commit",))
     for one in shown:
         grid.add_row(*_commit_cells(one))
     console.print(grid)

@@ -24,6 +24,7 @@ _CHANGES: Final[Mapping[str, str]] = {
     Change.DELETE: "delete from",
     Change.UPDATE: "update of",
     Change.REPLACE: "replacement of rows of",
+    Change.REPAIR: "repair of keys of",
 }
 
 

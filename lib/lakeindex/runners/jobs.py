@@ -15,7 +15,7 @@ from lakeindex.json_values import json_of
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
 from lakeindex.raw_errors import described
-from lakeindex.report.keep import keep_report
+from lakeindex.report.kept import keep_report
 from lakeindex.run.retention import end_run
 from lakeindex.run.run_folders import begin_run
 from lakeindex.run.spec import RunSpec

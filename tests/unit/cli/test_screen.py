@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape as escape_of_rich
 from rich.text import Text
 
-from lakeindex.cli.screen import Column, Grid, Pipe, escape, screen, unmarked
+from lakeindex.cli.screen import Pipe, screen
+from lakeindex.report.grid import Column, Grid, escape, unmarked
 
 TEXTS = st.text(st.sampled_from("ab[]\\/#@= 1é日\n"), max_size=12)
 

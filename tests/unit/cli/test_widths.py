@@ -13,6 +13,7 @@ from lakeindex.cli.rendering import show_check, show_get
 from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
 from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.get.get import GetReport, GetResult
+from lakeindex.report.grid import Grid
 
 PATH = "day=2026-11-01/" + "0123456789" * 30 + ".parquet"
 ROWS = pa.table(
@@ -64,6 +65,21 @@ def test_a_finding_is_whole_at_any_width_and_a_line_when_piped():
     assert [line for line in piped if PATH in line and "[x]" in line and line.endswith("something else")]
     assert f"  cure: {'restore it ' * 30}".rstrip() in [line.rstrip() for line in piped]
     assert "note: " + "n" * 300 in piped
+
+
+def test_what_matters_least_goes_before_anything_is_folded():
+    """A number, an instant or a stage is never folded where a column can go; what went is named."""
+    grid = Grid.of("stage", "text", "rows", "pairs", "read", text=2, spare=("read", "pairs"), folded=("text",))
+    grid.add_row("between the stages", "a text that may be folded " * 3, "1,234,567", "7,654,321", "123.4 MiB")
+    shown = {width: printed(Console.print, grid, width, terminal=True) for width in (200, 80, 62, 50, 30)}
+    for width, text in shown.items():
+        assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    for width, gone in ((200, []), (80, []), (62, ["read"]), (50, ["pairs", "read"])):
+        heading = shown[width].splitlines()[0].split()
+        assert heading == [name for name in ("stage", "text", "rows", "pairs", "read") if name not in gone]
+        assert "between the stages" in shown[width]
+        assert ("no room for " + ", ".join(gone) in " ".join(shown[width].split())) is bool(gone)
+    assert grid.lines()[0].split() == ["stage", "text", "rows", "pairs", "read"]  # piped: all of them
 
 
 def test_piped_width_is_fixed_whatever_the_window(monkeypatch: pytest.MonkeyPatch):

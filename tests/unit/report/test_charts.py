@@ -17,7 +17,7 @@ from lakeindex.model import Change, Operation
 from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.report import charts
 from lakeindex.report.advice import _SKEW
-from lakeindex.report.find import find_report
+from lakeindex.report.kept import find_report
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FunnelStep, PastRun, RangeLine, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report

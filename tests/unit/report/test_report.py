@@ -17,7 +17,7 @@ from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.report.advice import Finding, advise
 from lakeindex.report.compare import compare
-from lakeindex.report.find import find_report
+from lakeindex.report.kept import find_report
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FalsePositives, PastRun, RangeMap, RunReport, SizeBin
 from lakeindex.report.terminal import show_report

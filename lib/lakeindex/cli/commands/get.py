@@ -1,14 +1,21 @@
-"""``lakeindex get``: rows by key, through the index."""
+"""``lakeindex get`` and ``lakeindex head``: rows by key, through the index; and some rows, to be looked at."""
 
 from __future__ import annotations
 
+import io
+import json
 import re
+from typing import TYPE_CHECKING
 
 import click
 
+from lakeindex.cli.screen import screen
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, split_names, table_argument
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.options.parse import parse_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @click.command()
@@ -99,3 +106,62 @@ def _by_columns(texts: tuple[str, ...]) -> list[dict[str, str]]:
             keys.append({})
         keys[-1][name.strip()] = value
     return keys
+
+
+@click.command()
+@table_argument
+@click.option("--limit", type=click.IntRange(0), default=10, show_default=True, metavar="N", help="How many rows.")
+@click.option("--columns", metavar="F[,F]", help="Columns to show; default: the table's, without meta columns.")
+@click.option("--where", metavar="COND", help="Only rows that meet a condition, as SQL has it behind WHERE.")
+@click.option("--as-of", metavar="I", help="Rows as they were at this instant or ISO time, inclusive.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV: null is empty, lists, maps and structs are JSON.")
+@pairs_option
+@json_option
+def head(  # noqa: PLR0913 - the command's options
+    table: str,
+    *,
+    limit: int,
+    columns: str | None,
+    where: str | None,
+    as_of: str | None,
+    as_csv: bool,
+    options: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show some rows of a table, the first that are found; no more is read than it takes."""
+    if as_csv and as_json:
+        raise OptionError("--csv and --json are two forms of one output", culprit="--csv", hint="give one of them")
+    from lakeindex.api.table import LakeTable
+    from lakeindex.cli.rendering import show_rows
+    from lakeindex.commands.read.json_values import json_value
+    from lakeindex.commands.results import SCHEMA_VERSION
+
+    names = None if columns is None else split_names(columns)
+    scan = LakeTable(table).scan(columns=names, where=where, as_of=as_of, options=parse_pairs(options))
+    found = scan.head(limit)
+    if as_csv:
+        click.echo(csv_text(found), nl=False)
+    elif as_json:
+        rows = [json_value(row) for row in found.to_pylist()]
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "columns": found.column_names, "rows": rows}))
+    elif found.num_rows:
+        show_rows(screen(), found.column_names, found.to_pylist())
+    else:
+        screen().print("no rows" if where is None else "no row meets the condition")
+
+
+def csv_text(rows: pa.Table) -> str:
+    """Rows as CSV with a heading, such as ``upsert`` reads; nested values and bytes are texts, as JSON has them."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    from lakeindex.commands.read.json_values import json_value
+
+    for at, (name, column) in enumerate(zip(rows.column_names, rows.columns, strict=True)):
+        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            values = [json_value(value) for value in column.to_pylist()]
+            texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+            rows = rows.set_column(at, name, pa.array(texts, pa.string()))
+    out = io.BytesIO()
+    pc.write_csv(rows, out)
+    return out.getvalue().decode()

@@ -62,7 +62,7 @@ def keys(
 
 def _show(console: Screen, done: KeysRepaired) -> None:
     from lakeindex.cli.rendering import show_notes
-    from lakeindex.cli.screen import escape
+    from lakeindex.report.grid import escape
 
     show_notes(console, done.notes)
     if not done.keys:

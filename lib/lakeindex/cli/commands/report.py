@@ -39,7 +39,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
             html.write_text(render_history(over_time), encoding="utf-8")
         say(over_time, lambda _: show_table_report(drawn_by_rich(), over_time), as_json=as_json)
         return
-    from lakeindex.report.find import find_report
+    from lakeindex.report.kept import find_report
 
     found = find_report(run, checkpoints)
     if html is not None:
@@ -56,7 +56,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
 def compare(first: str, second: str, as_json: bool) -> None:
     """Show two runs side by side: rows, files, bytes and seconds by stage."""
     from lakeindex.report.compare import compare as compared
-    from lakeindex.report.find import find_report
+    from lakeindex.report.kept import find_report
     from lakeindex.report.terminal import show_comparison
 
     found = compared(find_report(first), find_report(second))

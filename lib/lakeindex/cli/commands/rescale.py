@@ -66,7 +66,7 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
 def _show(console: Screen, done: RescaleSummary) -> None:
     """What was rewritten, and what Hudi writers have to say from now on."""
     from lakeindex.cli.rendering import show_notes
-    from lakeindex.cli.screen import escape
+    from lakeindex.report.grid import escape
 
     show_notes(console, done.notes)
     if done.noop:

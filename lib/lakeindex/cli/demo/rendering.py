@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeindex.cli.rendering import show_check, show_run
-from lakeindex.cli.screen import Screen, escape
+from lakeindex.cli.screen import Screen
 from lakeindex.pipeline import Stage
+from lakeindex.report.grid import escape
 
 if TYPE_CHECKING:
     from lakeindex.cli.demo.story import DemoResult
