@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import GroupedData, SparkSession
 
 import lakeindex
-from lakeindex.errors import OptionError, QuarantineExceededError, StorageError, UsageError
+from lakeindex.errors import InputError, OptionError, QuarantineExceededError, StorageError, UsageError
 from lakeindex.index.keyed import StateSettings
 from lakeindex.runners.spark import SparkRunner, _do_task, _keep_what_is_loaded
 from lakeindex.runners.spark_session import spark_session
@@ -245,3 +245,56 @@ def test_a_scan_is_a_spark_dataframe(session: SparkSession, tmp_path: Path, wher
 
 def test_a_scan_of_an_empty_table_is_an_empty_dataframe(session: SparkSession, tmp_path: Path):
     assert make_table(tmp_path / "t").scan().to_spark(session).collect() == []
+
+
+KINDS = {
+    "ts": "timestamp'2026-01-01 00:00:00'",
+    "ntz": "timestamp_ntz'2026-01-01 00:00:00'",
+    "day": "date'2026-01-01'",
+    "dec": "cast(1.5 as decimal(38,10))",
+    "byte": "1Y",
+    "short": "1S",
+    "int": "1",
+    "long": "1L",
+    "f": "float(1.5)",
+    "d": "1.5D",
+    "b": "true",
+    "bin": "X'0102'",
+    "l": "array(1, null)",
+    "m": "map('a', 1)",
+    "o": "named_struct('a', 1, 'variant', timestamp'2026-01-01 00:00:00')",
+    "period": "interval '1' day",
+    "vc": "cast('a' as varchar(3))",
+}
+NONE = {
+    "years": "interval '1' year",
+    "variant": "parse_json('{}')",
+    "inside": "array(interval '1' year)",
+    "calendar": "make_interval(1, 2, 3)",
+    "nothing": "null",
+    "numbers": "map(1, 'a')",
+}
+
+
+def test_a_table_is_made_like_a_spark_frame_of_every_type(session: SparkSession, tmp_path: Path):
+    frame = session.sql(f"select 'k' as id, {', '.join(f'{made} as {name}' for name, made in KINDS.items())}")
+    table = lakeindex.create_table(tmp_path / "t", like=frame, key="id")
+    assert table.schema.names == ["id", *KINDS]
+    assert str(table.schema.field("ts").type) == "timestamp[us, tz=UTC]"
+    assert table.upsert(frame, runner=SparkRunner(session)).inserts == 1
+    (row,) = table.read(meta=False).to_pylist()
+    assert (row["ts"].isoformat(), row["ntz"].isoformat()) == ("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:00")
+    assert (row["m"], row["bin"], row["period"]) == ([("a", 1)], b"\x01\x02", 86_400_000_000)
+
+
+def test_a_spark_type_that_no_table_has_is_refused_by_its_column(session: SparkSession, tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    for name, made in NONE.items():
+        frame = session.sql(f"select 'k' as id, {made} as {name}")
+        with pytest.raises(InputError, match=name) as caught:
+            lakeindex.create_table(tmp_path / name, like=frame, key="id")
+        assert caught.value.hint
+        if name not in ("nothing", "numbers"):  # which Arrow has
+            with pytest.raises(InputError, match=f"column '{name}' of the Spark DataFrame"):
+                table.upsert(frame, runner=SparkRunner(session))
+    assert table.history() == ()
