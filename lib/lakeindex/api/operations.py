@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakeindex.api.batch_data import BatchData
+from lakeindex.api.batch_data import BatchData, PathText, uri_text
 from lakeindex.api.changes import applied_until, run_apply
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import (
@@ -84,7 +84,7 @@ class TableOperations:
         return run_apply(self.uri, data, **arguments)
 
     @in_its_stores
-    def applied_until(self, source: str) -> str | None:
+    def applied_until(self, source: PathText) -> str | None:
         """How far the changes of a table are applied to this one: where the next feed begins.
 
         Args:
@@ -93,7 +93,7 @@ class TableOperations:
         Returns:
             A point in time for ``changes(since=...)``; None: nothing of it is applied.
         """
-        return applied_until(self.uri, source)
+        return applied_until(self.uri, uri_text(source))
 
     @in_its_stores
     def update(

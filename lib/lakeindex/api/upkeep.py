@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lakeindex.api.batch_data import PathText
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
 from lakeindex.model import Change, Operation
@@ -70,7 +71,7 @@ def repair_keys(
     keep: KeepName | None = None,
     apply: bool = False,
     options: Options | None = None,
-    checkpoints: str | None = None,
+    checkpoints: PathText | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> KeysRepaired:

@@ -56,10 +56,8 @@ class RunIdentity:
         None if that cannot be told.
         """
         theirs, mine = digest.split(" "), " ".join((self.input_digest, *self.older_digests)).split(" ")
-        algorithms = {one.rpartition(":")[0] for one in mine}
-        if not any(one.rpartition(":")[0] in algorithms for one in theirs):
-            return None
-        return not set(theirs).isdisjoint(mine)
+        made_by, known = ({one.partition(":")[0] if ":" in one else "" for one in some} for some in (theirs, mine))
+        return None if made_by.isdisjoint(known) else not set(theirs).isdisjoint(mine)
 
     @property
     def key(self) -> str:

@@ -14,12 +14,14 @@ from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, look_up, run_stage_input
 from lakeindex.errors import InvariantError
 from lakeindex.files.file_system_view import Snapshot
+from lakeindex.hashing.batch_digest import ROWS_DIGEST
 from lakeindex.model import BaseFile, Change, IndexSpec, IndexType
 from lakeindex.run.chosen_rows import ChosenRows
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import RunSummary
 from lakeindex.stages.index_lookup.stage import snapshot_mark
+from lakeindex.stages.stage_input.batch_identity import digest_input
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, FoundInputs, content_digest, find_batch
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
@@ -121,7 +123,7 @@ def run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
 def _run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
     opened = open_for_write(spec.table_uri, spec.config)
     coming = coming_rows(spec)
-    identity = chosen_identity(spec, coming, runner)
+    identity = chosen_identity(spec, opened.facts, coming, runner)
     session = begin_write(opened.table, identity, spec.operation, spec.config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return keep_summary(spec, done_before(spec, session))
@@ -139,12 +141,15 @@ def coming_rows(spec: RunSpec) -> FoundInputs | None:
     return find_batch(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
 
 
-def chosen_identity(spec: RunSpec, coming: FoundInputs | None, runner: Runner) -> RunIdentity:
+def chosen_identity(spec: RunSpec, facts: TableFacts, coming: FoundInputs | None, runner: Runner) -> RunIdentity:
     """What the run commits: what was asked for, and the rows that come; not the rows that meet the condition."""
-    digest = required(spec).digest
-    if coming is not None:
-        digest += content_digest(coming, runner, spec.config).removeprefix(CONTENT_DIGEST)
-    return RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{digest}")
+    asked = required(spec).digest
+    if coming is None:
+        return RunIdentity(spec.run_id, spec.batch_id, f"{CONTENT_DIGEST}:{asked}")
+    content, rows = content_digest(coming, runner, spec.config), digest_input(spec, facts, coming, runner)
+    told = [f"{CONTENT_DIGEST}:{asked}{content.removeprefix(CONTENT_DIGEST)}"]
+    told += [] if rows is None else [f"{ROWS_DIGEST}:{asked}{rows.removeprefix(ROWS_DIGEST)}"]
+    return RunIdentity(spec.run_id, spec.batch_id, " ".join(told))
 
 
 def required(spec: RunSpec) -> ChosenRows:

@@ -62,7 +62,7 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
     context = WriteContext(table, this_host(), spec.config, None, spec.force)
     if source is not None:
         coming = coming_rows(spec)
-        done = find_done(context, chosen_identity(spec, coming, runner))
+        done = find_done(context, chosen_identity(spec, opened.facts, coming, runner))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
         batch: Batch = ChosenBatch(spec, coming, opened.table, source, runner)

@@ -108,10 +108,22 @@ def test_the_batch_is_known_when_the_table_has_other_columns(tmp_path: Path) -> 
     assert table.upsert(pa.concat_tables([ROWS.slice(0, 2), ROWS.slice(2)]), batch_id="b", options=options).noop
 
 
+def test_rows_that_take_the_place_of_others_are_known_in_every_form(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t")
+    table.upsert(ROWS)
+    assert table.replace_where(ROWS, where="ts > 0", batch_id="b").updates == 3
+    for name, made in FORMS.items():
+        assert table.replace_where(made(tmp_path), where="ts > 0", batch_id="b").noop, name
+    for other, where in ((ROWS.slice(1), "ts > 0"), (ROWS, "ts > -1")):
+        with pytest.raises(BatchIdReusedError):
+            table.replace_where(other, where=where, batch_id="b")
+
+
 def test_digests_are_compared_by_the_algorithm_that_made_them() -> None:
     run = RunIdentity("r", "b", "content-1:aa rows-1:bb", ("cc",))
     said = {
         "content-1:aa": True,
+        "content-1:asked:aa": False,
         "content-1:ab": False,
         "cc": True,
         "cd": False,

@@ -256,6 +256,7 @@ def test_every_argument_that_is_a_path_takes_one(tmp_path: Path) -> None:
     assert table.delete_partitions(["x"], checkpoints=runs).instant
     assert table.truncate(checkpoints=runs).instant
     assert not (tmp_path / "t.lakeindex").exists()
+    assert table.applied_until(tmp_path / "t") is None
     for wrong in (7, b"runs", ["runs"]):
         with pytest.raises(UsageError, match="run folders cannot be at"):
             table.upsert(ROWS, checkpoints=wrong)  # type: ignore[arg-type] # that is the point
