@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import errno
 import functools
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, ParamSpec, TypeVar
 
 from lakeindex.errors import AccessDeniedError, LakeIndexError, MachineError, StorageError, may_pass
+from lakeindex.time_spent import loading
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
+_LIBRARIES: Final = ("numpy", "pyarrow", "pyarrow.compute", "pyarrow.parquet")
 _NO_THREAD: Final = "can't start new thread"
 _REFUSED: Final = frozenset({errno.EACCES, errno.EPERM})
 _HINTS: Final = {
@@ -80,12 +83,21 @@ def our_words() -> Iterator[None]:
         raise ours from error
 
 
+@functools.cache
+def _load_libraries() -> None:
+    """Load what every call needs, in one piece."""
+    with loading():
+        for name in _LIBRARIES:
+            importlib.import_module(name)
+
+
 def door(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """A function of the library's surface: what it raises goes through :func:`our_words`."""
 
     @functools.wraps(function)
     def inside(*arguments: _P.args, **named: _P.kwargs) -> _T:
         with our_words():
+            _load_libraries()
             return function(*arguments, **named)
 
     return inside

@@ -13,6 +13,7 @@ A process that does a run's tasks elsewhere has no account of the run; it tells 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -146,6 +147,11 @@ class _Place:
 
 
 _place: ContextVar[_Place | None] = ContextVar("place", default=None)
+_HELD: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGINT")
+    if hasattr(signal, name)
+)
 _process: list[int] = []
 """The process with which the next account begins, if any."""
 
@@ -207,6 +213,33 @@ def _doing(now: _Doing | None) -> Iterator[None]:
 def starting() -> AbstractContextManager[None]:
     """The body loads or starts what work needs."""
     return _doing(_Doing.STARTUP)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """The body imports what work needs. A signal whose handler would raise in the middle of it (Ctrl-C, the time limit
+    of a task) is held until it is done: packages in C cannot be imported again, nor those whose parts are there.
+    """
+    with _signals_held(), _doing(_Doing.STARTUP):
+        yield
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
+        return
+    came: list[int] = []
+    handlers = {one: handler for one in _HELD if callable(handler := signal.getsignal(one))}
+    for one in handlers:
+        signal.signal(one, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+        for one in dict.fromkeys(came):
+            signal.raise_signal(one)
 
 
 def waiting() -> AbstractContextManager[None]:

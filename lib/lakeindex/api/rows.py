@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakeindex.errors import InputError, first_line
+from lakeindex.time_spent import loading
 from lakeindex.write.types.storable import decoded_schema, decoded_table
 
 ROWS_HINT: Final = (
@@ -104,9 +105,10 @@ def _from_library(data: Any) -> pa.Table | RowStream | None:
 
 def _from_dataset(data: Any) -> RowStream | None:
     """A dataset one file after the other: Arrow would read 16 batches of each of 4 files ahead."""
-    import pyarrow.dataset as ds
+    with loading():
+        import pyarrow.dataset as ds
 
-    from lakeindex.storage.arrow_files import reader_of
+        from lakeindex.storage.arrow_files import reader_of
 
     if isinstance(data, ds.Dataset):
         scanner = data.scanner(batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1, use_threads=False)

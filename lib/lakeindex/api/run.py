@@ -23,7 +23,7 @@ from lakeindex.options.values import (
 from lakeindex.pipeline import run_id_of
 from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
-from lakeindex.time_spent import accounting, starting
+from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.run.spec import RunSpec
@@ -112,7 +112,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    with starting():
+    with loading():
         from lakeindex.conductor.upsert import run_batch
 
     asked: RunArguments = {"options": options, "batch_id": batch_id, "run_id": run_id, "checkpoints": checkpoints}
@@ -291,7 +291,7 @@ def run_delete_partitions(  # noqa: PLR0913 - public: the arguments of LakeTable
         UsageError: no partition is named, or there is none of that path.
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    with starting():
+    with loading():
         from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 
     if isinstance(partitions, str) or (partitions is not None and not partitions):
@@ -357,7 +357,7 @@ def watched(
     report: ReportFormat,
 ) -> RunSummary:
     """The run, and what is told and kept of it."""
-    with starting():
+    with loading():
         from lakeindex.report.kept import keep_report
         from lakeindex.run.retention import end_run
         from lakeindex.run.run_folders import begin_run
@@ -376,7 +376,7 @@ def watched(
 
 def _planned(spec: RunSpec, data: BatchData, runner: Runner) -> RunSummary:
     """What the run of a batch would do."""
-    with starting():
+    with loading():
         from lakeindex.conductor.dry_run import plan_batch
 
     return dry(spec, runner, lambda begun: plan_batch(with_inputs(begun, data, runner), runner))

@@ -12,7 +12,7 @@ from lakeindex.errors import UsageError
 from lakeindex.model import Change, Operation
 from lakeindex.options.types import ReportFormat
 from lakeindex.raw_errors import door
-from lakeindex.time_spent import accounting, starting
+from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Condition
@@ -45,7 +45,7 @@ def run_where(
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    with starting():
+    with loading():
         from lakeindex.commands.where.changing import change_rows
         from lakeindex.run.chosen_rows import ChosenRows
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final, Generic, TypeVarTuple
 
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 _A = TypeVarTuple("_A")
 
@@ -36,7 +36,7 @@ def has_numba() -> bool:
 
 def load_numba() -> None:
     """Load it, so that they are."""
-    with starting():
+    with loading():
         import_module("numba")
 
 
@@ -60,7 +60,7 @@ class Loop(Generic[*_A]):
     def preload(self) -> Callable[[*_A], None]:
         """Load the compiled form, which is taken from now on."""
         if self._compiled is None:
-            with starting():
+            with loading():
                 self._compiled = self._load()
         return self._compiled
 

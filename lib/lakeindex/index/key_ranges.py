@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from lakeindex.hashing.arrow import RowNumbers, StringArray, StringBuffers, plain_strings, string_buffers
 from lakeindex.hashing.java_order import orders_may_differ
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 # below this many searches, loading the compiled one takes longer than searching
 _FEW_SEARCHES: Final = 2_000
@@ -202,7 +202,7 @@ def search_sorted(buffers: StringBuffers, ends: Sequence[bytes], *, right: bool)
         find = bisect.bisect_right if right else bisect.bisect_left
         rows = range(len(buffers))
         return np.fromiter((find(rows, end, key=buffers.value) for end in ends), dtype=np.int64, count=len(ends))
-    with starting():
+    with loading():
         from lakeindex.index import search_kernels
 
     asked = string_buffers(pa.array(ends, pa.large_binary()).cast(pa.large_string(), safe=False))

@@ -14,7 +14,7 @@ from lakeindex.index.advice import STORED, KindAdvice
 from lakeindex.index.contract import Index
 from lakeindex.index.stored.contract import StoredIndex
 from lakeindex.model import IndexSpec, IndexType
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 
 def index_for(spec: IndexSpec) -> Index:
@@ -24,7 +24,7 @@ def index_for(spec: IndexSpec) -> Index:
         OptionError: what it needs is not installed.
     """
     try:
-        with starting():
+        with loading():
             module = importlib.import_module(f"{spec.index_type.package}.kind")
     except ModuleNotFoundError as error:
         raise OptionError(

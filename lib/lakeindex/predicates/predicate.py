@@ -21,7 +21,7 @@ from lakeindex.predicates.arrow import expression_of, text_of
 from lakeindex.predicates.bounds import Bounds, Facts, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
 from lakeindex.predicates.values import Family, family_of, scalar_of
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 Condition: TypeAlias = str | pc.Expression
 """SQL-like text, as behind WHERE, or a pyarrow expression."""
@@ -114,7 +114,7 @@ def predicate_of(condition: Condition, schema: pa.Schema) -> Predicate:
 @lru_cache(maxsize=16)
 def _of_text(condition: str, schema: pa.Schema) -> Predicate:
     """Kept: a run asks for its condition several times, and one of thousands of parts takes seconds to read."""
-    with starting():
+    with loading():
         from lakeindex.predicates.parse import parse_condition
 
     node = parse_condition(condition, schema)

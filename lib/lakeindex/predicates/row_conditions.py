@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeindex.errors import UsageError
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Predicate
@@ -154,7 +154,7 @@ def _columns(conditions: tuple[Predicate | None, ...], row: str) -> tuple[str, .
 
 def _holds(predicate: Predicate, sides: Mapping[str, Columns], rows: int) -> Mask:
     """Where a condition is true: bool [rows]."""
-    with starting():
+    with loading():
         import pyarrow.dataset as ds
 
     table = pa.table({"row": pa.array(np.arange(rows))} | {name: _struct(side, rows) for name, side in sides.items()})

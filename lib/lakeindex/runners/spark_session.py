@@ -8,9 +8,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from lakeindex.errors import UsageError
 from lakeindex.runners.java import find_java_home
 from lakeindex.runners.spark_settings import FAST_WORKERS
-from lakeindex.time_spent import age_of, begin_with_process, starting
+from lakeindex.time_spent import age_of, begin_with_process, loading, starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,15 +34,25 @@ def spark_session(master: str | None = None, app_name: str = "lakeindex") -> Spa
         app_name: name of a new session; one that is submitted has its name from spark-submit.
 
     Raises:
-        UsageError: no Java that Spark can start is on this machine.
+        UsageError: PySpark is not installed, or no Java that Spark can start is on this machine.
     """
     with starting():
         return _session(master, app_name)
 
 
 def _session(master: str | None, app_name: str) -> SparkSession:
-    from pyspark.sql import SparkSession
-
+    try:
+        with loading():
+            from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise UsageError(
+            "the Spark runner needs PySpark, which is not installed",
+            culprit="pyspark",
+            hint="pip install 'lakeindex[spark]' (it needs Java 17 or later), or leave the runner out: threads of this "
+            "process do the same",
+        ) from error
     active = SparkSession.getActiveSession()
     if active is not None:
         return active

@@ -12,12 +12,14 @@ source is gone: whether it happened is then unknown, and the caller reads back.
 from __future__ import annotations
 
 import os
+import queue
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import tenacity
 from hdfs_native import Client, WriteOptions
@@ -30,12 +32,13 @@ from lakeindex.errors import (
     UnknownOutcomeError,
     first_line,
 )
+from lakeindex.storage.limits import TimeLimits
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 
 if TYPE_CHECKING:
-    from hdfs_native import FileReader, FileStatus
+    from hdfs_native import FileStatus
 
 _READ_TRIES: Final = 3
 """A file that is replaced while it is read may lose its blocks: it is then opened anew."""
@@ -52,6 +55,9 @@ _CHUNK: Final = 512
 """Bytes of a checksum: every block but a file's last one is a multiple of it."""
 
 _READS: Final = frozenset({"head", "list", "read"})
+
+_WITH_ROWS: Final = 5
+"""How many times longer a call may take that carries rows."""
 
 _Found = TypeVar("_Found")
 
@@ -181,8 +187,9 @@ class HdfsStorage:
         return removed
 
     @property
-    def _client(self) -> Client:
-        return _client(self._authority, self._settings, os.getpid())
+    def _client(self) -> Any:
+        limits = TimeLimits.of(self._options)
+        return _Answering(_client(self._authority, self._settings, os.getpid()), limits.all_tries.total_seconds())
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}"
@@ -199,7 +206,7 @@ class HdfsStorage:
         full = f"{self._root}/{folder}" if folder else self._root or "/"
         try:
             with _translated("list", folder):
-                for one in self._client.list_status(full, deep):
+                for one in self._client.all_statuses(full, deep):
                     if one.path != full and _is_temporary(one.path) is temporary:
                         yield one
         except ObjectNotFoundError:
@@ -240,6 +247,69 @@ class HdfsStorage:
             raise UnknownOutcomeError(f"cannot tell whether {path} was written", culprit=path) from error
 
 
+class _Answering:
+    """A client, file or stream whose calls end in time: hdfs-native waits for good for a server that takes a connection
+    and says nothing. What still waits then is left to a thread that does not keep the process from ending.
+    """
+
+    def __init__(self, inner: Any, seconds: float) -> None:
+        self._inner = inner
+        self._seconds = seconds
+
+    def all_statuses(self, full: str, deep: bool) -> list[FileStatus]:  # noqa: FBT001 - hdfs-native's own
+        """What is listed: it is asked for while it is iterated over."""
+        return answered(lambda: list(self._inner.list_status(full, deep)), self._seconds)
+
+    def create(self, full: str, options: WriteOptions) -> _Answering:
+        """A new file; its calls carry rows."""
+        return self._with_rows(lambda: self._inner.create(full, options))
+
+    def read(self, full: str) -> _Answering:
+        """A file; its calls carry rows."""
+        return self._with_rows(lambda: self._inner.read(full))
+
+    def _with_rows(self, call: Callable[[], Any]) -> _Answering:
+        return _Answering(answered(call, self._seconds), self._seconds * _WITH_ROWS)
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._inner, name)
+
+        def within(*arguments: Any, **named: Any) -> Any:
+            return answered(lambda: call(*arguments, **named), self._seconds)
+
+        return within
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __enter__(self) -> Self:
+        answered(self._inner.__enter__, self._seconds)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        answered(lambda: self._inner.__exit__(*error), self._seconds)
+
+
+def answered(call: Callable[[], _Found], seconds: float) -> _Found:
+    """What a call returns or raises. Raises: TimeoutError: nothing in so many seconds."""
+    done: queue.SimpleQueue[tuple[_Found | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((call(), None))
+        except BaseException as error:  # noqa: BLE001 - raised below
+            done.put((None, error))
+
+    threading.Thread(target=run, name="hdfs", daemon=True).start()
+    try:
+        found, error = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer in {seconds:g} s (LAKEINDEX_STORE_TIMEOUT)") from None
+    if error is not None:
+        raise error
+    return cast(_Found, found)
+
+
 @lru_cache(maxsize=16)
 def _client(authority: str, settings: tuple[tuple[str, str], ...], _process: int) -> Client:
     """One client a cluster and process: a forked process must not speak on its parent's connections."""
@@ -254,7 +324,7 @@ def _client(authority: str, settings: tuple[tuple[str, str], ...], _process: int
     stop=tenacity.stop_after_delay(_REPORT_SECONDS),
     reraise=True,
 )
-def _opened(client: Client, full: str) -> FileReader:
+def _opened(client: Any, full: str) -> Any:
     """A file with all its blocks.
 
     A NameNode that closes files before their last block is reported (``dfs.namenode.file.close.num-committed-allowed``)

@@ -14,7 +14,6 @@ A ``hook`` is called before every call: the model's scheduler waits in it, and r
 
 from __future__ import annotations
 
-import threading
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
@@ -29,6 +28,7 @@ from lakeindex.errors import (
     StorageError,
     UnknownOutcomeError,
 )
+from lakeindex.process_lock import ProcessLock
 from lakeindex.storage.paths import checked_folder, checked_path
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, joined
 
@@ -76,7 +76,7 @@ class MemoryStorage:
         self._objects: dict[str, tuple[bytes, int, int]] = {}
         self._paths: list[str] = []  # those of the objects, sorted
         self._version = 0
-        self._mutex = threading.RLock()
+        self._mutex = ProcessLock()
         self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
         self.hook: Hook | None = None
         self.calls = 0

@@ -17,18 +17,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
-
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    NotFoundError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
-from obstore.store import AzureStore, GCSStore, S3Store
 
 from lakeindex.errors import (
     AccessDeniedError,
@@ -40,8 +30,12 @@ from lakeindex.errors import (
     UnknownOutcomeError,
     first_line,
 )
+from lakeindex.storage.aws_profiles import with_profile
+from lakeindex.storage.foreign_names import in_our_names
+from lakeindex.storage.limits import LIMITS_PREFIX, TimeLimits
+from lakeindex.storage.obstore_here import obstore_here
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
-from lakeindex.storage.paths import checked_folder, checked_path
+from lakeindex.storage.paths import checked_folder, checked_path, plain
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched
 
 if TYPE_CHECKING:
@@ -53,7 +47,7 @@ CONTROL_TIMEOUT: Final = timedelta(seconds=10)
 _AT_ONCE_BYTES: Final = 32 * 1024 * 1024
 """What is larger is uploaded while it is made, in parts; what is smaller may need no more than one request."""
 
-_BULK_TIMEOUT: Final = timedelta(minutes=5)
+_AZURE_DOMAINS: Final = ("dfs.core.windows.net", "blob.core.windows.net")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 _AZURE_SCHEMES: Final = frozenset({"az", "abfs", "abfss"})
@@ -77,6 +71,15 @@ _MISSING: Final = "404"
 _TOKEN_NAMES: Final = frozenset({"aws_session_token", "aws_token"})
 
 
+class _Clients(NamedTuple):
+    """obstore's, of one process."""
+
+    process: int
+    bulk: ObjectStore
+    upload: ObjectStore
+    control: ObjectStore
+
+
 class ObjectStorage:
     """A bucket (or container) and a prefix in it.
 
@@ -90,10 +93,27 @@ class ObjectStorage:
     """
 
     def __init__(self, uri: str, options: StoreOptions = NO_OPTIONS) -> None:
-        self._uri = uri.rstrip("/")
+        self._uri = plain(uri)
         self._options = options
-        self._bulk = _connect(self._uri, options, _BULK_TIMEOUT)
-        self._control = _connect(self._uri, options, CONTROL_TIMEOUT)
+        self._clients = self._connect()
+
+    def _connect(self) -> _Clients:
+        limits = TimeLimits.of(in_our_names(self._options, _PREFIXES[self._uri.partition("://")[0]]))
+        tries = (limits, limits.for_uploads(), limits.within(CONTROL_TIMEOUT))
+        return _Clients(os.getpid(), *(_connect(self._uri, self._options, one) for one in tries))
+
+    def _of_this_process(self) -> _Clients:
+        if self._clients.process != os.getpid():
+            self._clients = self._connect()  # a forked process is without the threads of its parent's
+        return self._clients
+
+    @property
+    def _bulk(self) -> ObjectStore:
+        return self._of_this_process().bulk
+
+    @property
+    def _control(self) -> ObjectStore:
+        return self._of_this_process().control
 
     def __reduce__(self) -> tuple[object, ...]:
         return ObjectStorage, (self._uri, self._options)
@@ -167,7 +187,7 @@ class ObjectStorage:
         body = _body(pieces)
         try:
             with _translated("write", path, writing=True):
-                self._bulk.put(path, body)
+                self._of_this_process().upload.put(path, body)
         except StorageError:
             if pieces.failure is not None:
                 raise pieces.failure from None
@@ -178,7 +198,7 @@ class ObjectStorage:
         checked_path(path)
         mode: dict[str, str] = {"e_tag": etag}
         try:
-            if isinstance(self._control, GCSStore):
+            if self._uri.startswith("gs://"):
                 with _translated("head", path):
                     found = self._control.head(path)
                 if _meta(found).etag != etag or not found["version"]:
@@ -215,32 +235,55 @@ def _body(pieces: Iterable[bytes | memoryview]) -> bytes | Iterator[bytes | memo
     return b"".join(some)
 
 
-def _connect(uri: str, options: StoreOptions, timeout: timedelta) -> ObjectStore:
+def _connect(uri: str, options: StoreOptions, limits: TimeLimits) -> ObjectStore:
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
-    if not bucket:
-        raise OptionError(f"no bucket in {uri!r}", culprit=uri, hint="give s3://bucket/path")
-    if scheme not in _PREFIXES:
-        raise OptionError(f"unknown scheme in {uri!r}", culprit=uri, hint="known: s3://, gs://, az://")
+    options = in_our_names(options, _PREFIXES[scheme])
+    if scheme in _S3_SCHEMES:
+        options = with_profile(options)
+    _check_endpoint(scheme, options)
     given: dict[str, Any] = {
         "prefix": prefix or None,
-        "client_options": {"timeout": timeout, "allow_http": _allow_http(scheme, options)},
-        "retry_config": {"max_retries": 5, "retry_timeout": timeout},
+        "client_options": {
+            "timeout": limits.whole,
+            "read_timeout": limits.answer,
+            "connect_timeout": limits.connect,
+            "allow_http": _allow_http(scheme, options),
+        },
+        "retry_config": {"max_retries": 5, "retry_timeout": limits.all_tries},
         "config": _config(scheme, options),
     }
     given |= _own_credentials(scheme, given["config"])
+    obstore = obstore_here()
     try:
+        found: ObjectStore
         if scheme in _S3_SCHEMES:
-            return S3Store(bucket, **given)
-        if scheme == "gs":
-            return GCSStore(bucket, **given)
-        container, _, host = bucket.partition("@")
-        if host:
-            given["account_name"] = host.partition(".")[0]
-        return AzureStore(container, **given)
-    except BaseError as error:
+            found = obstore.store.S3Store(bucket, **given)
+        elif scheme == "gs":
+            found = obstore.store.GCSStore(bucket, **given)
+        else:
+            container, _, host = bucket.partition("@")
+            if host:
+                given["account_name"] = _account_of(host, given["config"], uri)
+            found = obstore.store.AzureStore(container, **given)
+    except obstore.errors.BaseError as error:
         hint = "set the variables, or give the storage options, that docs/storage.md names for this store"
         raise OptionError(f"cannot open {uri}: {first_line(error)}", culprit=uri, hint=hint) from error
+    return found
+
+
+def _account_of(host: str, config: Mapping[str, str], uri: str) -> str:
+    """The account that a host of Azure names; those of other clouds need their endpoint."""
+    account, _, domain = host.partition(".")
+    names = _ENDPOINT_NAMES["azure_"]
+    if domain in ("", *_AZURE_DOMAINS) or any(name in config or os.environ.get(name.upper()) for name in names):
+        return account
+    raise OptionError(
+        f"{uri!r} is on the host {host!r}, whose endpoint is not known",
+        culprit=uri,
+        hint="write abfss://container@ACCOUNT.dfs.core.windows.net/path, or set AZURE_STORAGE_ENDPOINT to the endpoint "
+        "of another cloud",
+    )
 
 
 def _config(scheme: str, options: StoreOptions) -> dict[str, str]:
@@ -253,7 +296,7 @@ def _config(scheme: str, options: StoreOptions) -> dict[str, str]:
     config = {
         name if name.startswith(own) else f"{own}{name}": value
         for name, value in options.pairs
-        if not name.startswith(others) and "." not in name and not name.endswith("allow_http")
+        if not name.startswith((*others, LIMITS_PREFIX)) and "." not in name and not name.endswith("allow_http")
     }
     endpoints = _ENDPOINT_NAMES.get(own, ())
     endpoint = next((config[name] for name in endpoints if name in config), None)
@@ -272,17 +315,40 @@ def _own_credentials(scheme: str, config: Mapping[str, str]) -> dict[str, Any]:
     return {"credential_provider": lambda: {**key, "token": None, "expires_at": None}}
 
 
+def _endpoint(scheme: str, options: StoreOptions) -> str:
+    """Where the store is, if it is somewhere else than its kind says; "" where not."""
+    names = _ENDPOINT_NAMES.get(_PREFIXES[scheme], ())
+    inherited = (os.environ[name.upper()] for name in names if os.environ.get(name.upper()))
+    return (_config(scheme, options).get(names[0]) if names else None) or next(inherited, "")
+
+
 def _allow_http(scheme: str, options: StoreOptions = NO_OPTIONS) -> bool:
     """Whether plain HTTP was asked for, or the endpoint is on this machine."""
     own = _PREFIXES[scheme]
-    names = _ENDPOINT_NAMES.get(own)
-    if names is None:
+    if own not in _ENDPOINT_NAMES:
         return False
-    inherited = (os.environ[name.upper()] for name in names if os.environ.get(name.upper()))
-    endpoint = _config(scheme, options).get(names[0]) or next(inherited, "")
     said = next((options[name] for name in (f"{own}allow_http", "allow_http") if name in options), None)
     asked = (os.environ.get(f"{own}allow_http".upper(), "") if said is None else said).lower() == "true"
-    return asked or urlsplit(endpoint).hostname in _LOOPBACK
+    return asked or urlsplit(_endpoint(scheme, options)).hostname in _LOOPBACK
+
+
+def _check_endpoint(scheme: str, options: StoreOptions) -> None:
+    """Refuse an endpoint of which the client would say no more than "builder error". Raises: OptionError."""
+    endpoint, own = _endpoint(scheme, options), _PREFIXES[scheme].upper()
+    place = urlsplit(endpoint)
+    if endpoint and place.scheme not in ("http", "https"):
+        raise OptionError(
+            f"the endpoint {endpoint!r} has no http:// or https:// in front",
+            culprit=_ENDPOINT_NAMES[own.lower()][0].upper(),
+            hint=f"write https://{endpoint}, or http://{endpoint} with {own}ALLOW_HTTP=true",
+        )
+    if place.scheme == "http" and not _allow_http(scheme, options):
+        raise OptionError(
+            f"the endpoint http://{place.hostname} is plain HTTP, which is not asked for",
+            culprit=_ENDPOINT_NAMES[own.lower()][0].upper(),
+            hint=f"write https://, or set {own}ALLOW_HTTP=true (storage option {own.lower()}allow_http): rows go over "
+            "the network as they are",
+        )
 
 
 def _listed(folder: str) -> str | None:
@@ -313,20 +379,21 @@ def _translated(what: str, path: str, *, writing: bool = False) -> Iterator[None
 
     Of a listing that a store refuses, or of a bucket that is not there, obstore says so in its text only.
     """
+    errors = obstore_here().errors
     try:
         yield
-    except AlreadyExistsError as error:
+    except errors.AlreadyExistsError as error:
         raise ObjectExistsError(f"{path} exists", culprit=path) from error
-    except PreconditionError as error:
+    except errors.PreconditionError as error:
         raise _changed(path) from error
-    except (NotFoundError, FileNotFoundError) as error:
+    except (errors.NotFoundError, FileNotFoundError) as error:
         raise ObjectNotFoundError(f"{path} does not exist", culprit=path) from error
-    except (BaseError, ValueError, OSError) as error:
+    except (errors.BaseError, ValueError, OSError) as error:
         text = f"cannot {what} {path}: {first_line(error)}"
         if writing:
             raise UnknownOutcomeError(text, culprit=path) from error
         status = _STATUS.search(text)
-        refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        refused = isinstance(error, (errors.PermissionDeniedError, errors.UnauthenticatedError))
         if refused or (status and status[1] in _REFUSED):
             raise AccessDeniedError(text, culprit=path, hint=_REFUSED_HINT) from error
         if status and status[1] == _MISSING:

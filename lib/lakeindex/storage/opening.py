@@ -11,7 +11,7 @@ from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.options import StoreOptions, current_options
 from lakeindex.storage.paths import Place, plain
 from lakeindex.storage.port import ListsNames, Storage, SyncsFolders
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 if TYPE_CHECKING:
     from lakeindex.storage.hdfs import HdfsStorage
@@ -37,7 +37,7 @@ def open_storage(uri: Place, options: StoreOptions | None = None) -> Storage:
         return MemoryStorage.named(rest)
     if scheme == "hdfs":
         return _hdfs(place, current_options() if options is None else options)
-    with starting():
+    with loading():
         from lakeindex.storage.objects import ObjectStorage  # obstore loads only where an object store is used
 
     return ObjectStorage(place, current_options() if options is None else options)
@@ -93,7 +93,7 @@ def _with_folders(uri: str) -> LocalStorage | HdfsStorage | None:
 
 def _hdfs(uri: str, options: StoreOptions) -> HdfsStorage:
     try:
-        with starting():
+        with loading():
             from lakeindex.storage.hdfs import HdfsStorage
     except ModuleNotFoundError as error:
         hint = "pip install 'lakeindex[hdfs]', in the driver, the executors and Airflow alike"

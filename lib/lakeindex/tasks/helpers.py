@@ -119,6 +119,7 @@ class Helpers:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self.process = os.getpid()
         self._mutex = threading.Lock()
         self._idle: list[_Helper] = []
         self._started = 0
@@ -215,8 +216,9 @@ def helpers_at_hand(most: int, *uris: str) -> Iterator[None]:
 
 
 def current_helpers() -> Helpers | None:
-    """Those of the running run, if it may have any."""
-    return _helpers.get()
+    """Those of the running run, if it may have any; a forked process has none, as others read their answers."""
+    found = _helpers.get()
+    return found if found is not None and found.process == os.getpid() else None
 
 
 @functools.cache

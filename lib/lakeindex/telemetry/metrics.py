@@ -24,6 +24,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import FATES, RunSummary, StageSummary
 from lakeindex.storage.paths import plain
 from lakeindex.telemetry.outcome import RunEnding, RunOutcome
+from lakeindex.time_spent import loading
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -85,7 +86,8 @@ def metrics_file(place: str, spec: RunSpec) -> MetricsFile:
         OptionError: the place is not local.
     """
     try:
-        import prometheus_client  # noqa: F401 - is it there?
+        with loading():
+            import prometheus_client  # noqa: F401 - is it there?
     except ImportError as error:
         raise UsageError(
             f"option {OPTION} needs the package prometheus-client",

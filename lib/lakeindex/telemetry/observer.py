@@ -14,7 +14,7 @@ from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.run.stage_run import finished_stages
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.telemetry.outcome import RunEnding, ended_badly, ended_well
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 if TYPE_CHECKING:
     from lakeindex.telemetry.lineage import Lineage
@@ -46,12 +46,12 @@ class RunObserver:
         self._metrics: MetricsFile | None = None
         self._lineage: Lineage | None = None
         if config.metrics_textfile is not None:
-            with starting():
+            with loading():
                 from lakeindex.telemetry.metrics import metrics_file
 
             self._metrics = metrics_file(config.metrics_textfile, spec)
         if config.openlineage:
-            with starting():
+            with loading():
                 from lakeindex.telemetry.lineage import lineage_of
 
             self._lineage = lineage_of(stage, parent)

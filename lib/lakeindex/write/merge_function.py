@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import LakeIndexError, UsageError, first_line
 from lakeindex.hashing.arrow import one_array
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 from lakeindex.write.columns import changed
 from lakeindex.write.types.schema_fit import fit_batch
 
@@ -47,7 +47,7 @@ class MergeFunction:
         """
         module, _, name = text.partition(":")
         try:
-            with starting():
+            with loading():
                 found: Any = importlib.import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)

@@ -66,8 +66,12 @@ def test_plain_http_only_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://storage.invalid:9000")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
-    with pytest.raises(StorageError):
-        open_storage("s3://bucket/x").read("y")
+    with pytest.raises(OptionError, match=r"http://storage\.invalid is plain HTTP") as refused:
+        open_storage("s3://bucket/x")
+    assert "AWS_ALLOW_HTTP=true" in str(refused.value.hint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "storage.invalid:9000")
+    with pytest.raises(OptionError, match="no http:// or https://"):
+        open_storage("s3://bucket/x")
 
 
 @pytest.mark.parametrize("uri", ["s3:///x", "s3://", "ftp://b/x"])

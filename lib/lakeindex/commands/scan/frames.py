@@ -12,6 +12,7 @@ from lakeindex.commands.scan.dataset import dataset_of, reads_alike
 from lakeindex.commands.scan.plan import ScanPlan
 from lakeindex.commands.scan.scan import pinned_batches
 from lakeindex.errors import UsageError
+from lakeindex.time_spent import loading
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,8 +40,9 @@ def polars_frame(plan: ScanPlan) -> pl.LazyFrame:
         UsageError: Polars is not installed.
     """
     try:
-        import polars as pl
-        from polars.io.plugins import register_io_source
+        with loading():
+            import polars as pl
+            from polars.io.plugins import register_io_source
     except ModuleNotFoundError:
         raise _not_installed("polars") from None
     empty = pl.from_arrow(plan.schema.empty_table())
@@ -74,7 +76,8 @@ def duckdb_relation(plan: ScanPlan, connection: duckdb.DuckDBPyConnection | None
         UsageError: DuckDB is not installed.
     """
     try:
-        import duckdb
+        with loading():
+            import duckdb
     except ModuleNotFoundError:
         raise _not_installed("duckdb") from None
     own = duckdb.default_connection() if connection is None else connection

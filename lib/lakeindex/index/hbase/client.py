@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from thriftpy2.thrift import TClient, TException
 from thriftpy2.transport import TBufferedTransport, TSocket
 
 from lakeindex.errors import HBaseTableError, HBaseUnavailableError, first_line
+from lakeindex.process_lock import ProcessLock
 from lakeindex.time_spent import waiting
 
 VERSIONS: Final = 3
@@ -73,7 +73,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._idle: dict[tuple[int, HBaseAddress], list[_Connection]] = {}
-        self._mutex = threading.Lock()
+        self._mutex = ProcessLock()
 
     def take(self, address: HBaseAddress) -> _Connection:
         """An idle connection, or a new one."""
@@ -172,7 +172,7 @@ class RowRate:
 
     def __init__(self, rows_per_second: float) -> None:
         self._rate = rows_per_second
-        self._mutex = threading.Lock()
+        self._mutex = ProcessLock()
         self._free_at = 0.0
 
     def wait(self, rows: int) -> None:
@@ -186,7 +186,7 @@ class RowRate:
 
 
 _rates: dict[tuple[str, float], RowRate] = {}
-_rates_mutex: Final = threading.Lock()
+_rates_mutex: Final = ProcessLock()
 
 
 def shared_rate(name: str, rows_per_second: float) -> RowRate | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, Protocol, TypeVar
+
+from lakeindex.process_lock import ProcessLock
 
 
 class Sized(Protocol):
@@ -26,7 +27,7 @@ class BoundedCache(Generic[V]):
         self._limit = limit_bytes
         self._held: OrderedDict[Hashable, V] = OrderedDict()
         self._bytes = 0
-        self._mutex = threading.Lock()
+        self._mutex = ProcessLock()
 
     def get(self, key: Hashable) -> V | None:
         """The value, now the most recently used; None if it is not held."""

@@ -22,7 +22,7 @@ from lakeindex.metadata.groups import group_numbers
 from lakeindex.metadata.reading import Layer, MetadataView
 from lakeindex.metadata.records import Record, decode_record
 from lakeindex.storage import in_parallel
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 
 _DECODED_BYTES: Final = 4 << 20
 """Decoded blocks that are searched at once."""
@@ -147,7 +147,7 @@ class _Newest:
 
     def _search(self, asked: Sequence[AskedBlock], file: HFile) -> tuple[RowNumbers, pa.Array] | None:
         """Rows and their values, in a compiled loop; None if it does not understand a block."""
-        with starting():
+        with loading():
             from lakeindex.metadata.indexes.block_kernels import FINE, copy_values, find_values
 
         data = np.frombuffer(b"".join(one.content for one in asked), np.uint8)

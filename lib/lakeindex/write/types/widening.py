@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.time_spent import starting
+from lakeindex.time_spent import loading
 from lakeindex.write.keys.java_text import java_text
 
 _NAME = "stored"
@@ -63,7 +63,7 @@ def widened_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _doubles(array: pa.Array) -> pa.Array:
     """Floats as doubles, by way of their texts."""
-    with starting():
+    with loading():
         from lakeindex.write.types.widening_kernels import doubles_of_texts
 
     floats = array.cast(pa.float32())

@@ -1,0 +1,66 @@
+"""A store that takes a connection and never answers, and one that does not take it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lakeindex.api.table import LakeTable, open_table
+from lakeindex.errors import OptionError, StorageError
+from lakeindex.storage import StoreOptions, open_storage
+from lakeindex.storage.limits import TimeLimits
+
+SHORT = {"lakeindex_store_timeout": "0.2", "lakeindex_store_connect_timeout": "0.2"}
+S3 = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1"}
+AZURE = {"azure_storage_account_name": "a", "azure_storage_account_key": "a2V5"}
+_FAR_BELOW_A_DEFAULT_S = 25
+"""All tries with short limits end before one with the default limits would."""
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(64)
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_no_store_is_waited_for_longer_than_asked(silent: str):
+    stores = {
+        "s3://bucket/t": {**S3, "aws_endpoint_url": f"http://{silent}"},
+        "az://bucket/t": {**AZURE, "azure_storage_endpoint": f"http://{silent}"},
+        f"hdfs://{silent}/t": {},
+    }
+    began = time.monotonic()
+    for uri, settings in stores.items():
+        options = {**settings, **SHORT}
+        store = open_storage(uri, StoreOptions.of(options))
+        for call in (
+            lambda store=store: store.read("x"),
+            lambda store=store: store.list(),
+            lambda store=store: store.create("x", b"1"),
+            lambda store=store: store.write("x", b"1"),
+        ):
+            with pytest.raises(StorageError):
+                call()
+        with pytest.raises(StorageError):
+            open_table(uri, options)
+        with pytest.raises(StorageError):
+            LakeTable(uri, options).count()
+    assert time.monotonic() - began < _FAR_BELOW_A_DEFAULT_S * len(stores)
+
+
+def test_limits_are_those_of_the_handle_then_of_the_environment(monkeypatch: pytest.MonkeyPatch):
+    for name in ("LAKEINDEX_STORE_TIMEOUT", "LAKEINDEX_STORE_CONNECT_TIMEOUT"):
+        monkeypatch.delenv(name, raising=False)
+    usual = TimeLimits.of(StoreOptions())
+    assert [one.total_seconds() for one in (usual.connect, usual.answer, usual.all_tries)] == [5, 30, 60]
+    monkeypatch.setenv("LAKEINDEX_STORE_TIMEOUT", "7")
+    assert TimeLimits.of(StoreOptions()).answer.total_seconds() == 7
+    assert TimeLimits.of(StoreOptions.of({"LAKEINDEX_STORE_TIMEOUT": 3})).answer.total_seconds() == 3
+    for wrong in ("0", "-1", "soon", "inf", "nan"):
+        with pytest.raises(OptionError, match="LAKEINDEX_STORE_TIMEOUT cannot be"):
+            TimeLimits.of(StoreOptions.of({"lakeindex_store_timeout": wrong}))
