@@ -187,9 +187,9 @@ class HdfsStorage:
         return removed
 
     @property
-    def _client(self) -> Any:
+    def _client(self) -> _AnsweringClient:
         limits = TimeLimits.of(self._options)
-        return _Answering(_client(self._authority, self._settings, os.getpid()), limits.all_tries.total_seconds())
+        return _AnsweringClient(_client(self._authority, self._settings, os.getpid()), limits.all_tries.total_seconds())
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}"
@@ -256,21 +256,6 @@ class _Answering:
         self._inner = inner
         self._seconds = seconds
 
-    def all_statuses(self, full: str, deep: bool) -> list[FileStatus]:  # noqa: FBT001 - hdfs-native's own
-        """What is listed: it is asked for while it is iterated over."""
-        return answered(lambda: list(self._inner.list_status(full, deep)), self._seconds)
-
-    def create(self, full: str, options: WriteOptions) -> _Answering:
-        """A new file; its calls carry rows."""
-        return self._with_rows(lambda: self._inner.create(full, options))
-
-    def read(self, full: str) -> _Answering:
-        """A file; its calls carry rows."""
-        return self._with_rows(lambda: self._inner.read(full))
-
-    def _with_rows(self, call: Callable[[], Any]) -> _Answering:
-        return _Answering(answered(call, self._seconds), self._seconds * _WITH_ROWS)
-
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._inner, name)
 
@@ -288,6 +273,25 @@ class _Answering:
 
     def __exit__(self, *error: object) -> None:
         answered(lambda: self._inner.__exit__(*error), self._seconds)
+
+
+class _AnsweringClient(_Answering):
+    """A client."""
+
+    def all_statuses(self, full: str, deep: bool) -> list[FileStatus]:  # noqa: FBT001 - hdfs-native's own
+        """What is listed: it is asked for while it is iterated over."""
+        return answered(lambda: list(self._inner.list_status(full, deep)), self._seconds)
+
+    def create(self, full: str, options: WriteOptions) -> _Answering:
+        """A new file; its calls carry rows."""
+        return self._with_rows(lambda: self._inner.create(full, options))
+
+    def read(self, full: str) -> _Answering:
+        """A file; its calls carry rows."""
+        return self._with_rows(lambda: self._inner.read(full))
+
+    def _with_rows(self, call: Callable[[], Any]) -> _Answering:
+        return _Answering(answered(call, self._seconds), self._seconds * _WITH_ROWS)
 
 
 def answered(call: Callable[[], _Found], seconds: float) -> _Found:
