@@ -30,10 +30,10 @@ from lakeindex.errors import (
     UnknownOutcomeError,
     first_line,
 )
-from lakeindex.storage.aws_profiles import with_profile
-from lakeindex.storage.foreign_names import in_our_names
-from lakeindex.storage.limits import LIMITS_PREFIX, TimeLimits
-from lakeindex.storage.obstore_here import obstore_here
+from lakeindex.storage.clients.aws_profiles import with_profile
+from lakeindex.storage.clients.foreign_names import in_our_names
+from lakeindex.storage.clients.limits import LIMITS_PREFIX, TimeLimits
+from lakeindex.storage.clients.obstore_here import obstore_here
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import checked_folder, checked_path, plain
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched

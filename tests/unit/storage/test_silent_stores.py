@@ -11,7 +11,7 @@ import pytest
 from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import OptionError, StorageError
 from lakeindex.storage import StoreOptions, open_storage
-from lakeindex.storage.limits import TimeLimits
+from lakeindex.storage.clients.limits import TimeLimits
 
 SHORT = {"lakeindex_store_timeout": "0.2", "lakeindex_store_connect_timeout": "0.2"}
 S3 = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "aws_region": "us-east-1"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakeindex.errors import OptionError
-from lakeindex.storage.limits import ANSWER_OPTION, CONNECT_OPTION
+from lakeindex.storage.clients.limits import ANSWER_OPTION, CONNECT_OPTION
 from lakeindex.storage.options import StoreOptions
 
 _KEYS: Final = {"access-key-id": "access_key_id", "secret-access-key": "secret_access_key"}
