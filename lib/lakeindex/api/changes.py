@@ -18,7 +18,7 @@ from lakeindex.options.types import ReportFormat
 from lakeindex.raw_errors import door, doors, our_words
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import absolute
-from lakeindex.time_spent import accounting, starting
+from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,7 +101,7 @@ def run_apply(uri: str, feed: BatchData, **arguments: Unpack[RunArguments]) -> R
         InputError: it has no ``_change_type``, or one that is none.
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
     """
-    with starting():
+    with loading():
         from lakeindex.commands.changes.applying import done_before, mark_empty, marked
         from lakeindex.conductor.dry_run import plan_batch
         from lakeindex.conductor.upsert import run_batch

@@ -12,7 +12,7 @@ from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
 from lakeindex.model import Change, Operation
 from lakeindex.options.parse import Options, parse_options
 from lakeindex.options.types import ReportFormat
-from lakeindex.time_spent import accounting, starting
+from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
@@ -94,7 +94,7 @@ def repair_keys(
         OptionError: there is no such choice, or no ordering field to choose by.
         ConflictError: other writers are in the way for good; nothing was published.
     """
-    with starting():
+    with loading():
         from lakeindex.commands.repair import repair_keys as repairing
         from lakeindex.run.chosen_rows import ChosenRows
 

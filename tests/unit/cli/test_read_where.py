@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -67,3 +70,45 @@ def test_changes_are_written_and_counted(table: str, tmp_path: Path):
     again = command("changes", table, "--since", said["until"], "--columns", "id", "--out", str(out))
     assert "0 inserts, 0 updates and 0 deletes" in again.stdout
     assert pq.read_table(out).column_names == ["id", "_change_type", "_commit_instant"]
+
+
+def test_the_name_of_the_file_says_its_format(tmp_path: Path):
+    """Each command that writes a file; what it writes is read again as a batch."""
+    fields = [
+        pa.field("id", pa.string(), nullable=False),
+        ("day", pa.date32()),
+        ("t", pa.timestamp("us", tz="UTC")),
+        ("d", pa.decimal128(10, 2)),
+        ("v", pa.string()),
+        ("l", pa.list_(pa.struct([("x", pa.int32())]))),
+        ("m", pa.map_(pa.string(), pa.int64())),
+        ("b", pa.binary()),
+    ]
+    schema, at = pa.schema(fields), datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
+    rows = [
+        {"id": "a", "day": date(2026, 1, 2), "t": at, "d": Decimal("1.50"), "v": "", "l": [{"x": 1}], "m": [("k", 2)]},
+        {"id": "b", "v": 'x,"\n', "b": b"\x00"},
+    ]
+    made = make_table(tmp_path / "t", schema=schema, partitions=(), ordering=None)
+    made.upsert(pa.Table.from_pylist(rows, schema))
+    outs = {name: str(tmp_path / f"out{name}") for name in (".parquet", ".csv", ".json", ".jsonl", ".arrow", "")}
+    for out in outs.values():
+        for words in (("read", "--columns", ",".join(schema.names)), ("changes",)):
+            done = command(words[0], made.uri, *words[1:], "--out", out)
+            assert done.exit_code == 0, done.stderr
+        assert command("get", made.uri, "a", "b", "--columns", ",".join(schema.names), "--out", out).exit_code == 0
+    wanted = pq.read_table(outs[".parquet"]).sort_by("id")
+    assert pq.read_table(outs[""]).num_rows == 2
+    assert pa.ipc.open_file(outs[".arrow"]).read_all().sort_by("id").equals(wanted)
+    lines = sorted(Path(outs[".jsonl"]).read_text().splitlines())
+    assert sorted(Path(outs[".json"]).read_text().splitlines()) == lines
+    first = {"id": "a", "day": "2026-01-02", "t": at.isoformat(), "d": "1.50", "v": ""}
+    assert json.loads(lines[0]) == {**first, "l": [{"x": 1}], "m": {"k": 2}, "b": None}
+    csv = Path(outs[".csv"]).read_text()
+    assert csv.startswith('"id","day"')
+    assert '"",' in csv, "an empty text is no null"
+    for name in ("x.xlsx", "x.csv.gz", "x.txt"):
+        refused = command("read", made.uri, "--out", str(tmp_path / name), "--json")
+        assert refused.error["exit_code"] == 2
+        assert ".jsonl" in refused.error["hint"]
+        assert not (tmp_path / name).exists()

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 @click.option("--partition", metavar="P", help="Only rows of this partition path, as its folder is named.")
 @click.option("--columns", metavar="F[,F]", help="Columns to show; default: all, meta columns first.")
 @click.option("--as-of", metavar="I", help="Rows as they were at this instant or ISO time, inclusive.")
-@click.option("--out", metavar="FILE.parquet", help="Write the rows to this file instead of showing them.")
+@click.option(
+    "--out", metavar="FILE", help="Write the rows to this file instead of showing them: .parquet, .csv, .jsonl, .arrow."
+)
 @click.option(
     "--runner",
     type=click.Choice(["local", "spark"]),
@@ -152,16 +154,10 @@ def head(  # noqa: PLR0913 - the command's options
 
 def csv_text(rows: pa.Table) -> str:
     """Rows as CSV with a heading, such as ``upsert`` reads; nested values and bytes are texts, as JSON has them."""
-    import pyarrow as pa
     import pyarrow.csv as pc
 
-    from lakeindex.commands.read.json_values import json_value
+    from lakeindex.commands.read.out_file import as_texts
 
-    for at, (name, column) in enumerate(zip(rows.column_names, rows.columns, strict=True)):
-        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            values = [json_value(value) for value in column.to_pylist()]
-            texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-            rows = rows.set_column(at, name, pa.array(texts, pa.string()))
     out = io.BytesIO()
-    pc.write_csv(rows, out)
+    pc.write_csv(as_texts(rows), out)
     return out.getvalue().decode()

@@ -106,7 +106,7 @@ def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
 )
 @click.option("--as-of", metavar="I", help="Rows as they were at this instant or ISO time, inclusive.")
 @click.option("--since", metavar="I", help="Only rows written after this instant or ISO time.")
-@click.option("--out", required=True, metavar="FILE.parquet", help="File to write.")
+@click.option("--out", required=True, metavar="FILE", help="File to write: .parquet, .csv, .jsonl or .arrow.")
 @pairs_option
 @json_option
 def read(  # noqa: PLR0913 - the command's options
@@ -121,7 +121,7 @@ def read(  # noqa: PLR0913 - the command's options
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write a table's rows, meta columns first, into one Parquet file.
+    """Write a table's rows, meta columns first, into one file, in the format that its name says.
 
     Files that cannot hold a row that meets the condition are not opened: partitions, statistics and, for
     `KEYFIELD = ...` and `KEYFIELD IN (...)`, the index say which. docs/reading.md says what a condition may be.
@@ -141,7 +141,7 @@ def read(  # noqa: PLR0913 - the command's options
 @click.option("--since", metavar="I", help="Changes after this instant or ISO time; default: since the beginning.")
 @click.option("--until", metavar="I", help="Changes up to this instant or ISO time, inclusive; default: now.")
 @click.option("--columns", metavar="F[,F]", help="Columns to write before those of the change; default: the table's.")
-@click.option("--out", required=True, metavar="FILE.parquet", help="File to write.")
+@click.option("--out", required=True, metavar="FILE", help="File to write: .parquet, .csv, .jsonl or .arrow.")
 @pairs_option
 @json_option
 def changes(
@@ -154,7 +154,7 @@ def changes(
     options: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Write what happened to a table's rows between two points in time into one Parquet file.
+    """Write what happened to a table's rows between two points in time into one file, in the format that its name says.
 
     For each key at most one insert, one delete, or one update (the row before and the row after): `_change_type`
     says which, `_commit_instant` the commit. The next feed begins at the instant that is printed.

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeindex.commands.changes.compare import Change
 from lakeindex.commands.changes.feed import ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
+from lakeindex.commands.read.out_file import row_writer
 from lakeindex.commands.read.read import check_out, put_file
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.scan.scan import taken_away
@@ -49,7 +50,8 @@ class ChangesSummary(JsonResult):
 
 
 def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary:
-    """Write the changes into one Parquet file, a batch at a time. It appears whole or not at all.
+    """Write the changes into one file, a batch at a time: Parquet, CSV, JSON lines or Arrow, as its name says.
+    It appears whole or not at all.
 
     Args:
         uri: the table.
@@ -68,7 +70,7 @@ def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary
         tries += 1
         plan, counts = plan_changes(uri, asked), Counter[str]()
         try:
-            size = put_file(out, lambda spool: _write(plan, spool, counts))[1]  # noqa: B023 - called at once
+            size = put_file(out, lambda spool: _write(plan, out, spool, counts))[1]  # noqa: B023 - called at once
             break
         except MOVED_ERRORS as error:
             if not has_other_timeline(uri, plan.timeline):
@@ -89,10 +91,10 @@ def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary
     )
 
 
-def _write(plan: ChangesPlan, path: Path, counts: Counter[str]) -> int:
-    with pq.ParquetWriter(path, plan.schema, compression="zstd") as writer:
+def _write(plan: ChangesPlan, out: str, path: Path, counts: Counter[str]) -> int:
+    with row_writer(out, path, plan.schema) as writer:
         for batch in batches_of(plan):
-            writer.write_batch(batch)
+            writer.write_table(pa.Table.from_batches([batch]))
             for one in pc.value_counts(batch.column(CHANGE_TYPE)).to_pylist():
                 counts[one["values"]] += one["counts"]
     return counts.total()

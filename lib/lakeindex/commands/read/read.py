@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from lakeindex.commands.read.out_file import check_format, row_writer
 from lakeindex.commands.read.time_travel import LaterWrites, PastTable, check_meta_columns, past_table
 from lakeindex.commands.rescale.aligned_rows import aligned_row_groups, open_base_file, read_schema
 from lakeindex.commands.while_unchanged import while_unchanged
@@ -105,7 +105,7 @@ def read_rows(
 
 
 def write_table(rows: pa.Table, out: str) -> int:
-    """Write rows into one Parquet file, as :func:`write_rows` does; its size.
+    """Write rows into one file, as :func:`write_rows` does; its size.
 
     Raises:
         UsageError: ``out`` cannot be written.
@@ -113,16 +113,18 @@ def write_table(rows: pa.Table, out: str) -> int:
     check_out(out)
 
     def write(path: Path) -> int:
-        pq.write_table(rows, path, compression="zstd")
+        with row_writer(out, path, rows.schema) as writer:
+            writer.write_table(rows)
         return rows.num_rows
 
     return put_file(out, write)[1]
 
 
 def check_out(out: str) -> None:
-    """Refuse a place that cannot be a file. Raises: UsageError."""
+    """Refuse a place that cannot be a file, and a format that is not written. Raises: UsageError."""
     if not out.strip("/") or out.endswith("/") or Path(plain(out)).is_dir():
         raise UsageError(f"--out cannot be {out!r}: it is a folder", culprit=out, hint="name a file")
+    check_format(out)
 
 
 def put_file(out: str, write: Callable[[Path], int]) -> tuple[int, int]:

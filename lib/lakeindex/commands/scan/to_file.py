@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-import pyarrow.parquet as pq
-
+from lakeindex.commands.read.out_file import row_writer
 from lakeindex.commands.read.read import check_out, put_file
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.scan.plan import ScanPlan
@@ -52,7 +51,8 @@ class ReadSummary(JsonResult):
 
 
 def write_rows(uri: str, out: str, request: ScanRequest | None = None, *, step: Step | None = None) -> ReadSummary:
-    """Write the rows of a scan into one Parquet file, a batch at a time. It appears whole or not at all.
+    """Write the rows of a scan into one file, a batch at a time: Parquet, CSV, JSON lines or Arrow, as its name says.
+    It appears whole or not at all.
 
     Args:
         uri: the table.
@@ -68,7 +68,7 @@ def write_rows(uri: str, out: str, request: ScanRequest | None = None, *, step: 
     check_out(out)
 
     def write(plan: ScanPlan) -> ReadSummary:
-        rows, size = put_file(out, lambda spool: _write_all(plan, spool, step or _no_step))
+        rows, size = put_file(out, lambda spool: _write_all(plan, out, spool, step or _no_step))
         said = plan.report()
         left = said.files_left
         return ReadSummary(
@@ -78,9 +78,9 @@ def write_rows(uri: str, out: str, request: ScanRequest | None = None, *, step: 
     return Scanner(uri, request or ScanRequest(meta=True), LocalRunner(0)).of_one_snapshot(write)
 
 
-def _write_all(plan: ScanPlan, path: Path, step: Step) -> int:
+def _write_all(plan: ScanPlan, out: str, path: Path, step: Step) -> int:
     rows, files = 0, readers(plan)
-    with pq.ParquetWriter(path, plan.schema, compression="zstd") as writer, step("read", len(files)) as done:
+    with row_writer(out, path, plan.schema) as writer, step("read", len(files)) as done:
         for one in files:
             for piece in one.tables():
                 writer.write_table(piece)
