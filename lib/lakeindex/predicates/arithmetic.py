@@ -79,6 +79,56 @@ def computed(node: Arithmetic, left: pc.Expression, right: pc.Expression) -> pc.
     return _EXACT[node.operator](*sides)
 
 
+def decimal_type(operator: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """Type that Spark has for a sum, difference, product or quotient of decimals or whole numbers: at most 38 digits,
+    six of which at least stay behind the point.
+
+    Args:
+        operator: ``+``, ``-``, ``*`` or ``/``.
+        left: type of the left side.
+        right: type of the right side.
+    """
+    (digits, scale), (others, other) = _digits(left), _digits(right)
+    match operator:
+        case "*":
+            wanted, behind = digits + others + 1, scale + other
+        case "/":
+            behind = max(6, scale + others + 1)
+            wanted = digits - scale + other + behind
+        case _:
+            behind = max(scale, other)
+            wanted = max(digits - scale, others - other) + behind + 1
+    if wanted > _DIGITS_128:
+        behind = max(_DIGITS_128 - (wanted - behind), min(behind, 6))
+    return pa.decimal128(min(wanted, _DIGITS_128), behind)
+
+
+def in_decimals(
+    operator: str, left: tuple[pc.Expression, pa.DataType], right: tuple[pc.Expression, pa.DataType]
+) -> tuple[pc.Expression, pa.DataType]:
+    """What is computed of decimals or whole numbers, and its exact type of at most 76 digits; a quotient has a digit
+    more than :func:`decimal_type` says, to be rounded by.
+
+    Args:
+        operator: ``+``, ``-``, ``*`` or ``/``.
+        left: the left side and its type.
+        right: the right side and its type.
+
+    Raises:
+        ArrowInvalid: it has more digits.
+    """
+    (digits, scale), (others, other) = _digits(left[1]), _digits(right[1])
+    if operator == "/":
+        more = max(decimal_type(operator, left[1], right[1]).scale + other - others - scale, 0)
+        digits, scale = digits + more, scale + more
+    kinds = pa.decimal256(digits, scale), pa.decimal256(others, other)
+    one = left[0].cast(pa.decimal256(*_digits(left[1]))).cast(kinds[0])
+    two = right[0].cast(kinds[1])
+    found = quotient(one, two, kinds[1]) if operator == "/" else _EXACT[operator](one, two)
+    arrow = pc.divide if operator == "/" else _EXACT[operator]
+    return found, arrow(*(pa.nulls(0, kind) for kind in kinds)).type
+
+
 def quotient(one: pc.Expression, other: pc.Expression, divisor: pa.DataType) -> pc.Expression:
     """One number divided by another; null if that is zero, as DuckDB and Spark's SQL (not ANSI) have it.
 

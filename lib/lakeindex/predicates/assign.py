@@ -7,9 +7,9 @@ or of the column.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -18,8 +18,9 @@ import pyarrow.dataset as ds
 from sqlglot import exp
 
 from lakeindex.errors import UsageError, clipped, first_line
-from lakeindex.predicates.arithmetic import quotient
+from lakeindex.predicates.arithmetic import decimal_type, in_decimals, number_of, quotient
 from lakeindex.predicates.arrow import expression_of
+from lakeindex.predicates.casts import cast_to, common_type, rounded
 from lakeindex.predicates.nodes import Comparison, Path
 from lakeindex.predicates.parse import Reader, tree_of
 from lakeindex.predicates.values import Family, Literal, family_of, scalar_of, settle
@@ -28,16 +29,17 @@ VALID: Final = (
     "valid are columns, numbers, texts in single quotes, true, false, null, + - * /, || of texts, CASE WHEN, COALESCE, "
     "CAST, abs, lower, upper, trim, length, and conditions as behind WHERE"
 )
-_ARITHMETIC: Final[dict[type[exp.Expr], Callable[..., pc.Expression]]] = {
-    exp.Add: pc.add_checked,
-    exp.Sub: pc.subtract_checked,
-    exp.Mul: pc.multiply_checked,
+_OPERATORS: Final[dict[type[exp.Expr], str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+_CHECKED: Final[dict[str, Callable[..., pc.Expression]]] = {
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
 }
 _FUNCTIONS: Final[dict[type[exp.Expr], Callable[..., pc.Expression]]] = {
     exp.Lower: pc.utf8_lower,
     exp.Upper: pc.utf8_upper,
     exp.Length: pc.utf8_length,
-    exp.Trim: pc.utf8_trim_whitespace,
+    exp.Trim: partial(pc.utf8_trim, characters=" "),
     exp.Abs: pc.abs_checked,
     exp.Neg: pc.negate_checked,
 }
@@ -52,6 +54,7 @@ _TYPES: Final[dict[exp.DType, pa.DataType]] = {
     exp.DataType.Type.DATE: pa.date32(),
     exp.DataType.Type.TIMESTAMP: pa.timestamp("us"),
 }
+_MOST_DIGITS: Final = 38
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ class _Values(Reader):
         if self._is_literal(tree):
             return self._literal_of(tree, wanted)
         kind = type(tree)
-        if kind in _ARITHMETIC or kind is exp.Div:
+        if kind in _OPERATORS:
             return self._computed(tree, wanted)
         if kind in _FUNCTIONS:
             return self._function(tree, wanted)
@@ -139,29 +142,41 @@ class _Values(Reader):
         known = [None if self._is_literal(part) else self.value(part, wanted) for part in parts]
         types = [one.type for one in known if one is not None]
         operands = [
-            one or self._operand_beside(part, types[0] if types else wanted)
+            one or self._operand_beside(part, types[0] if types else wanted, wanted)
             for one, part in zip(known, parts, strict=True)
         ]
-        whole = [pa.types.is_integer(one.type) for one in operands]
-        floats = [pa.types.is_floating(one.type) for one in operands]
-        if (any(whole) and any(floats)) or (isinstance(tree, exp.Div) and all(whole)):
-            # Arrow itself would compute a 32-bit whole number and a fraction in 32 bits.
-            operands = [Assigned(one.expression.cast(pa.float64()), pa.float64()) for one in operands]
-        left, right = (one.expression for one in operands)
-        if isinstance(tree, exp.Div):
-            return self._typed(quotient(left, right, operands[1].type), tree)
-        return self._typed(_ARITHMETIC[type(tree)](left, right), tree)
+        operator, kinds = _OPERATORS[type(tree)], [one.type for one in operands]
+        if not all(family_of(kind) in (Family.NUMBER, Family.FLOAT) for kind in kinds):
+            raise self._refuse(tree, f"there is no {operator} of {kinds[0]} and {kinds[1]}")
+        if any(map(pa.types.is_floating, kinds)) or (operator == "/" and all(map(pa.types.is_integer, kinds))):
+            kind = pa.float32() if set(kinds) == {pa.float32()} else pa.float64()
+            left, right = (one.expression.cast(kind, safe=False) for one in operands)
+            return Assigned(quotient(left, right, kind) if operator == "/" else _CHECKED[operator](left, right), kind)
+        if all(map(pa.types.is_integer, kinds)):
+            return self._typed(_CHECKED[operator](*(one.expression for one in operands)), tree)
+        try:
+            exact, kind = in_decimals(operator, *((one.expression, one.type) for one in operands))
+        except pa.ArrowInvalid:
+            why = (
+                f"{operator} of {kinds[0]} and {kinds[1]} has more than 76 digits: CAST(... AS DECIMAL(p, s)) to fewer"
+            )
+            raise self._refuse(tree, why) from None
+        wanted = decimal_type(operator, *kinds)
+        return self._typed(rounded(exact, kind, wanted), tree)
 
-    def _operand_beside(self, tree: exp.Expr, beside: pa.DataType) -> Assigned:
+    def _operand_beside(self, tree: exp.Expr, beside: pa.DataType, wanted: pa.DataType) -> Assigned:
         """A literal that is computed with: of the other side's type, or of a type that has its digits."""
         literal = self._literal(tree)
         if literal is None or literal.family is not Family.NUMBER:
             return self._literal_of(tree, beside)
-        if pa.types.is_integer(beside):
-            is_whole = literal.text.lstrip("-").isdigit()
+        is_whole = literal.text.lstrip("-").isdigit()
+        if pa.types.is_integer(beside) and (is_whole or not pa.types.is_decimal(wanted)):
             return self._literal_of(tree, pa.int64() if is_whole else pa.float64())
-        if pa.types.is_decimal(beside):
-            return Assigned(*_decimal(literal))
+        if family_of(beside) is Family.NUMBER:
+            number = number_of(literal.text)
+            if number is None or number.type.precision > _MOST_DIGITS:
+                raise self._refuse(tree, f"it is no number of at most {_MOST_DIGITS} digits")
+            return Assigned(pc.scalar(number.scalar), number.type)
         return self._literal_of(tree, beside)
 
     def _function(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
@@ -183,45 +198,65 @@ class _Values(Reader):
 
     def _first_known(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         parts = [*self._parts(tree, "this", flags=("expressions", "is_nvl", "is_null")), *tree.expressions]
-        values = [self.value(part, wanted) for part in parts]
-        return self._typed(pc.coalesce(*(one.expression for one in values)), tree)
+        values = self._alike(tree, [self.value(part, wanted) for part in parts])
+        return self._typed(pc.coalesce(*values), tree)
 
     def _case(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         if tree.args.get("this") is not None:
             raise self._refuse(tree, "CASE needs a condition behind WHEN")
-        default = tree.args.get("default")
-        result = self.value(exp.Null() if default is None else default, wanted)
-        for one in reversed(tree.args["ifs"]):
-            result = self._chosen(tree, (one.this, one.args["true"]), result, wanted)
-        return result
+        return self._chosen(tree, tree.args["ifs"], tree.args.get("default"), wanted)
 
     def _if(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
-        other = self.value(tree.args.get("false") or exp.Null(), wanted)
-        return self._chosen(tree, (tree.this, tree.args["true"]), other, wanted)
+        return self._chosen(tree, [tree], tree.args.get("false"), wanted)
 
     def _chosen(
-        self, tree: exp.Expr, branch: tuple[exp.Expr, exp.Expr], other: Assigned, wanted: pa.DataType
+        self, tree: exp.Expr, branches: Sequence[exp.Expr], other: exp.Expr | None, wanted: pa.DataType
     ) -> Assigned:
-        condition = pc.coalesce(expression_of(self.node(branch[0])), pc.scalar(value=False))
-        value = self.value(branch[1], wanted)
-        return self._typed(pc.if_else(condition, value.expression, other.expression), tree)
+        conditions = [expression_of(self.node(one.this)) for one in branches]
+        values = [self.value(one, wanted) for one in (*(one.args["true"] for one in branches), other or exp.Null())]
+        names = pc.MakeStructOptions([str(number) for number in range(len(conditions))])
+        choice = pc.make_struct(*conditions, options=names)
+        return self._typed(pc.case_when(choice, *self._alike(tree, values)), tree)
+
+    def _alike(self, tree: exp.Expr, values: Sequence[Assigned]) -> list[pc.Expression]:
+        """Values of one type of numbers, if they are numbers."""
+        kinds = {one.type for one in values}
+        if len(kinds) == 1 or not {family_of(kind) for kind in kinds} <= {Family.NUMBER, Family.FLOAT}:
+            return [one.expression for one in values]
+        kind = common_type(kinds)
+        found = [None if kind is None else cast_to(one.expression, one.type, kind) for one in values]
+        known = [one for one in found if one is not None]
+        if len(known) < len(found):
+            listed = ", ".join(sorted(map(str, kinds)))
+            raise self._refuse(tree, f"its values ({listed}) have no type of 38 digits in common: CAST them to one")
+        return known
 
     def _cast(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         kind = self._type(tree.args["to"])
         if isinstance(tree, exp.TryCast) or kind is None:
             raise self._refuse(tree, "CAST is to INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BOOLEAN, DATE, "
                                "TIMESTAMP")  # fmt: skip
-        value = self.value(tree.this, kind if self._is_literal(tree.this) else wanted)
-        found = value.expression
-        if pa.types.is_floating(value.type) and pa.types.is_integer(kind):
-            found = pc.trunc(found)  # a cast that truncates by itself would make a number of NaN, too
-        options = pc.CastOptions(kind, allow_decimal_truncate=True, allow_time_truncate=True)
-        return self._typed(found.cast(options=options), tree)
+        value = self._cast_operand(tree.this, kind, wanted)
+        found = cast_to(value.expression, value.type, kind)
+        if found is None:
+            raise self._refuse(tree, f"there is no CAST of {value.type} to {kind} that means what Spark's does")
+        return self._typed(found, tree)
+
+    def _cast_operand(self, tree: exp.Expr, kind: pa.DataType, wanted: pa.DataType) -> Assigned:
+        """What is cast; a literal as it is written, exactly."""
+        literal = self._literal(tree) if self._is_literal(tree) else None
+        if literal is not None and literal.family is Family.TEXT:
+            return Assigned(pc.scalar(pa.scalar(literal.text, pa.string())), pa.string())
+        number = number_of(literal.text) if literal is not None and literal.family is Family.NUMBER else None
+        if number is not None and "e" not in number.text.lower() and kind != pa.string():
+            return Assigned(pc.scalar(number.scalar), number.type)
+        return self.value(tree, kind if self._is_literal(tree) else wanted)
 
     def _type(self, tree: exp.Expr) -> pa.DataType | None:
         if tree.this is exp.DataType.Type.DECIMAL:
             sizes = [int(str(one.this)) for one in tree.expressions]
-            return pa.decimal128(*sizes) if sizes else None
+            precision, scale = (*sizes, 0)[:2] if sizes else (10, 0)
+            return pa.decimal128(precision, scale) if 0 < precision <= _MOST_DIGITS and scale <= precision else None
         return _TYPES.get(tree.this)
 
     def _typed(self, expression: pc.Expression, tree: exp.Expr) -> Assigned:
@@ -244,11 +279,3 @@ def _field(path: Path) -> pc.Expression:
 def _no_value(literal: Literal, kind: pa.DataType, hint: str | None) -> UsageError:
     shown = f"'{literal.text}'" if literal.family is Family.TEXT else literal.text
     return UsageError(f"{shown} is no value of the type {kind}", culprit=literal.text, hint=hint)
-
-
-def _decimal(literal: Literal) -> tuple[pc.Expression, pa.DataType]:
-    try:
-        scalar = pa.scalar(Decimal(literal.text))
-    except (InvalidOperation, pa.ArrowException) as error:
-        raise UsageError(f"{literal.text} is no decimal: {first_line(error)}", culprit=literal.text) from None
-    return pc.scalar(scalar), scalar.type
