@@ -165,10 +165,9 @@ def _opened(feed: BatchData) -> Any:
         return feed_in_files(paths)
     if isinstance(feed, pa.Table):
         return feed
-    metadata = getattr(feed, "schema", None)
     if isinstance(feed, Changes):
-        feed = feed.to_batches()
-        metadata = feed.schema
+        return feed.to_batches()
+    metadata = getattr(feed, "schema", None)
     rows = rows_in(feed)
     if isinstance(rows, pa.Table):
         return rows

@@ -17,7 +17,7 @@ from typing import Final
 
 from lakeindex.errors import MetadataTableError, ObjectNotFoundError, TableCorruptError
 from lakeindex.format.file_names import crc_path
-from lakeindex.format.properties import format_properties, parse_properties
+from lakeindex.format.properties import format_properties, parse_properties, table_checksum
 from lakeindex.metadata.indexed_columns import (
     DEFINITIONS_PATH,
     read_definitions,
@@ -173,7 +173,11 @@ def _named(properties: TableProperties) -> tuple[str, ...]:
 
 def _change_properties(storage: Storage, edit: Callable[[dict[str, str]], Mapping[str, str]]) -> None:
     entries = parse_properties(storage.read(PROPERTIES_PATH), PROPERTIES_PATH)
-    data = format_properties(edit(dict(entries)), comments=("Updated by lakeindex",))
+    edited = dict(edit(dict(entries)))
+    database, name = (edited.get(one[0], "") for one in (keys.DATABASE_NAME, keys.TABLE_NAME))
+    known = edited.pop(keys.CHECKSUM[0], None)
+    edited[keys.CHECKSUM[0]] = known or str(table_checksum(database, name))  # last: a file that is cut off lacks it
+    data = format_properties(edited, comments=("Updated by lakeindex",))
     records.put(storage, PROPERTIES_BACKUP_PATH, data)
     storage.sync([PROPERTIES_BACKUP_PATH])
     records.remove(storage, [PROPERTIES_PATH])

@@ -45,6 +45,7 @@ from lakeindex.options.types import (
 )
 from lakeindex.options.values import (
     CONDITION_OPTIONS,
+    CSV_DELIMITER_OPTION,
     DUPLICATES_OPTION,
     FLAG,
     KEY_GENERATOR_CLASSES,
@@ -136,7 +137,7 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
         Option("lakeindex.input.format", "input_format", one_of(InputFormat), names_of(InputFormat),
                "Format of the input files. `auto` derives it from the suffix (.parquet, .csv, .csv.gz, "
                ".json, .jsonl, .ndjson)."),
-        Option("lakeindex.csv.delimiter", "csv_delimiter", csv_character, "a character, or tab",
+        Option(CSV_DELIMITER_OPTION, "csv_delimiter", csv_character, "a character, or tab",
                "CSV: what stands between two fields."),
         Option("lakeindex.csv.quote", "csv_quote", csv_quote, "a character, or none",
                "CSV: what stands around fields that hold it, the delimiter or an end of line; inside it is doubled."),

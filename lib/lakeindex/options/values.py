@@ -67,6 +67,7 @@ _LEAST_MEMORY: Final = 64 * 2**20
 DUPLICATES_OPTION: Final = "hoodie.datasource.insert.dup.policy"
 MEMORY_OPTION: Final = "lakeindex.memory"
 SCHEMA_MODE_OPTION: Final = "lakeindex.schema.mode"
+CSV_DELIMITER_OPTION: Final = "lakeindex.csv.delimiter"
 NULL_FOR_MISSING_OPTION: Final = "hoodie.write.set.null.for.missing.columns"
 CONDITION_OPTIONS: Final = {
     "update_if": "lakeindex.update.if",

@@ -6,12 +6,13 @@ does not write, or does not read, is refused by name.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TableNotFoundError
+from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
 from lakeindex.options.option_table import TIMEBASED_PREFIX
@@ -21,7 +22,8 @@ from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from lakeindex.table.version import layout_of_version
-from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
+from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, LAYOUT_2, TimelineLayout
+from lakeindex.timeline.timeline import Timeline
 
 ALL_META_FIELDS: Final = "ALL"
 NO_META_FIELDS: Final = "NONE"
@@ -29,6 +31,13 @@ NO_META_FIELDS: Final = "NONE"
 
 CREATED_COMMENT: Final = "Properties of a table created by lakeindex"
 
+METADATA_PROPERTIES: Final = f"{HOODIE_FOLDER}/metadata/.hoodie/hoodie.properties"
+_TIMELINE: Final = f"{HOODIE_FOLDER}/timeline"
+_RECORD: Final = "_record"
+_METADATA: Final = "_metadata"
+_BINDING: Final = "lakeindex.table.binding"
+_WRITERS: Final = (b"#Properties saved on ", b"#Updated at ", b"#Updated by lakeindex", f"#{CREATED_COMMENT}".encode())
+"""How the properties begin that Hudi and lakeindex wrote."""
 _CLASS_OF: Final = {kind: name for name, kind in KEY_GENERATOR_CLASSES.items()}
 
 
@@ -180,7 +189,7 @@ def load_table_properties(storage: Storage) -> TableProperties:
 
     Raises:
         TableNotFoundError: there is neither.
-        TableCorruptError: a property is missing or not valid.
+        TableCorruptError: the file is cut off, or a property is missing or not valid.
     """
     return _parsed(*_read_properties(storage))
 
@@ -191,14 +200,31 @@ def _parsed(data: bytes, path: str) -> TableProperties:
 
 
 def _read_properties(storage: Storage) -> tuple[bytes, str]:
+    cut: tuple[str, str, bytes] | None = None
     for path in (PROPERTIES_PATH, PROPERTIES_BACKUP_PATH):
         try:
             data = storage.read(path)
         except ObjectNotFoundError:
             continue
-        # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty.
-        if not is_torn(data) or (data.strip(b"\0 \r\n") and _has_instants(storage)):
+        # Hudi replaces the file by deleting and writing it anew: a reader in between may see it empty, or a part of it.
+        lost = _lost(data, path)
+        if lost is None:
             return data, path
+        if data.strip(b"\0 \r\n") and cut is None:
+            cut = path, lost, data
+    there = lost_table(storage)
+    if there is not None:
+        if cut is not None and _has_all_but_checksum(cut[2]):
+            return cut[2], cut[0]
+        if cut is not None:
+            raise TableCorruptError(f"{cut[0]} {cut[1]}, and {there.found}", culprit=cut[0], hint=there.hint)
+        raise TableNotFoundError(
+            f"no Hudi table can be opened at {storage.uri}: {PROPERTIES_PATH} is missing or empty, and {there.found}",
+            culprit=storage.uri,
+            hint=there.hint,
+        )
+    if cut is not None and not is_torn(cut[2]):
+        raise TableCorruptError(f"{cut[0]} {cut[1]}", culprit=cut[0], hint="restore it from a copy")
     raise TableNotFoundError(
         f"no Hudi table at {storage.uri}: {PROPERTIES_PATH} is missing or empty",
         culprit=storage.uri,
@@ -206,13 +232,89 @@ def _read_properties(storage: Storage) -> tuple[bytes, str]:
     )
 
 
-def _has_instants(storage: Storage) -> bool:
-    """Whether something happened to the table already: then it is not just being created,
-    whatever its properties look like.
+def _has_all_but_checksum(data: bytes) -> bool:
+    """Whether a file of a table that lakeindex made is whole but for its end: the binding comes last before it."""
+    if not data.startswith(f"#{CREATED_COMMENT}".encode()):
+        return False
+    try:
+        return bool(json.loads(parse_properties(data).get(_BINDING, "")))
+    except (ValueError, TableCorruptError):
+        return False
+
+
+@lru_cache(maxsize=16)
+def _lost(data: bytes, path: str) -> str | None:
+    """What shows that the end of the file is lost; None if nothing does.
+
+    Hudi and lakeindex say in a comment that they wrote it, end every line, and have each of these properties somewhere
+    in it: Hudi in the order of a hash map, lakeindex the checksum last. A file of somebody else may lack some.
     """
-    folders = (HOODIE_FOLDER, f"{HOODIE_FOLDER}/timeline")
-    names = (name for folder in folders for name in list_names(storage, folder))
-    return any(name[:14].isdigit() for name in names)
+    if data.strip(b"\0 \r\n") and not data.startswith(_WRITERS):
+        return "is cut off" if is_torn(data) else None
+    if not data.endswith(b"\n"):
+        return "is cut off: its last line has no end"
+    read = _Reader(parse_properties(data, path), path)
+    needed = [keys.TABLE_NAME, keys.TABLE_TYPE, keys.TABLE_VERSION, keys.CHECKSUM]
+    if read.text(keys.HIVE_STYLE) is not None:
+        needed.append(keys.POPULATE_META_FIELDS)
+    missing = next((spellings[0] for spellings in needed if read.text(spellings) is None), None)
+    return None if missing is None else f"is cut off: it has no {missing}"
+
+
+@dataclass(frozen=True, slots=True)
+class LostTable:
+    """What is there, in words, and what to do."""
+
+    found: str
+    hint: str
+
+
+def lost_table(storage: Storage) -> LostTable | None:
+    """What is there of a table without its properties; None if nothing has happened to it yet."""
+    layout, names = LAYOUT_1, _instants(storage, HOODIE_FOLDER)
+    if newer := _instants(storage, _TIMELINE):
+        layout, names = LAYOUT_2, newer
+    if not names:
+        return None
+    beside = _properties(storage, METADATA_PROPERTIES)
+    name = (beside.get(keys.TABLE_NAME[0]) or "").removesuffix(_METADATA) or _name_in_commit(storage, layout)
+    metadata = " and a metadata table" if beside else ""
+    version = beside.get(keys.TABLE_VERSION[0]) or ("6" if layout == LAYOUT_1 else "8 or 9")
+    lines = [f"{keys.TABLE_NAME[0]}={name}"] if name else []
+    lines += [f"{keys.TABLE_TYPE[0]}={keys.COPY_ON_WRITE}", f"{keys.TABLE_VERSION[0]}={version}"]
+    lines += [f"{keys.LAYOUT_VERSION[0]}={layout}"]
+    lines += [f"{keys.CHECKSUM[0]}={table_checksum('', name)} (of a table without a database)"] if name else []
+    hint = (
+        f"the table is there: do not make another one in its place. Restore {keys.PROPERTIES_PATH} from a copy of the "
+        f"table, or from {keys.PROPERTIES_BACKUP_PATH} if that is whole; else write it as the table was made: "
+        f"{', '.join(lines)}, and its fields of the record key, the partition path and the ordering, its key generator"
+        + (f" and {keys.METADATA_PARTITIONS[0]}" if beside else "")
+        + ", each on a line that ends; then run `lakeindex check`"
+    )
+    return LostTable(f"{len(names)} instants{metadata} are there, the newest is {max(names)}", hint)
+
+
+def _instants(storage: Storage, folder: str) -> set[str]:
+    return {name[:17] for name in list_names(storage, folder) if name[:14].isdigit()}
+
+
+def _properties(storage: Storage, path: str) -> dict[str, str]:
+    try:
+        return parse_properties(storage.read(path), path)
+    except (ObjectNotFoundError, LakeIndexError):
+        return {}
+
+
+def _name_in_commit(storage: Storage, layout: int) -> str:
+    """The table's name, by the schema of its newest commit; empty if no commit says it."""
+    folder = HOODIE_FOLDER if layout == LAYOUT_1 else _TIMELINE
+    try:
+        timeline = Timeline.load(storage, TimelineLayout(layout, folder, f"{folder}/history"))
+        last = timeline.completed_writes[-1:]
+        text = timeline.commit_metadata(storage, last[0]).schema_text if last else None
+        return str(json.loads(text or "{}").get("name", "")).removesuffix(_RECORD)
+    except (LakeIndexError, ValueError, AttributeError):
+        return ""
 
 
 def is_torn(data: bytes) -> bool:

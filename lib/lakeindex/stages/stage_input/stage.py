@@ -50,7 +50,7 @@ from lakeindex.tasks.memory_bound import bucket_bytes, current_bound, current_sh
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.write.combine import ARRIVAL, Combined, combine
 from lakeindex.write.keys.keys import KeyGenerator, first_problem
-from lakeindex.write.types.schema_fit import FittedBatch, fit_batch
+from lakeindex.write.types.schema_fit import FittedBatch, Lacking, fit_batch
 
 INPUT_FILE = "_li_input"
 INPUT_ROW = "_li_row"
@@ -427,6 +427,8 @@ class _Keying:
         task = self._task
         facts, operation = task.facts, task.spec.operation
         only = None
+        updates = operation is Operation.UPSERT and task.spec.change is None and task.spec.merge_function is None
+        lacking = Lacking(tuple(batch.column_names), facts.deciding, updates)
         batch, bad_values = without_bad_values(batch, task.split.file, first)
         if operation is Operation.DELETE:
             # Of a file with more columns no others count: with an ordering value in it, the delete could come too late.
@@ -435,7 +437,7 @@ class _Keying:
             batch = batch.select([name for name in batch.column_names if name.lower() in alike])
         absent, stored, mark = may_lack(facts, task.spec.config), facts.before or facts.schema, facts.delete_mark
         columns = columns_to_stage(facts)
-        fitted = fit_batch(batch, columns, only=only, may_lack=absent, stored=stored, delete_mark=mark)
+        fitted = fit_batch(batch, columns, only=only, may_lack=absent, stored=stored, delete_mark=mark, lacking=lacking)
         kinds = {field.name: field.type for field in batch.schema}
         self.unchanged = tuple(field.name for field in fitted.columns.schema if kinds.get(field.name) == field.type)
         keyed = self._keys.keys_of(fitted.columns)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
-from lakeindex.options.values import NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.options.values import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK, META_COLUMNS, same_name
 from lakeindex.write.types.evolution import wider
 from lakeindex.write.types.storable import storable_column, storable_type
 from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
 
+_NAMED: Final = 20
+_ALIKE: Final = 0.6
+_DELIMITERS: Final = (";", "\t", "|", ":", ",")
 _HOW_TO_SAY = f'schema_mode="{{mode}}" (--schema-mode {{mode}}; option {SCHEMA_MODE_OPTION})'
 
 
@@ -35,6 +40,54 @@ class FittedBatch:
     null_problem: pa.StringArray
 
 
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """What can be done about columns that a batch lacks.
+
+    Attributes:
+        names: the columns that it has.
+        deciding: columns that it cannot lack: of the record key, the partition path, the ordering.
+        updates: it may be a partial update; else its rows are stored whole.
+    """
+
+    names: tuple[str, ...]
+    deciding: frozenset[str] = frozenset()
+    updates: bool = False
+
+    def error(self, missing: Sequence[str], stored: Sequence[str]) -> SchemaMismatchError:
+        """What is said of the missing ones; ``stored``: the table's columns."""
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        has = f"{', '.join(self.names[:_NAMED])}{', ...' if len(self.names) > _NAMED else ''}" or "none"
+        return SchemaMismatchError(
+            f"the batch lacks column {missing[0]!r}{more}; it has: {has}",
+            culprit=missing[0],
+            hint=f"the table has: {', '.join(stored)}; {self._cure(missing, stored)}",
+        )
+
+    def _cure(self, missing: Sequence[str], stored: Sequence[str]) -> str:
+        sign = self._delimiter(stored)
+        if sign is not None:
+            return f"the header is one column: say what separates its fields: -o {CSV_DELIMITER_OPTION}={sign!r}"
+        others = [name for name in self.names if name not in stored]
+        near = {name: get_close_matches(name, others, 1, _ALIKE) for name in missing}
+        alike = [f"{found[0]!r} looks like {name!r}" for name, found in near.items() if found]
+        if alike:
+            return f"{' and '.join(alike[:_NAMED])}: give it the table's name"
+        decides = next((name for name in missing if name in self.deciding), None)
+        if decides is not None:
+            return f"every row needs {decides!r}, which is part of the record key, the partition path or the ordering"
+        if self.updates:
+            return "partial=True (--partial) keeps what is stored in columns that a batch lacks"
+        return f"with {NULL_FOR_MISSING_OPTION}=true columns that it lacks are null in its rows"
+
+    def _delimiter(self, stored: Sequence[str]) -> str | None:
+        """What separates several of the table's columns in a header that was read as one."""
+        for sign in _DELIMITERS if len(self.names) == 1 else ():
+            if len(set(self.names[0].replace('"', "").split(sign)) & set(stored)) > 1:
+                return "tab" if sign == "\t" else sign
+        return None
+
+
 def fit_batch(
     batch: pa.Table,
     schema: pa.Schema,
@@ -43,6 +96,7 @@ def fit_batch(
     may_lack: frozenset[str] = frozenset(),
     stored: pa.Schema | None = None,
     delete_mark: tuple[str, str] | None = None,
+    lacking: Lacking | None = None,
 ) -> FittedBatch:
     """Cast and order a batch's columns as the table's.
 
@@ -54,12 +108,16 @@ def fit_batch(
         may_lack: columns that need not be there; they come out null.
         stored: the columns that the table has, if ``schema`` are those that it gets, or a part of them.
         delete_mark: a column, fields of structs behind dots, and the text of its value in rows that are to be deleted.
+        lacking: what can be done about columns that the batch lacks.
 
     Raises:
         SchemaMismatchError: a column is missing, unknown, or does not convert without loss.
     """
     names = [n for n in batch.column_names if n not in META_COLUMNS]
-    _check_names(names, schema, only, may_lack, (schema if stored is None else stored).names)
+    there = frozenset((*names, *may_lack))
+    needed = [f.name for f in schema if f.name not in there and (only is None or f.name in only)]
+    listed = (schema if stored is None else stored).names
+    _check_names(names, schema, only, [name for name in needed if name != DELETE_MARK], listed, lacking)
     rows = batch.num_rows
     arrays = []
     problems: pa.Array = pa.nulls(rows, pa.string())
@@ -96,29 +154,27 @@ def refuse_feed(new: Collection[str]) -> None:
 
 
 def _check_names(
-    names: list[str], schema: pa.Schema, only: frozenset[str] | None, may_lack: frozenset[str], stored: list[str]
+    names: list[str],
+    schema: pa.Schema,
+    only: frozenset[str] | None,
+    missing: list[str],
+    stored: list[str],
+    lacking: Lacking | None,
 ) -> None:
     if len(set(names)) < len(names):
         twice = sorted({n for n in names if names.count(n) > 1})
         raise SchemaMismatchError(
             f"the batch has column {twice[0]!r} twice", culprit=twice[0], hint="rename one of them"
         )
-    there = {*names, *may_lack, DELETE_MARK}
-    missing = [f.name for f in schema if f.name not in there and (only is None or f.name in only)]
     extra = [n for n in names if n not in schema.names and n != DELETE_MARK]
     known = {name.lower(): name for name in (*META_COLUMNS, DELETE_MARK, *stored)}
     for name in extra:
         alike = known.get(name.lower())
         if alike is not None and (only is None or alike in missing):
             raise same_name(name, alike, "the batch")
-    if missing:
-        raise SchemaMismatchError(
-            f"the batch lacks column {missing[0]!r}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
-            culprit=missing[0],
-            hint=f"the table has: {', '.join(stored)}; with {NULL_FOR_MISSING_OPTION}=true "
-            "columns that a batch lacks are null in its rows",
-        )
     refuse_feed(extra)
+    if missing:
+        raise (lacking or Lacking(tuple(names))).error(missing, stored)
     if extra and only is None:
         raise SchemaMismatchError(
             f"the table has no column {extra[0]!r}",
