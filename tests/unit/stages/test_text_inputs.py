@@ -225,6 +225,13 @@ def test_what_is_no_object_is_named_by_its_row(tmp_path: Path, content: str, sai
     assert "b.jsonl" in str(caught.value.culprit)
 
 
+@pytest.mark.parametrize("limit", [2**40, 20])
+def test_a_row_with_too_few_fields_is_named(tmp_path: Path, limit: int) -> None:
+    (tmp_path / "b.csv").write_text("id,v\na,1\nb\n")
+    with pytest.raises(InputError, match=r"b\.csv.*Row #3: Expected 2 columns, got 1: b"):
+        pieces_of(tmp_path / "b.csv", pa.schema([("id", pa.string()), ("v", pa.string())]), limit)
+
+
 def test_fields_that_the_table_lacks_have_the_same_types_either_way(tmp_path: Path) -> None:
     """A block that Arrow's reader takes, and one that has a value of another kind."""
     new = '"s": "t", "n": 5, "f": 1.5, "at": "2026-01-02T00:00:00", "l": [1], "o": {"x": 1}, "b": true'

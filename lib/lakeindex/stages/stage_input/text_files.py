@@ -51,7 +51,11 @@ def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) ->
     block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=names)
     whole = _whole(file, limit)
     if whole is not None:
-        rows = pa.csv.read_csv(io.BytesIO(whole), block, parse, options)
+        try:
+            rows = pa.csv.read_csv(io.BytesIO(whole), block, parse, options)
+        except pa.ArrowInvalid:  # on one thread Arrow knows which row it is
+            block.use_threads = False
+            rows = pa.csv.read_csv(io.BytesIO(whole), block, parse, options)
         yield from (_typed(part, known) for part in _single_chunks(rows))
         return
     with pa.csv.open_csv(_plain(file), block, parse) as first:
