@@ -174,7 +174,7 @@ def test_no_table(content: bytes | None, tmp_path: Path) -> None:
     [
         ({"hoodie.table.version": "6"}, "hoodie.table.name"),
         ({**NAME, "hoodie.table.version": "six"}, "hoodie.table.version"),
-        ({**NAME, "hoodie.table.cdc.enabled": "perhaps"}, "hoodie.table.cdc.enabled"),
+        ({**NAME, "hoodie.populate.meta.fields": "perhaps"}, "hoodie.populate.meta.fields"),
         ({**NAME, "hoodie.table.checksum": "7"}, "hoodie.table.checksum"),
         ({**NAME, "hoodie.timeline.path": "../../elsewhere"}, "hoodie.timeline.path"),
         ({**NAME, "hoodie.archivelog.folder": "/etc"}, "hoodie.archivelog.folder"),
