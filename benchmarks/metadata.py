@@ -138,6 +138,7 @@ class Tables:
         base = self._folder / "base" / "orders"
         base.parent.mkdir()
         LakeIndexLocal(sync=True, version=self._version).load(self._wanted, base)
+        lakeindex.open_table(base).index_migrate("GLOBAL_BLOOM")  # a global record index has one place for a key
         for peer in peers:
             restore(base.parent, self._saved(peer).parent)
             table = lakeindex.open_table(self._saved(peer))

@@ -128,7 +128,7 @@ def test_turns_with_every_partition(hudi: HudiServer, creator: str, kind: str, f
     indexes = PARTITIONED if kind == "partitioned" else INDEXES
     keyed = indexes | by_record_index(hudi, kind == "partitioned")
     if creator == "we":
-        story.we_create({"hoodie.index.type": "RECORD_LEVEL_INDEX"} if kind == "partitioned" else None)
+        story.we_create({"hoodie.index.type": "RECORD_LEVEL_INDEX" if kind == "partitioned" else "GLOBAL_BLOOM"})
         story.we_upsert(range(50), 1)
         wanted = ["files", "bloom_filters", "record_index"]
         wanted += ["column_stats"] if kind != "partitioned" else []

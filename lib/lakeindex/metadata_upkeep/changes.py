@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 
 from lakeindex.files.file_system_view import named_snapshot, snapshot
 from lakeindex.format import instants as names
@@ -27,12 +28,22 @@ from lakeindex.metadata.metadata_table import PARTITION_STATS, RECORD_INDEX
 from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.statistics import statistics_of_gone, statistics_of_touched
-from lakeindex.metadata_upkeep.moved_keys import MovedKeys, moved_keys, record_index_change, returned_keys
+from lakeindex.metadata_upkeep.moved_keys import MovedKeys, moved_keys, record_index_change, returned_keys, said_moves
 from lakeindex.table.properties import TableProperties
 
 
+class KeyScope(Enum):
+    """Where a key is unique: in the table, or in its partition, so that it may be in several, of which a global record
+    index knows one. What was decided before is done, whatever that index says.
+    """
+
+    TABLE = auto()
+    PARTITION = auto()
+    PARTITION_DECIDED = auto()
+
+
 def change_of_commit(
-    view: MetadataView, properties: TableProperties, time: str, commit: CommitMetadata
+    view: MetadataView, properties: TableProperties, time: str, commit: CommitMetadata, keys: KeyScope = KeyScope.TABLE
 ) -> MetadataChange:
     """What a commit changes.
 
@@ -41,10 +52,12 @@ def change_of_commit(
         properties: the table's.
         time: the commit's instant.
         commit: what it did.
+        keys: where a key is unique.
 
     Raises:
         TableCorruptError: a file that it wrote or replaced cannot be read.
-        MetadataTableError: it puts a key into two file groups, and there is a global record index.
+        MetadataTableError: it puts a key into two file groups, or into another than it is in, and there is a global
+            record index.
     """
     files = files_of_commit(commit)
     new = read_new_files(view.table, files)
@@ -57,7 +70,7 @@ def change_of_commit(
     if RECORD_INDEX not in view.table.partitions:
         return change
     moved = moved_keys(view.table.storage, snapshot(view.table.storage, view.data), commit)
-    return {**change, **_of_keys(view, properties, moved)}
+    return {**change, **_of_keys(view, properties, moved, keys)}
 
 
 def change_of_gone(view: MetadataView, files: Mapping[str, Sequence[str]]) -> MetadataChange:
@@ -78,7 +91,12 @@ def change_of_gone(view: MetadataView, files: Mapping[str, Sequence[str]]) -> Me
 
 
 def change_of_undone(
-    view: MetadataView, properties: TableProperties, time: str, paths: Iterable[str], returned: frozenset[str] | None
+    view: MetadataView,
+    properties: TableProperties,
+    time: str,
+    paths: Iterable[str],
+    returned: frozenset[str] | None,
+    keys: KeyScope = KeyScope.TABLE,
 ) -> MetadataChange:
     """What the roll-back of an instant changes that a compaction has taken in; its files are still there.
 
@@ -88,6 +106,7 @@ def change_of_undone(
         time: the instant, which is pending.
         paths: its data files.
         returned: partitions in which it replaced file groups, which are live again; None if that is not known.
+        keys: where a key is unique.
 
     Raises:
         TableCorruptError: a file cannot be read.
@@ -104,7 +123,7 @@ def change_of_undone(
         return change
     before = snapshot(view.table.storage, view.data)
     moved = returned_keys(view.table.storage, before, listed, everywhere=replaced)
-    return {**change, **_of_keys(view, properties, moved)}
+    return {**change, **_of_keys(view, properties, moved, keys)}
 
 
 def _touched(commit: CommitMetadata) -> dict[str, frozenset[str]]:
@@ -137,7 +156,11 @@ def _statistics(
     return statistics_of_touched(view, new, staying, tight=tight)
 
 
-def _of_keys(view: MetadataView, properties: TableProperties, moved: Iterable[MovedKeys]) -> MetadataChange:
+def _of_keys(
+    view: MetadataView, properties: TableProperties, moved: Iterable[MovedKeys], keys: KeyScope
+) -> MetadataChange:
     partitioned = is_partitioned(view.slices(RECORD_INDEX))
+    if keys is not KeyScope.TABLE and not partitioned:
+        moved = said_moves(view, moved, refuse=keys is KeyScope.PARTITION)
     put: PartitionChange = record_index_change(moved, properties.timezone, partitioned=partitioned)
     return {RECORD_INDEX: put} if put else {}

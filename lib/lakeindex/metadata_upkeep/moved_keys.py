@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +25,10 @@ from lakeindex.files.listing import base_files_in
 from lakeindex.format.commit_metadata import CommitMetadata, WriteStat
 from lakeindex.format.file_names import parse_base_file, parse_base_path
 from lakeindex.metadata.changes import KeyRun, PartitionChange
-from lakeindex.metadata.indexes.record_index import RecordLocation, location_record
+from lakeindex.metadata.indexes.record_index import RecordLocation, location_of, location_record
+from lakeindex.metadata.indexes.record_lookup import find_records
+from lakeindex.metadata.metadata_table import RECORD_INDEX
+from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
@@ -140,6 +145,66 @@ def record_index_change(moved: Iterable[MovedKeys], timezone: str, *, partitione
     return PartitionChange(runs=(*gone, *put))
 
 
+def said_moves(view: MetadataView, moved: Iterable[MovedKeys], *, refuse: bool) -> list[MovedKeys]:
+    """What is to be said to a global record index of a table in which a key may be in several partitions.
+
+    A key that goes from where the index does not have it leaves the place that it is said to be in.
+
+    Args:
+        view: the metadata table.
+        moved: keys by file group.
+        refuse: whether a key that is put somewhere, and stays somewhere else, is refused.
+
+    Raises:
+        MetadataTableError: there is such a key: the index has one place for it.
+        TableCorruptError: the index cannot be read.
+    """
+    listed = list(moved)
+    keys = pc.unique(pa.concat_arrays([_NO_KEYS, *(one.put for one in listed), *(one.gone for one in listed)]))
+    found, source = find_records(view, RECORD_INDEX, keys), view.table.folder(RECORD_INDEX)
+    places = pa.array([_place_of(location_of(record, source)) for record in found.records], pa.string())
+    said = pc.replace_with_mask(
+        pa.nulls(len(keys), pa.string()), _mask(found.rows, len(keys)), places.take(pa.array(found.numbers))
+    )
+
+    def place_said(asked: pa.Array) -> pa.Array:
+        return said.take(pc.index_in(asked, keys))
+
+    going = [pc.binary_join_element_wise(one.gone, pa.scalar(_place_of(one.file)), "\0") for one in listed]
+    leaving = pa.concat_arrays([_NO_KEYS, *(one.cast(pa.string()) for one in going)])
+    for one in listed if refuse else ():
+        at = place_said(one.put)
+        stays = pc.invert(pc.is_in(pc.binary_join_element_wise(one.put, at, "\0"), leaving))
+        other = pc.and_(pc.fill_null(pc.not_equal(at, _place_of(one.file)), fill_value=False), stays)
+        if pc.any(other).as_py():
+            key, place = (column.filter(other)[0].as_py() for column in (one.put, at))
+            raise _one_place(key, [one.file.path, "file group {1} of partition {0!r}".format(*place.split("\0"))])
+    return [
+        replace(one, gone=one.gone.filter(pc.fill_null(pc.equal(place_said(one.gone), _place_of(one.file)), True)))
+        for one in listed
+    ]
+
+
+def _place_of(one: BaseFile | RecordLocation) -> str:
+    partition = one.partition_path if isinstance(one, BaseFile) else one.partition
+    return f"{partition}\0{one.file_id}"
+
+
+def _mask(rows: npt.NDArray[np.int64], count: int) -> pa.BooleanArray:
+    mask = np.zeros(count, np.bool_)
+    mask[rows] = True
+    return pa.array(mask)
+
+
+def _one_place(key: str, places: Sequence[str]) -> MetadataTableError:
+    return MetadataTableError(
+        f"record key {key!r} is in {' and in '.join(places[:2])}, and the record index has one place for it",
+        culprit=key,
+        hint="a table whose keys are unique in a partition only cannot have a global record index: take it away "
+        "with `lakeindex metadata drop TABLE --partition record_index`",
+    )
+
+
 def _record_of(file: BaseFile, timezone: str) -> Record:
     since = instant_ms(timezone, file.instant_time)
     return location_record(RecordLocation(file.partition_path, file.file_id, since))
@@ -156,12 +221,7 @@ def _check_once(put: Sequence[MovedKeys], *, partitioned: bool) -> None:
         counts = pc.value_counts(keys)
         key = counts.field("values").filter(pc.greater(counts.field("counts"), 1))[0].as_py()
         places = [one.file.path for one in several if pc.index(one.put, key).as_py() >= 0]
-        raise MetadataTableError(
-            f"record key {key!r} is in {' and in '.join(places[:2])}, and the record index has one place for it",
-            culprit=key,
-            hint="a table whose keys are unique in a partition only cannot have a global record index: take it away "
-            "with `lakeindex metadata drop TABLE --partition record_index`",
-        )
+        raise _one_place(key, places)
 
 
 def _moved_by(storage: Storage, stat: WriteStat) -> MovedKeys:

@@ -21,9 +21,10 @@ from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata import compaction, delta_commit
 from lakeindex.metadata.delta_commit import DeltaCommit
 from lakeindex.metadata.indexed_columns import read_definitions, with_new_columns
+from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.statistics import has_statistics
-from lakeindex.metadata_upkeep.changes import change_of_commit, change_of_gone, change_of_undone
+from lakeindex.metadata_upkeep.changes import KeyScope, change_of_commit, change_of_gone, change_of_undone
 from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
 from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table, check_writable
@@ -107,7 +108,8 @@ def prepare_upkeep(context: WriteContext, properties: TableProperties, time: str
             hint="let Hudi finish it, or take the metadata table away with `lakeindex metadata drop`",
         )
     _enter_new_columns(context, view, commit)
-    delta = delta_commit.prepare(view, time, change_of_commit(view, properties, time, commit))
+    scope = KeyScope.PARTITION if _keys_recur(context, view) else KeyScope.TABLE
+    delta = delta_commit.prepare(view, time, change_of_commit(view, properties, time, commit, scope))
     return Upkeep(view, delta, _delta_completion(context, view))
 
 
@@ -149,7 +151,9 @@ def keep_commit(context: WriteContext, verdict: Verdict, upkeep: Upkeep | None =
         _keep(
             view,
             time,
-            lambda: delta_commit.prepare(view, time, change_of_commit(view, properties, time, commit)),
+            lambda: delta_commit.prepare(
+                view, time, change_of_commit(view, properties, time, commit, _decided_scope(context, view))
+            ),
             completed,
         )
 
@@ -201,10 +205,24 @@ def announce_rollback(context: WriteContext, time: str, rollback: str, paths: It
         view,
         rollback,
         lambda: delta_commit.prepare(
-            view, rollback, change_of_undone(after, properties, time, paths, _replaced_in(view, time))
+            view,
+            rollback,
+            change_of_undone(after, properties, time, paths, _replaced_in(view, time), _decided_scope(context, view)),
         ),
         _delta_completion(context, view),
     )
+
+
+def _keys_recur(context: WriteContext, view: MetadataView) -> bool:
+    """Whether there is a record index, and a key may be in several partitions of the table by the index in force."""
+    if RECORD_INDEX not in view.table.partitions or not context.table.properties.is_partitioned:
+        return False
+    index = context.table.index(view.data)
+    return index is not None and not index.is_global
+
+
+def _decided_scope(context: WriteContext, view: MetadataView) -> KeyScope:
+    return KeyScope.PARTITION_DECIDED if _keys_recur(context, view) else KeyScope.TABLE
 
 
 def _replaced_in(view: MetadataView, time: str) -> frozenset[str] | None:

@@ -13,6 +13,7 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import MetadataTableError
+from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
@@ -97,7 +98,7 @@ def test_a_random_story(version: str, seed: int, tmp_path: Path) -> None:
 def test_buckets_are_rescaled(tmp_path: Path) -> None:
     """A replacecommit moves every key; taking it back moves them back, compacted or not."""
     bucket = {"hoodie__index__type": "BUCKET", "hoodie__bucket__index__num__buckets": "2"}
-    table = make_table(tmp_path / "t", **bucket)
+    table = make_table(tmp_path / "t", partitions=(), **bucket)
     rows = pa.table({"id": KEYS, "day": ["d"] * len(KEYS), "ts": [1] * len(KEYS), "v": ["a"] * len(KEYS)})
     table.upsert(rows)
     table.metadata_build(EVERYTHING)
@@ -110,30 +111,87 @@ def test_buckets_are_rescaled(tmp_path: Path) -> None:
         check_indexes(table)
 
 
-def test_a_key_in_two_partitions_is_refused(tmp_path: Path) -> None:
-    """By the build that meets it, and by the commit that would make two of it: nothing is left behind."""
-    table = make_table(tmp_path / "t")
-    one = {"id": ["a"], "day": ["x"], "ts": [1], "v": ["1"]}
-    table.upsert(pa.table(one))
+def row(key: str, day: str, version: int = 1) -> pa.Table:
+    return pa.table({"id": [key], "day": [day], "ts": [version], "v": [f"v{version}"]})
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_keys_of_a_partition_have_no_global_record_index(version: str, tmp_path: Path) -> None:
+    """A key may come into a second partition in a commit of its own, and be deleted there."""
+    kinds: dict[str, dict[str, str]] = {
+        "BLOOM": {},
+        "SIMPLE": {},
+        "BUCKET": {"hoodie__bucket__index__num__buckets": "1"},
+        "INMEMORY": {},
+        "STATE": {"index__global__enabled": "false"},
+    }
+    for kind, more in kinds.items() if version == "9" else list(kinds.items())[:3]:
+        options = {"hoodie__index__type": kind, "hoodie__write__table__version": version, **more}
+        table = make_table(tmp_path / kind, **options)
+        if kind == "STATE":
+            table.metadata_build(["files", "record_index"])
+            assert is_partitioned_index(read_definitions(open_storage(table.uri)))
+            continue
+        table.upsert(row("a", "x"))
+        if version != "9":
+            with pytest.raises(MetadataTableError, match=f"cannot have a record index .* index {kind} needs it"):
+                table.metadata_build(["files", "record_index"])
+            assert not table.metadata_status().partitions, kind
+            continue
+        table.metadata_build(["files", "record_index"])
+        assert is_partitioned_index(read_definitions(open_storage(table.uri))), kind
+        table.upsert(row("a", "y"))
+        assert (table.metadata_verify().ok, table.check().ok) == (True, True), kind
+        table.delete(row("a", "y").select(["id", "day"]))
+        assert (table.metadata_verify().ok, table.check().ok, table.count()) == (True, True, 1), kind
+
+
+def test_the_cure_of_the_refusal_works_and_the_index_follows_another_change_of_the_tables(tmp_path: Path) -> None:
+    """Under a global index it is built; where a key becomes unique in its partition only, it allows no second place."""
+    table = make_table(tmp_path / "t", hoodie__write__table__version="6")
+    table.upsert(pa.concat_tables([row("a", "x"), row("b", "y"), row("c", "x")]))
+    with pytest.raises(MetadataTableError) as caught:
+        table.metadata_build(EVERYTHING)
+    assert "index migrate TABLE --to GLOBAL_BLOOM" in str(caught.value)
+    table.index_migrate("GLOBAL_BLOOM")
     table.metadata_build(EVERYTHING)
-    both = pa.table({"id": ["b", "b"], "day": ["x", "y"], "ts": [1, 1], "v": ["1", "2"]})
-    before = table.read(meta=True)
-    with pytest.raises(MetadataTableError, match=r"record key 'b' is in .* and the record index has one place"):
-        table.upsert(both)
-    assert table.read(meta=True) == before
     check_indexes(table)
+    table.index_migrate("SIMPLE")
+    before, fresh = table.read(meta=True), pa.concat_tables([row("n", "x"), row("a", "y", 2)])
+    for second in (row("a", "y", 2), fresh):  # alone, and beside a key that is new
+        with pytest.raises(MetadataTableError, match=r"record key 'a' is in y/.*parquet and in file group .* 'x'"):
+            table.upsert(second)
+        assert table.read(meta=True) == before
+    check_indexes(table)
+    table.upsert(pa.concat_tables([row("a", "x", 3), row("d", "z", 3)]))
+    table.delete(row("a", "x").select(["id", "day"]))
+    table.upsert(row("a", "y", 4))  # it is nowhere else now
+    table.insert_overwrite(pa.concat_tables([row("a", "y", 5), row("b", "y", 5)]))
+    check_indexes(table)
+    assert (table.metadata_verify().ok, table.check().ok) == (True, True)
     table.metadata_drop(["record_index"])
-    table.upsert(both)
-    with pytest.raises(MetadataTableError, match="record key 'b' is in"):
-        table.metadata_build(["record_index"])
-    assert table.metadata_status().partitions[-1].name != RECORD_INDEX
-    assert not list((tmp_path / "t/.hoodie/metadata").glob("record_index*"))
-    table.upsert(pa.table({**one, "ts": [2]}))
-    assert table.metadata_verify().ok
+    table.upsert(row("a", "x", 6))
+    assert (table.metadata_verify().ok, table.check().ok) == (True, True)
+
+
+def test_a_key_that_another_writer_put_into_two_partitions_stays_where_it_is_said_to_be(tmp_path: Path) -> None:
+    """It is deleted, or its commit taken back, where the index does not have it."""
+    table = make_table(tmp_path / "t", **GLOBAL, hoodie__write__table__version="6")
+    table.upsert(row("a", "x"))
+    table.metadata_build(["files", "record_index"])
+    table.index_migrate("SIMPLE")
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    whole = properties.read_text()
+    properties.write_text(whole.replace("partitions=files,record_index", "partitions=files"))
+    table.upsert(row("a", "y"))
+    properties.write_text(whole)
+    assert [one.kind for one in table.metadata_verify().examples] == ["key"]
+    table.delete(row("a", "y").select(["id", "day"]))
+    assert (table.metadata_verify().ok, table.read(meta=False)["day"].to_pylist()) == (True, ["x"])
 
 
 def test_an_update_writes_nothing_into_the_record_index(tmp_path: Path) -> None:
-    table = make_table(tmp_path / "t")
+    table = make_table(tmp_path / "t", **GLOBAL)
     rows = pa.table({"id": KEYS, "day": ["d"] * len(KEYS), "ts": [1] * len(KEYS), "v": ["a"] * len(KEYS)})
     table.upsert(rows)
     table.metadata_build(EVERYTHING)

@@ -41,13 +41,14 @@ from lakeindex.metadata_upkeep.switch import (
     switch_on,
 )
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
-from lakeindex.model import IndexType
+from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.metadata_kept import described
 from lakeindex.table.properties import TableProperties
+from lakeindex.table.version import VERSION_8, VERSION_9
 from lakeindex.table.virtual_key_rules import check_virtual_metadata
 from lakeindex.timeline.layout import LAYOUT_1
 from lakeindex.timeline.timeline import Timeline
@@ -208,7 +209,8 @@ class _Builder:
         table: the metadata table, with all partitions that can be in it.
         found: the table as it is.
         files: partition path -> file name -> bytes, of every file of a completed commit.
-        by_partition: the table's index is the record index of each partition: keys are unique in their partition only.
+        by_partition: keys are unique in their partition only.
+        index: the table's; None if none is bound.
     """
 
     context: WriteContext
@@ -218,6 +220,7 @@ class _Builder:
     found: Snapshot
     files: dict[str, dict[str, int]]
     by_partition: bool
+    index: IndexSpec | None
     _footers: list[NewFile] = field(default_factory=list, repr=False)
 
     @staticmethod
@@ -228,22 +231,34 @@ class _Builder:
         table = MetadataTable.of(context.storage, version, layout, tuple(GROUP_PREFIXES))
         assert table is not None
         index = context.table.index(found.timeline)
-        by_partition = index is not None and index.index_type is IndexType.RECORD_LEVEL_INDEX and not index.is_global
-        return _Builder(context, lock, properties, table, found, committed_files(found), by_partition)
+        level = index is not None and index.index_type is IndexType.RECORD_LEVEL_INDEX
+        by_partition = index is not None and not index.is_global and (level or properties.is_partitioned)
+        return _Builder(context, lock, properties, table, found, committed_files(found), by_partition, index)
 
     def check_scope(self) -> None:
-        """Refuse a record index that readers of the table do not know.
+        """Refuse a record index that would have one place for a key that may be in several partitions of the table,
+        and one for each partition where releases read the table that do not know such an index.
 
         Raises:
-            MetadataTableError: it would be partitioned, and Hudi 0.15 reads the table.
+            MetadataTableError: it is one of them.
         """
-        if self.by_partition and self.properties.layout == LAYOUT_1:
-            version, kind = self.properties.version, IndexType.RECORD_LEVEL_INDEX
+        index, version = self.index, self.properties.version
+        if index is None or not self.by_partition:
+            return
+        level = IndexType.RECORD_LEVEL_INDEX
+        least, cure = (
+            VERSION_9,
+            "`lakeindex index migrate TABLE --to GLOBAL_BLOOM` makes keys unique in the whole table",
+        )
+        if index.index_type is level:
+            least, cure = VERSION_8, f"{level} does without: `lakeindex index build` makes lakeindex's own"
+        if version < least.number:
             raise MetadataTableError(
-                f"table {self.properties.name} of version {version} cannot have a record index for each partition, "
-                f"as its index {kind} needs it: Hudi 1.1 and later make one, on tables of versions 8 and 9",
+                f"table {self.properties.name} of version {version} cannot have a record index for each partition, as "
+                f"its index {index.index_type} needs it, by which a key may be in several: releases read it that know "
+                f"none; from version {least.number} on it is made",
                 culprit=RECORD_INDEX,
-                hint=f"{kind} does without: `lakeindex index build` makes lakeindex's own",
+                hint=cure,
             )
 
     def add(self, name: str, there: Sequence[str]) -> tuple[str, ...]:
