@@ -95,7 +95,7 @@ class MemoryStorage:
     @property
     def uri(self) -> str:
         """``memory://NAME``."""
-        return f"memory://{self._name}"
+        return f"memory://{self._name or 'unnamed'}"
 
     def list(self, prefix: str = "") -> list[ObjectMeta]:
         """All objects below a folder."""
