@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lakeindex.errors import InputError, ObjectNotFoundError, first_line
+from lakeindex.errors import InputError, LakeIndexError, ObjectNotFoundError, first_line
 from lakeindex.hashing.arrow import one_array, plain_strings
 from lakeindex.storage.paths import absolute
+from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys.keys import KeyGenerator, KeySpec
@@ -259,3 +260,17 @@ def _as_text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if not any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
         raise InputError(f"record keys cannot be {kind}", culprit=str(kind), hint="give texts or whole numbers")
     return plain_strings(column).cast(pa.string())
+
+
+def key_spec_of(table: Table) -> KeySpec | None:
+    """How the table makes keys and partition paths; None if that is not known here."""
+    try:
+        return KeySpec.from_properties(table.key_properties())
+    except LakeIndexError:
+        return None
+
+
+def knows_keys(table: Table, spec: KeySpec) -> bool:
+    """Whether it is known how a value becomes a record key; releases differ over complex keys of one field."""
+    bound = table.binding is not None and table.binding.complex_key_new_encoding is not None
+    return bound or not spec.encoding_is_open

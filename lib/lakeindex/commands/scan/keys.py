@@ -8,30 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeindex.errors import LakeIndexError
 from lakeindex.predicates.predicate import Predicate
 from lakeindex.predicates.values import array_of
-from lakeindex.table.handle import Table
 from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator
 
 _MOST_KEYS: Final = 1_000_000
 _PLAIN: Final = (pa.types.is_string, pa.types.is_int32, pa.types.is_int64)
-
-
-def key_spec_of(table: Table) -> KeySpec | None:
-    """How the table makes keys and partition paths; None if that is not known here."""
-    try:
-        return KeySpec.from_properties(table.key_properties())
-    except LakeIndexError:
-        return None
-
-
-def knows_keys(table: Table, spec: KeySpec) -> bool:
-    """Whether it is known how a value becomes a record key; releases differ over complex keys of one field."""
-    bound = table.binding is not None and table.binding.complex_key_new_encoding is not None
-    return bound or not spec.encoding_is_open
 
 
 def asked_keys(predicate: Predicate, spec: KeySpec | None, schema: pa.Schema) -> pa.Array | None:

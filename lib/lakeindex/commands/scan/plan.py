@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.commands.get.file_plan import GetScope, plan_files
+from lakeindex.commands.get.key_sets import key_spec_of, knows_keys
 from lakeindex.commands.get.rows import FileAsk, GetTask, narrowed
 from lakeindex.commands.read.read import RowSource, row_source
 from lakeindex.commands.read.time_travel import check_meta_columns
-from lakeindex.commands.scan.keys import asked_keys, key_spec_of, knows_keys
+from lakeindex.commands.scan.keys import asked_keys
 from lakeindex.commands.scan.partitions import path_facts
 from lakeindex.commands.scan.request import ScanReport, ScanRequest
 from lakeindex.commands.scan.statistics import stored_facts

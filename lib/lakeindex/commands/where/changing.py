@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakeindex.commands.get.key_sets import key_spec_of
 from lakeindex.commands.rescale.aligned_rows import read_schema
-from lakeindex.commands.scan.keys import key_spec_of
 from lakeindex.commands.scan.partitions import path_facts
 from lakeindex.commands.scan.plan import why_paths_are_no_evidence
 from lakeindex.commands.where.choosing import TableRows
