@@ -119,6 +119,20 @@ def test_rows_that_take_the_place_of_others_are_known_in_every_form(tmp_path: Pa
             table.replace_where(other, where=where, batch_id="b")
 
 
+def test_what_was_written_as_it_came_still_is(tmp_path: Path) -> None:
+    """Entries of older releases know a batch in memory by the bytes of its Arrow files."""
+    from lakeindex.api.rows import RowStream, rows_in
+
+    odd = ROWS.set_column(3, "v", ROWS["v"].cast(pa.string_view())).set_column(0, "id", ROWS["id"].dictionary_encode())
+    stream = rows_in(odd.to_reader())
+    assert isinstance(stream, RowStream)
+    assert [str(field.type) for field in stream.schema] == ["string", "string", "int64", "string_view"]
+    table = make_table(tmp_path / "t")
+    run = table.upsert(odd)
+    (written,) = (tmp_path / "t.lakeindex" / run.run_id).rglob("input/*/*.arrow")
+    assert pa.ipc.open_file(written).schema == odd.schema
+
+
 def test_digests_are_compared_by_the_algorithm_that_made_them() -> None:
     run = RunIdentity("r", "b", "content-1:aa rows-1:bb", ("cc",))
     said = {
