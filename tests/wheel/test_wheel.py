@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -169,3 +171,40 @@ def test_airflow(wheel: Path, place: Path, tmp_path: Path):
     assert Path(said["jobs"]).is_relative_to(env.folder)
     help_text = env.run("python", f"{said['jobs']}/upsert.py", "--help")
     assert "--batch-id" in help_text
+
+
+LINE = re.compile(r"(?:uv )?pip install (?:--override \S+ )?('lakeindex\[[a-z,-]+\]'[^`\n#]*)")
+"""An installation as a page has it, without what comes before the packages."""
+VERSIONS = (
+    "import json\nfrom importlib.metadata import PackageNotFoundError, version\ndef of(name):\n"
+    "    try: return version(name)\n    except PackageNotFoundError: return None\n"
+    "print(json.dumps([of('pyspark'), of('pyspark-client')]))"
+)
+
+
+def documented() -> list[tuple[bool, str]]:
+    """Each installation with extras of the pages: whether the override is part of it, and the packages."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    found = {
+        ("--override" in line[0], line[1].strip()): None for page in pages for line in LINE.finditer(page.read_text())
+    }
+    return list(found)
+
+
+def test_each_documented_installation_is_of_one_pyspark(wheel: Path, place: Path):
+    """Airflow's Spark provider asks for pyspark-client, which lies in pyspark's folder. Versions are those of a registry."""
+    lines = documented()
+    assert len(lines) >= 6
+    assert any(overrides for overrides, _ in lines)
+    wrong = []
+    for overrides, packages in lines:
+        shutil.rmtree(place, ignore_errors=True)
+        ran([uv(), "venv", "--quiet", "--python", sys.executable, str(place)])
+        wanted = [word.replace("lakeindex[", f"{wheel}[") for word in shlex.split(packages)]
+        override = ["--override", "requirements.override"] if overrides else []
+        ran([uv(), "pip", "install", "--quiet", "--python", str(place / "bin" / "python"), *override, *wanted])
+        env = Env(place, "")
+        pyspark, client = json.loads(env.python(VERSIONS))
+        if client not in (None, pyspark) or env.python("import lakeindex; print(1)") != "1":
+            wrong.append((packages, pyspark, client))
+    assert wrong == []
