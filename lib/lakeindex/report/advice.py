@@ -190,14 +190,23 @@ def _of_time(report: RunReport) -> Iterator[Finding]:
     if run.startup_seconds <= max(_NOTICEABLE_SECONDS, _MOSTLY * run.seconds):
         return
     began = sum(stage.startup_seconds > _NOTICEABLE_SECONDS for stage in run.stages)
-    once = "Run all stages as one job (`execution: single`), which starts once. " if began > 1 else ""
+    what = f"{run.startup_seconds:.1f} of {run.seconds:.1f} s were start-up."
+    small = "For a small batch that is most of the time."
+    if began <= 1:
+        yield Finding(
+            what,
+            f"Before a process works it loads the library, and with the Spark runner Spark. {small} The first run after "
+            "an installation also compiles its loops (numba), some ten seconds of a core, and keeps them for later ones.",
+            "Nothing if it was the first run. Else collect small batches into fewer runs, or upsert from a process that "
+            "stays; if every run compiles, let NUMBA_CACHE_DIR name a folder that stays and can be written.",
+        )
+        return
     yield Finding(
-        f"{run.startup_seconds:.1f} of {run.seconds:.1f} s were start-up.",
-        "Before a process works it loads the library, and a spark-submit Java and Spark"
-        + (f"; {began} stages of this run began so." if began > 1 else ".")
-        + " For a small batch that is most of the time.",
-        f"{once}Collect small batches into fewer runs, or upsert from a process that stays; for spark-submits make a "
-        "class archive.",
+        what,
+        "Before a process works it loads the library, and a spark-submit Java and Spark; "
+        f"{began} stages of this run began so. {small}",
+        "Run all stages as one job (`execution: single`), which starts once. Collect small batches into fewer runs, or "
+        "upsert from a process that stays; for spark-submits make a class archive.",
     )
 
 

@@ -59,7 +59,7 @@ _KINDS: Final = (
     _Kind("lakeindex_waiting_seconds", True, "Waiting of runs, which is in no stage's seconds."),
     _Kind("lakeindex_stage_read_bytes", True, "Bytes that stages read from storage."),
     _Kind("lakeindex_stage_written_bytes", True, "Bytes that stages wrote to storage, checkpoints included."),
-    _Kind("lakeindex_stage_requests", True, "Storage requests of stages."),
+    _Kind("lakeindex_stage_requests", True, "Calls of stages to the storage."),
     _Kind("lakeindex_last_run_outcome", False, "1 for what became of the last run, 0 for the rest."),
     _Kind("lakeindex_last_run_exit_code", False, "Exit code of the last run, as the command line ends with."),
     _Kind("lakeindex_last_run_timestamp_seconds", False, "When the last run ended."),
