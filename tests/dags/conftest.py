@@ -61,24 +61,39 @@ def dags() -> dict[str, Any]:
     return dict(bag.dags)
 
 
-@pytest.fixture
-def api(airflow_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """GET from Airflow's API server as nobody, or as a user with a role."""
-    from airflow.api_fastapi.app import create_app, get_auth_manager
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+_ALL_ADMINS = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS"
+
+
+@pytest.fixture(scope="session")
+def api_client(airflow_db: None) -> Iterator[Any]:
+    """Airflow's API server; making it takes a second."""
+    from airflow.api_fastapi.app import create_app
     from fastapi.testclient import TestClient
 
-    monkeypatch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
-    with TestClient(create_app(apps="core")) as client:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(_ALL_ADMINS, "False")
+        client = TestClient(create_app(apps="core"))
+        client.__enter__()
+    yield client
+    client.__exit__()
 
-        def get(path: str, *roles: str | None) -> Any:
-            headers = {}
-            for role in roles:
-                token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role=role))
-                headers["Authorization"] = f"Bearer {token}"
-            return client.get(path, headers=headers)
 
-        yield get
+@pytest.fixture
+def api(api_client: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """GET from Airflow's API server as nobody, or as a user with a role."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    monkeypatch.setenv(_ALL_ADMINS, "False")
+
+    def get(path: str, *roles: str | None) -> Any:
+        headers = {}
+        for role in roles:
+            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ann", role=role))
+            headers["Authorization"] = f"Bearer {token}"
+        return api_client.get(path, headers=headers)
+
+    return get
 
 
 @pytest.fixture
