@@ -1,9 +1,11 @@
 """What the metadata table says of base files: the range of their record keys, and their bloom filters.
 
 A base file never changes, and its name is in the key of a record, so what is said of it stays right. What is not said,
-or not for sure, is left out: the footer tells. Of ``column_stats`` a range counts if both ends are there and are texts.
-They may be wider than the keys of the file (a writer may have cut them off), and then prune less; they are never
-narrower. Ends are in the order of UTF-8 bytes: :mod:`lakeindex.index.key_ranges` says what that means.
+or not for sure, is left out: the footer tells. Of ``column_stats`` a range counts if both ends are there and are texts,
+and no key is said to be null: Hudi takes keys for nulls, and leaves them out of the range, that are in a row group
+without statistics, as some are too long for them. Ends may be wider than the keys of the file (a writer may have cut
+them off), and then prune less; they are never narrower. They are in the order of UTF-8 bytes:
+:mod:`lakeindex.index.key_ranges` says what that means.
 
 Source: ``HoodieBloomIndex.loadColumnRangesFromMetaIndex``, ``HoodieMetadataBloomFilterProbingFunction`` of Hudi 0.15
 and 1.2.
@@ -87,7 +89,13 @@ def _range(record: Record, name: str) -> StoredRange | None:
     if not stats or stats["isDeleted"] or stats["fileName"] != name or stats["columnName"] != RECORD_KEY:
         return None
     low, high, rows = _text(stats["minValue"]), _text(stats["maxValue"]), stats["valueCount"]
-    if low is None or high is None or low.encode() > high.encode() or not isinstance(rows, int):
+    if (
+        low is None
+        or high is None
+        or low.encode() > high.encode()
+        or not isinstance(rows, int)
+        or stats["nullCount"] != 0
+    ):
         return None
     return StoredRange(low, high, rows)
 

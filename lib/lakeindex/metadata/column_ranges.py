@@ -5,13 +5,15 @@ far as they differ from taking the statistics as they are:
 
 * A chunk without ends, or without a count of nulls, need not be empty. Readers skip a file if a comparison with an end
   is not true, and with a null it never is. So where ends are not known, and not all values are null, the widest range
-  of the type stands for them. Texts and bytes have no greatest value: their range is *open*, has no ends, and no file
-  with an open range may be in the index.
-* NaN: parquet-java leaves the ends out where one is, and the widest range of floats ends in NaN, which Java and Spark
-  order last. parquet-cpp writes the ends of the other values, from which nobody can tell that there is one.
+  of the type stands for them; of texts and bytes, which have no greatest value, one that ends behind those that occur.
+* NaN: parquet-java leaves the ends out where one is, and the widest range of floats ends in the infinities. NaN, which
+  Java and Spark order last, must be no end: Hudi's readers hold the ends of all files in a cache of Spark's, which
+  looks at the greatest end alone and there takes NaN for less than any number: they lose all rows. What is left to
+  them is wrong for conditions that only NaN can meet (``d = double('NaN')``), as it is with any range.
+  parquet-cpp writes the ends of the other values, from which nobody can tell that there is a NaN.
 * Zero: a least 0.0 is taken as -0.0 and a greatest -0.0 as 0.0, as parquet-java does, since other writers mix them up.
 * A writer may have cut long texts off. What is left is still a bound: a least text that was cut is less, a greatest
-  text was made greater. Where it is not UTF-8 any more, the range is open.
+  text was made greater. Where it is not UTF-8 any more, the range is the widest.
 
 Source: ``ParquetUtils.readColumnStatsFromMetadata``, ``ParquetAdapter`` and ``ValueType`` of Hudi 1.2; parquet.thrift,
 ``Statistics`` and ``LogicalType``.
@@ -126,8 +128,8 @@ _WIDEST: Final[dict[ValueType, tuple[Value, Value]]] = {
     ValueType.BOOLEAN: (False, True),
     ValueType.INT: (-(2**31), 2**31 - 1),
     ValueType.LONG: _LONG,
-    ValueType.FLOAT: (-math.inf, math.nan),
-    ValueType.DOUBLE: (-math.inf, math.nan),
+    ValueType.FLOAT: (-math.inf, math.inf),
+    ValueType.DOUBLE: (-math.inf, math.inf),
     ValueType.STRING: ("", _LAST_TEXT),
     ValueType.BYTES: (b"", _LAST_BYTES),
     ValueType.FIXED: (b"", _LAST_BYTES),

@@ -2,7 +2,8 @@
 
 Both are a ``HoodieMetadataColumnStats`` in the field ``ColumnStatsMetadata``; the field ``type`` tells them apart. Ends
 of a range are wrapped, one record type for each Avro type. Encoding V1 (tables below version 9) has wrappers of its own
-for dates (days) and decimals (scale 15, at most 30 digits), and timestamps are longs of the column's own unit. V2 has
+for dates (days) and decimals (scale 15, at most 30 digits: ends with more behind the point are rounded outwards, those
+with more before it have none), and timestamps are longs of the column's own unit. V2 has
 wrappers of primitive types only, and ``valueType`` says what they stand for: the ordinal of Hudi's ``ValueType`` and,
 of a decimal, ``precision,scale``. Its bytes are the shortest big-endian two's complement of the unscaled integer.
 
@@ -17,8 +18,9 @@ compared with records of Hudi 0.15 and 1.2.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from decimal import Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from lakeindex.metadata.column_ranges import NUMBERS, ColumnRange, Value, ValueKind, ValueType, order_key
@@ -53,7 +55,8 @@ _WIDER: Final = ("BooleanWrapper", "IntWrapper", "LongWrapper", "FloatWrapper", 
 
 _COUNTS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 _SCALE_V1: Final = 15
-_DIGITS_V1: Final = 30
+_STEP_V1: Final = Decimal(1).scaleb(-_SCALE_V1)
+_BEHIND_V1: Final = Decimal(10**15)
 _EXACT: Final = Context(prec=100)
 
 
@@ -96,7 +99,8 @@ def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange |
             become wider since.
 
     Returns:
-        None if the record does not say enough, or its type cannot be told.
+        None if the record does not say enough, or its type cannot be told. NaN, which earlier releases of lakeindex
+        wrote as the end of a range that they did not know, comes as infinity.
     """
     stats = record[FIELD]
     if not stats or stats["isDeleted"]:
@@ -110,7 +114,7 @@ def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange |
         if ends != (None, None) or stats["nullCount"] != stats["valueCount"]:
             return None
         return ColumnRange(stats["columnName"], found, None, None, *counts)
-    least, greatest = (_unwrapped(end, found) for end in ends)
+    least, greatest = _unwrapped(ends[0], found, greatest=False), _unwrapped(ends[1], found, greatest=True)
     if least is None or greatest is None:
         return None
     return ColumnRange(stats["columnName"], found, least, greatest, *counts)
@@ -180,6 +184,24 @@ def in_wrapper_of(end: Wrapped | None, other: Wrapped | None) -> Wrapped | None:
     return end
 
 
+def is_nan(end: Wrapped | None) -> bool:
+    """Whether an end is NaN."""
+    return end is not None and isinstance(end[1]["value"], float) and math.isnan(end[1]["value"])
+
+
+def has_form(column_range: ColumnRange, encoding: StatsEncoding) -> bool:
+    """Whether a range can be written. Ends of V1's decimals have at most 15 digits before the point.
+
+    Args:
+        column_range: what is known of a column.
+        encoding: of the table's statistics.
+    """
+    kind, ends = column_range.kind, (column_range.least, column_range.greatest)
+    if encoding is not StatsEncoding.V1 or kind.type is not ValueType.DECIMAL or None in ends:
+        return True
+    return None not in _wrapped_ends(column_range, encoding)
+
+
 def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:
     """The type of a record's values; None if it cannot be told."""
     said = stats.get("valueType")
@@ -202,16 +224,18 @@ def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:
     return next((ValueKind(one) for one in narrower if _wrapper_of(one, StatsEncoding.V1) == name), None)
 
 
-def _unwrapped(end: Wrapped, kind: ValueKind) -> Value | None:
+def _unwrapped(end: Wrapped, kind: ValueKind, *, greatest: bool) -> Value | None:
     """An end of a range; None if it is none of that type."""
     value: Any = end[1]["value"]
+    if is_nan(end):
+        return math.inf if greatest else -math.inf
     if kind.type is not ValueType.DECIMAL:
         found: Value = value
         return found
     if isinstance(value, bytes):
         return int.from_bytes(value, "big", signed=True)
     unscaled = Decimal(value).scaleb(kind.scale, _EXACT)
-    return int(unscaled) if unscaled == unscaled.to_integral_value() else None
+    return math.ceil(unscaled) if greatest else math.floor(unscaled)
 
 
 def _wrapper_of(kind: ValueType, encoding: StatsEncoding) -> str:
@@ -220,11 +244,12 @@ def _wrapper_of(kind: ValueType, encoding: StatsEncoding) -> str:
 
 
 def _record(kind: RecordType, name: str, found: ColumnRange, encoding: StatsEncoding, *, tight: bool) -> dict[str, Any]:
+    least, greatest = _wrapped_ends(found, encoding)
     stats = {
         "fileName": name,
         "columnName": found.column,
-        "minValue": _wrapped(found.least, found.kind, encoding),
-        "maxValue": _wrapped(found.greatest, found.kind, encoding),
+        "minValue": least,
+        "maxValue": greatest,
         "valueCount": found.value_count,
         "nullCount": found.null_count,
         "totalSize": found.total_size,
@@ -241,13 +266,22 @@ def _value_type(kind: ValueKind) -> dict[str, Any]:
     return {"typeOrdinal": int(kind.type), "additionalInfo": info}
 
 
-def _wrapped(value: Value | None, kind: ValueKind, encoding: StatsEncoding) -> Wrapped | None:
+def _wrapped_ends(found: ColumnRange, encoding: StatsEncoding) -> tuple[Wrapped | None, Wrapped | None]:
+    kind = found.kind
+    return (
+        _wrapped(found.least, kind, encoding, ROUND_FLOOR),
+        _wrapped(found.greatest, kind, encoding, ROUND_CEILING),
+    )
+
+
+def _wrapped(value: Value | None, kind: ValueKind, encoding: StatsEncoding, outwards: str) -> Wrapped | None:
     if value is None:
         return None
     name = _wrapper_of(kind.type, encoding)
     stored: Any = value
     if kind.type is ValueType.DECIMAL:
-        stored = _shortest(int(value)) if encoding is StatsEncoding.V2 else _decimal_v1(int(value), kind.scale)
+        is_short = encoding is StatsEncoding.V2
+        stored = _shortest(int(value)) if is_short else _decimal_v1(int(value), kind.scale, outwards)
     return None if stored is None else (_MODEL + name, {"value": stored})
 
 
@@ -256,16 +290,10 @@ def _shortest(value: int) -> bytes:
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
-def _decimal_v1(unscaled: int, scale: int) -> Decimal | None:
+def _decimal_v1(unscaled: int, scale: int, outwards: str) -> Decimal | None:
     """A decimal with the wrapper's scale; None if it does not fit."""
-    if scale > _SCALE_V1:
-        shift = 10 ** (scale - _SCALE_V1)
-        if unscaled % shift:
-            return None
-        widened = unscaled // shift
-    else:
-        widened = unscaled * 10 ** (_SCALE_V1 - scale)
-    return None if abs(widened) >= 10**_DIGITS_V1 else Decimal(widened).scaleb(-_SCALE_V1, _EXACT)
+    found = Decimal(unscaled).scaleb(-scale, _EXACT).quantize(_STEP_V1, outwards, _EXACT)
+    return found if found.copy_abs() < _BEHIND_V1 else None
 
 
 def _sum(one: int | None, other: int | None) -> int:

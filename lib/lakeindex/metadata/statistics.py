@@ -4,7 +4,11 @@ Each new file has a record of every indexed column in ``column_stats``, made fro
 ``partition_stats`` of each partition that an action touches are made anew of all its live files: of the footers of the
 new ones, and of what ``column_stats`` says of those that stay. Such a record is tight: it replaces the one before.
 Every column of a live file has a record with bounds, the widest of its type where none are known: readers skip a file
-or a partition by the bound that is missing, and a partition without a record where others have one.
+or a partition by the bound that is missing, and a partition without a record where others have one. A file with a
+record of one column and none of another is skipped by a condition on both, and its rows are missing in the statistics
+of partitions that Hudi makes. So if a column has bounds that no record can hold (decimals of more than 15 digits before
+the point in V1, which Hudi does not take into statistics of partitions), the file has no record at all, and is read;
+except of its record keys: Hudi's index takes a file without one for a file without keys.
 
 Hudi reads logs in the order of their instants, not of their completion. So while a write with an earlier instant is
 pending, whose record could come later and stand before this one, the record is not tight: it widens what there is.
@@ -25,7 +29,7 @@ import pyarrow as pa
 
 from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, column_kinds, column_ranges, merged
-from lakeindex.metadata.column_stats import column_range_of, column_stats_record, partition_stats_record
+from lakeindex.metadata.column_stats import column_range_of, column_stats_record, has_form, partition_stats_record
 from lakeindex.metadata.indexed_columns import StatsEncoding, indexed_columns, read_definitions, stats_encoding
 from lakeindex.metadata.keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS, MetadataTable
@@ -33,10 +37,11 @@ from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record
 
+_RECORD_KEY: Final = "_hoodie_record_key"
 _META_COLUMNS: Final = (
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
-    "_hoodie_record_key",
+    _RECORD_KEY,
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
@@ -213,13 +218,12 @@ def _of_known_partitions(
 
 
 def _of_files(files: Iterable[_File], encoding: StatsEncoding) -> PartitionChange:
-    puts = {
-        column_stats_key(one.column, file.partition, file.name): column_stats_record(
-            file.partition, file.name, one, encoding
-        )
-        for file in files
-        for one in file.ranges
-    }
+    puts: dict[str, Record] = {}
+    for file in files:
+        is_whole = all(has_form(one, encoding) for one in file.ranges)
+        for one in file.ranges if is_whole else (one for one in file.ranges if one.column == _RECORD_KEY):
+            key = column_stats_key(one.column, file.partition, file.name)
+            puts[key] = column_stats_record(file.partition, file.name, one, encoding)
     return PartitionChange(puts)
 
 
@@ -229,7 +233,8 @@ def _of_partitions(files: Iterable[_File], encoding: StatsEncoding, *, tight: bo
         by_partition.setdefault(file.partition, []).append(file)
     puts: dict[str, Record] = {}
     for partition, several in by_partition.items():
-        for one in merged([*(one for file in several for one in file.ranges), *_nulls_of_older(several)]):
+        every = merged([*(one for file in several for one in file.ranges), *_nulls_of_older(several)])
+        for one in (one for one in every if has_form(one, encoding)):
             record = partition_stats_record(partition, one, encoding, tight=tight)
             puts[partition_stats_key(one.column, partition)] = record
     return PartitionChange(puts)

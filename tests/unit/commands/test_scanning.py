@@ -372,7 +372,6 @@ def test_column_stats_of_the_metadata_table_leave_files_out_unopened(tmp_path: P
     for condition in (
         "at > '2026-01-25T04:00:00Z'",
         "amount > 14500.005",
-        "name >= 'name0580'",
         "place.zip > 580 AND id > 580",
     ):
         expected = predicate_of(condition, everything.schema).filter(everything)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+import math
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +16,10 @@ from lakeindex.errors import TableCorruptError
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
 from lakeindex.metadata.column_stats import (
     FIELD,
+    column_range_of,
     column_stats_record,
     deleted_record,
+    has_form,
     in_wrapper_of,
     merge_column_stats,
     partition_stats_record,
@@ -99,7 +102,8 @@ def test_the_ends_of_a_byte(value: int, stored: str):
         (-125, 2, Decimal("-1.25")),
         (0, 0, Decimal(0)),
         (1_000, 18, Decimal("1E-15")),
-        (1, 18, None),
+        (1, 18, Decimal(0)),
+        (-1, 18, Decimal("-1E-15")),
         (10**15 - 1, 0, Decimal(10**15 - 1)),
         (10**15, 0, None),
         (-(10**30 - 1), 15, Decimal("-999999999999999.999999999999999")),
@@ -109,6 +113,65 @@ def test_a_decimal_of_v1_has_scale_15_or_does_not_fit(unscaled: int, scale: int,
     found = ends(loose(unscaled, unscaled, ValueKind(ValueType.DECIMAL, 38, scale), V1))[0]
     assert found == expected
     assert expected is None or found.as_tuple().exponent == -15
+
+
+def test_ends_of_v1_are_rounded_outwards_and_come_back_as_no_narrower():
+    kind, most = ValueKind(ValueType.DECIMAL, 38, 18), 10**33 - 1
+    for least, greatest in (
+        (1, 1),
+        (-1, -1),
+        (-(10**15) - 7, 10**3 + 1),
+        (10**3, 10**3),
+        (-most + 10**4, 0),
+        (0, most - 10**4),
+    ):
+        record = loose(least, greatest, kind, V1)
+        low, high = (end.scaleb(18, Context(prec=60)) for end in ends(record))
+        assert least - 1_000 < low <= least
+        assert greatest <= high < greatest + 1_000
+        back = column_range_of(record, kind)
+        assert back is not None
+        assert (back.least, back.greatest) == (low, high)
+    narrow = column_range_of(loose(1, 1, kind, V1), ValueKind(ValueType.DECIMAL, 20, 3))
+    assert narrow is not None
+    assert (narrow.least, narrow.greatest) == (0, 1)
+
+
+def test_which_ranges_have_no_form():
+    for kind, value, encoding, expected in (
+        (ValueKind(ValueType.DECIMAL, 38, 18), 10**33 - 1, V1, False),  # rounded up it has 16 digits before the point
+        (ValueKind(ValueType.DECIMAL, 38, 18), 10**33 - 10**3, V1, True),
+        (ValueKind(ValueType.DECIMAL, 38, 2), 10**17, V1, False),
+        (ValueKind(ValueType.DECIMAL, 38, 2), -(10**17), V1, False),
+        (ValueKind(ValueType.DECIMAL, 38, 2), 10**17 - 1, V1, True),
+        (ValueKind(ValueType.DECIMAL, 38, 2), 10**37, V2, True),
+        (ValueKind(ValueType.LONG), 2**63 - 1, V1, True),
+        (ValueKind(ValueType.DECIMAL, 38, 2), None, V1, True),
+    ):
+        assert has_form(a_range(value, value, kind), encoding) is expected, (kind, value)
+
+
+def test_nan_that_stands_for_an_end_is_infinity():
+    """As earlier releases wrote ranges that they did not know."""
+    for least, greatest in ((-math.inf, math.nan), (math.nan, math.nan)):
+        found = column_range_of(loose(least, greatest, ValueKind(ValueType.DOUBLE)), ValueKind(ValueType.DOUBLE))
+        assert found is not None
+        assert (found.least, found.greatest) == (-math.inf, math.inf)
+
+
+def test_a_record_without_ends_says_something_only_if_all_is_null():
+    wrapped = (f"{MODEL}LongWrapper", {"value": 1})
+    for low, high, values, nulls, says in (
+        (None, None, 10, 10, True),
+        (None, None, 10, 2, False),
+        (None, None, 10, 0, False),
+        (None, wrapped, 10, 10, False),
+        (wrapped, None, 10, 2, False),
+        (wrapped, wrapped, 10, 2, True),
+    ):
+        record = loose(1, 1, LONG)
+        record[FIELD] |= {"minValue": low, "maxValue": high, "valueCount": values, "nullCount": nulls}
+        assert (column_range_of(record, LONG) is not None) is says, (low, high, values, nulls)
 
 
 def test_the_records_of_a_file_and_of_a_partition():

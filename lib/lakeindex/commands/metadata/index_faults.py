@@ -8,15 +8,14 @@ Source: what ``HoodieMetadataTableValidator`` of Hudi 1.2 compares.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
 from lakeindex.metadata.column_stats import FIELD as STATS
-from lakeindex.metadata.column_stats import in_wrapper_of, merge_column_stats
+from lakeindex.metadata.column_stats import in_wrapper_of, is_nan, merge_column_stats
 from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexes.bloom_filters import FIELD as FILTER
 from lakeindex.metadata.indexes.bloom_filters import filter_record
@@ -34,6 +33,7 @@ from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record
 from lakeindex.metadata.statistics import statistics_of_new, statistics_of_partitions
 from lakeindex.storage import in_parallel
+from lakeindex.write.base_file import RECORD_KEY
 
 _ENDS: Final = ("minValue", "maxValue")
 
@@ -45,8 +45,9 @@ class MetadataFault:
     Attributes:
         kind: ``missing``: it does not name a file of the table, whose rows its readers lose; ``surplus``: it names one
             that is not there, on which they fail; ``size``: it gives another size; ``partition``: it does not list a
-            partition, whose rows its readers lose; ``statistics``: it gives a column a range that is too narrow, or
-            none in a partition though it has some in others, so that readers skip rows; ``filter``: a file's filter is
+            partition, whose rows its readers lose; ``statistics``: it gives a column a range that is too narrow or ends
+            in NaN, none in a partition though it has some in others, or some in a file where another column can have
+            none, so that readers skip rows; ``filter``: a file's filter is
             another one, or none; ``key``: a record key is somewhere else, or nowhere, so that an upsert by the record
             index doubles or loses it.
         path: the file, the partition, or the key.
@@ -79,6 +80,7 @@ def find_index_faults(
     if COLUMN_STATS in view.table.partitions:
         wanted = statistics_of_new(view.table, new).get(COLUMN_STATS)
         yield from _narrow(view, COLUMN_STATS, {} if wanted is None else wanted.puts)
+        yield from _partial(view, {} if wanted is None else wanted.puts, {one.name for one in new})
     if PARTITION_STATS in view.table.partitions:
         current = {(one.partition_path, one.name) for one in live.base_files_all()}
         change = statistics_of_partitions(view.table, [one for one in new if (one.partition, one.name) in current])
@@ -99,25 +101,37 @@ def _narrow(view: MetadataView, partition: str, wanted: Mapping[str, Record]) ->
     told = {one[STATS]["columnName"] for one in stored.values() if not one[STATS]["isDeleted"]}
     for key, record in wanted.items():
         said, is_so = stored.get(key), record[STATS]
-        is_missing = said is None or said[STATS]["isDeleted"]
-        if partition == PARTITION_STATS and is_missing and is_so["columnName"] in told:
-            yield MetadataFault("statistics", _place_of(is_so), "nothing", _range(is_so), _again(partition))
-        if said is None or said[STATS]["isDeleted"] or is_so["maxValue"] is None or _is_nan(is_so["maxValue"]):
-            continue
-        ends = {end: in_wrapper_of(said[STATS][end], is_so[end]) for end in _ENDS}
-        wider = merge_column_stats(record, {STATS: {**said[STATS], **ends, "isTightBound": False}})[STATS]
-        if any(wider[name] != end for name, end in ends.items() if end is not None):
+        if said is None or said[STATS]["isDeleted"]:
+            if partition == PARTITION_STATS and is_so["columnName"] in told:
+                yield MetadataFault("statistics", _place_of(is_so), "nothing", _range(is_so), _again(partition))
+        elif _hides(said, record):
             yield MetadataFault("statistics", _place_of(is_so), _range(said[STATS]), _range(is_so), _again(partition))
+
+
+def _partial(view: MetadataView, wanted: Mapping[str, Record], names: Collection[str]) -> Iterator[MetadataFault]:
+    """Statistics of files that must have none, as a column has bounds that no record can hold."""
+    bare = {*names} - {one[STATS]["fileName"] for one in wanted.values() if one[STATS]["columnName"] != RECORD_KEY}
+    for record in _stored(view, COLUMN_STATS).values() if bare else ():
+        said = record[STATS]
+        if said["fileName"] in bare and said["columnName"] != RECORD_KEY and not said["isDeleted"]:
+            nothing = "bounds of a column that no record can hold"
+            yield MetadataFault("statistics", _place_of(said), _range(said), nothing, _again(COLUMN_STATS))
+
+
+def _hides(said: Record, record: Record) -> bool:
+    """Whether readers skip values by what is said of a column that has a range: it is narrower, or NaN, or nothing."""
+    stats, is_so = said[STATS], record[STATS]
+    if is_so["maxValue"] is None:
+        return False
+    if any(stats[end] is None or is_nan(stats[end]) for end in _ENDS):
+        return True
+    ends = {end: in_wrapper_of(stats[end], is_so[end]) for end in _ENDS}
+    wider = merge_column_stats(record, {STATS: {**stats, **ends, "isTightBound": False}})[STATS]
+    return any(wider[name] != end for name, end in ends.items())
 
 
 def _place_of(stats: Mapping[str, Any]) -> str:
     return f"{stats['fileName'] or key_of_partition('')} ({stats['columnName']})"
-
-
-def _is_nan(wrapped: Any) -> bool:
-    """Whether an end is NaN, which Hudi leaves out of its ranges."""
-    value = wrapped[1]["value"]
-    return isinstance(value, float) and math.isnan(value)
 
 
 def _range(stats: Mapping[str, Any]) -> str:

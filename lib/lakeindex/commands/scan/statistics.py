@@ -217,17 +217,23 @@ def _as_times(ends: tuple[StoredValue, StoredValue], kind: ValueKind, wanted: pa
 
 
 def _of_range(known: ColumnRange, wanted: pa.DataType) -> Bounds:
-    if known.null_count == known.value_count:
-        return ALL_NULL
     if known.least is None or known.greatest is None or _may_be_unknown(known):
         return UNKNOWN
     return _bounds_of(converted((known.least, known.greatest), known.kind, wanted), known.null_count)
 
 
 def _may_be_unknown(known: ColumnRange) -> bool:
-    """Whether a range is what Hudi writes where a chunk has no bounds, as one with NaN: from zero to zero, or false."""
-    is_text = isinstance(known.least, str | bytes)
-    return not is_text and not known.least and not known.greatest
+    """Whether Hudi may have written a range though a row group has no bounds in its footer.
+
+    It takes the values of such a group for nulls and its bounds for nothing, or for zero (false) where they are no
+    texts or bytes, and unites them with those of the other groups. Of all types but texts and bytes, whose bounds are
+    left out where they are long, and floats, by NaN, the groups of a file are alike. A record does not say whose it is.
+    """
+    if known.kind.type in _FLOATS:
+        return not (known.least > 0 or known.greatest < 0)
+    if known.kind.type in (ValueType.STRING, *_BYTES):
+        return known.null_count != 0
+    return known.null_count == known.value_count or (not known.least and not known.greatest)
 
 
 def _bounds_of(ends: Ends | None, nulls: int | None) -> Bounds:
