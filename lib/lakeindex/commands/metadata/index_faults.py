@@ -135,7 +135,7 @@ def _place_of(stats: Mapping[str, Any]) -> str:
 
 
 def _range(stats: Mapping[str, Any]) -> str:
-    ends = ("nothing" if stats[end] is None else repr(stats[end][1]["value"]) for end in _ENDS)
+    ends = ("nothing" if stats[end] is None else repr(stats[end][1]["value"])[:40] for end in _ENDS)
     return " to ".join(ends)
 
 

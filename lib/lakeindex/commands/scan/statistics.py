@@ -230,7 +230,7 @@ def _may_be_unknown(known: ColumnRange) -> bool:
     left out where they are long, and floats, by NaN, the groups of a file are alike. A record does not say whose it is.
     """
     if known.kind.type in _FLOATS:
-        return not (known.least > 0 or known.greatest < 0)
+        return float(known.least or 0) <= 0 <= float(known.greatest or 0)
     if known.kind.type in (ValueType.STRING, *_BYTES):
         return known.null_count != 0
     return known.null_count == known.value_count or (not known.least and not known.greatest)
