@@ -64,9 +64,8 @@ CHANGES = {
     "update {} set ts = 7 where d > 0.05 and a > 2 and a < 5": {"k3": "7", "k4": "7"},
     "update {} set ts = 7 where m > 5 and m < 6": {"k5": "7"},
     "delete from {} where d < 0": {"k5": None},
-    "merge into {} x using (select 3 as a, 9L as ts) y on x.a = y.a and x.d < 0.2 when matched then update set ts = y.ts": {
-        "k3": "9"
-    },
+    "merge into {} x using (select 'k3' as id, 9L as ts) y on x.id = y.id "
+    "when matched and x.d < 0.2 then update set ts = y.ts": {"k3": "9"},
 }
 SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 
