@@ -128,6 +128,8 @@ def test_a_run_that_commits_nothing_tells_the_asset_nothing(execute: Callable[..
     ("arguments", "said"),
     [
         ({"table": "lake/t"}, "table cannot be 'lake/t' (give an absolute path"),
+        ({"table": "./lake/../t"}, "table cannot be './lake/../t' (give an absolute path"),
+        ({"table": "dbfs:/t"}, "unknown scheme 'dbfs'"),
         ({"inputs": []}, "inputs cannot be []"),
         ({"inputs": ["a", ""]}, "inputs cannot be"),
         ({"operation": "MERGE"}, "operation cannot be 'MERGE' (give UPSERT or INSERT or BULK_INSERT or "),

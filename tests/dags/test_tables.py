@@ -24,6 +24,29 @@ def test_little_is_needed(tmp_path: Path) -> None:
     assert table == TableConf("trips", "trips", "s3://lake/trips", "s3://lake/trips.lakeindex")
 
 
+def test_places_are_read_as_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    places = {
+        "lake/./trips/": "/project/lake/trips",
+        "../trips": "/trips",
+        "~/trips": "/home/somebody/trips",
+        "file:///lake/my%20trips": "/lake/my trips",
+        "s3:/lake/trips": "s3://lake/trips",
+    }
+    found = {text: load(tmp_path, f"uri: {text}\ninput: '{text}/x.csv'\n") for text in places}
+    assert {text: table.uri for text, table in found.items()} == places
+    assert {text: table.checkpoints for text, table in found.items()} == {
+        t: f"{p}.lakeindex" for t, p in places.items()
+    }
+    assert {text: table.inputs for text, table in found.items()} == {t: (f"{p}/x.csv",) for t, p in places.items()}
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    linked = load(tmp_path, f"uri: {tmp_path}/link\n")
+    assert (linked.uri, linked.checkpoints) == (f"{tmp_path}/link", f"{tmp_path}/real.lakeindex"), "as by every door"
+    with pytest.raises(UsageError, match=r"trips\.yaml.* uri cannot be 'dbfs:/trips'"):
+        load(tmp_path, "uri: dbfs:/trips\n")
+
+
 def test_everything_that_may_be_said(tmp_path: Path) -> None:
     table = load(
         tmp_path,

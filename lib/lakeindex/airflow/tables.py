@@ -236,7 +236,10 @@ def load_table(file: Path, root: Path, environ: Mapping[str, str]) -> TableConf:
     fields = _Fields(*_parsed(file), _TABLE_KEYS)
 
     def place(key: str, text: str) -> str:
-        return _absolute(_expand(key, text, environ, fields), root)
+        try:
+            return _absolute(_expand(key, text, environ, fields), root)
+        except OptionError as error:
+            raise fields.wrong(key, f"cannot be {text!r}", error.hint or error.message) from error
 
     uri = fields.text("uri")
     if uri is None:
