@@ -49,7 +49,7 @@ def test_the_three_files_that_hudi_expects(world: World) -> None:
     own = roll_back(world, instant).rollback_instant
     plan = parse_rollback_plan(world.store.read(f".hoodie/{own}.rollback.requested"), "plan")
     assert (plan.instant_time, plan.action) == (instant, "commit")
-    assert sorted(plan.files["p"]) == [f"memory:///{path}" for path in files]
+    assert sorted(plan.files["p"]) == [f"{world.store.uri}/{path}" for path in files]
     assert world.store.read(f".hoodie/{own}.rollback.inflight") == b""
     metadata = parse_rollback_metadata(world.store.read(f".hoodie/{own}.rollback"), "metadata")
     assert (metadata.start_time, metadata.instant_time, metadata.deleted) == (own, instant, plan.files)
