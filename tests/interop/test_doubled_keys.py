@@ -57,13 +57,17 @@ def test_deletes_and_repairs_of_keys_that_hudi_has_doubled(hudi: HudiServer, fol
     with pytest.raises(InvariantError, match="key 'a' is stored 2 times") as refused:
         table.upsert(rows("a", 9), options=says)
     assert "lakeindex repair keys" in str(refused.value.hint)
-    write(hudi, theirs, rows("ad", 9), "delete")
     gone = table.delete(rows("ad", 9))
     assert (gone.deletes, gone.copies) == (2, 2)
-    assert stored(hudi, mine) == stored(hudi, theirs)
-    assert table.delete(where="id = 'c' AND ts = 1").copies == 1  # of one copy: Hudi deletes keys
-    write(hudi, theirs, rows("c", 1), "delete")
-    assert stored(hudi, mine) == stored(hudi, theirs)
+    assert stored(hudi, mine) == [(key, ts) for key, ts in doubled if key not in "ad"]
+    assert table.delete(where="id = 'c' AND ts = 1").copies == 1  # of one copy: a delete is of the key
+    left = stored(hudi, mine)
+    assert left == [("b", 1), ("b", 3), ("e", 2), ("f", 3)]
+    write(hudi, theirs, rows("adc", 9), "delete")
+    if hudi.version == "0.15.0":  # Hudi 1.2 leaves copies that are in one file
+        assert stored(hudi, theirs) == left
+    else:
+        assert set(stored(hudi, theirs)) > set(left)
 
     done = table.repair_keys(apply=True)
     assert (done.keys, done.rows_removed) == (1, 1)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import InvariantError, MetadataTableError
+from lakeindex.errors import REPAIR_KEYS, InvariantError, MetadataTableError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
 from lakeindex.files.listing import base_files_in
@@ -200,8 +200,9 @@ def _one_place(key: str, places: Sequence[str]) -> MetadataTableError:
     return MetadataTableError(
         f"record key {key!r} is in {' and in '.join(places[:2])}, and the record index has one place for it",
         culprit=key,
-        hint="a table whose keys are unique in a partition only cannot have a global record index: take it away "
-        "with `lakeindex metadata drop TABLE --partition record_index`",
+        hint="a table whose keys are unique in a partition only cannot have a global record index: build none, or take it "
+        "away with `lakeindex metadata drop TABLE --partition record_index`; where they must be unique, "
+        f"{REPAIR_KEYS}",
     )
 
 

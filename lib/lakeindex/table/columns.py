@@ -41,7 +41,8 @@ def table_schema(table: Table, snapshot: Snapshot) -> pa.Schema:
     raise TableUnsupportedError(
         f"table {table.name!r} does not say which columns it has: it is empty and has no hoodie.table.create.schema",
         culprit=table.uri,
-        hint="create it with lakeindex create TABLE --like FILE.parquet, or write to it once with Hudi",
+        hint="write to it once with Hudi, or, as nothing is in it, remove the folder and make the table with "
+        "`lakeindex create TABLE --like FILE.parquet`",
     )
 
 
