@@ -1,0 +1,29 @@
+"""``lakeindex apply`` at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.builders import Row, batch_of, make_table
+from tests.cli_support import lakeindex, validate
+
+
+def test_a_table_follows_another_by_files_and_by_name(tmp_path: Path) -> None:
+    source, target = make_table(tmp_path / "src"), make_table(tmp_path / "dst")
+    source.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))
+    feed = tmp_path / "feed.parquet"
+    assert lakeindex("changes", source.uri, "--out", feed).exit_code == 0
+    first = lakeindex("apply", target.uri, feed, "--json")
+    validate("upsert", first.json)
+    assert first.json["inserts"] == 2
+    source.delete(batch_of([Row("a", "x", 1, None)]).select(["id", "day"]))
+    done = lakeindex("apply", target.uri, "--from", source.uri, "--json")
+    assert (done.json["deletes"], done.json["rows_in"]) == (1, 1)
+    assert target.count() == source.count() == 1
+    for again in ((feed,), ("--from", source.uri)):
+        assert lakeindex("apply", target.uri, *again, "--json").json["noop"]
+    for wrong in ((), (feed, "--from", source.uri), (feed, "--since", "20260101000000000")):
+        assert lakeindex("apply", target.uri, *wrong).exit_code == 2
+    refused = lakeindex("upsert", target.uri, feed, "--json")
+    assert refused.exit_code == 3
+    assert "lakeindex apply TABLE FEED" in refused.error["hint"]
