@@ -200,8 +200,8 @@ def _one_place(key: str, places: Sequence[str]) -> MetadataTableError:
     return MetadataTableError(
         f"record key {key!r} is in {' and in '.join(places[:2])}, and the record index has one place for it",
         culprit=key,
-        hint="a table whose keys are unique in a partition only cannot have a global record index: build none, or take it "
-        "away with `lakeindex metadata drop TABLE --partition record_index`; where they must be unique, "
+        hint="a table whose keys are unique in a partition only cannot have a global record index: build none, or take "
+        "it away with `lakeindex metadata drop TABLE --partition record_index`; where they must be unique, "
         f"{REPAIR_KEYS}",
     )
 
