@@ -173,7 +173,7 @@ demo: archive ## a year of flights: base load, two scheduled DAG runs, the funne
 
 .PHONY: airflow
 airflow: setup ## Airflow's web interface with this project's DAGs on 127.0.0.1, port 8080 (another: AIRFLOW__API__PORT=9090 make airflow)
-	@$(RUN) $(BIN)/airflow standalone
+	@$(RUN) $(BIN)/python scripts/airflow_here.py
 
 # For one of them: make bench-upsert BENCH="--workload S_mono --runs 1 --dry"
 BENCH ?=
