@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.api.creating import create_table
 from lakeindex.errors import (
     AccessDeniedError,
     FencedError,
@@ -88,6 +91,26 @@ def test_the_history_tab_knows_the_tables_of_a_dag_by_what_its_runs_left(
     lake.manual.test(run_conf={"table": "trips", "input": f"{lake.folder}/in/a.csv", "execution": "single"})
     listed = api(f"/lakeindex/history/{lake.manual.dag_id}?table={quote(f'{lake.folder}/trips')}", "viewer")
     assert f"no Hudi table at file://{lake.folder}/trips" in listed.text  # the stub of a job makes none
+
+
+def test_a_local_run_upserts_in_a_process_of_the_worker(lake: Lake, jobs: Jobs) -> None:
+    """The job itself: no stub, no spark-submit. A retry after it is no second commit; a wrong input fails at once."""
+    rows = pa.table({"id": ["a", "b"], "n": [1, 2]})
+    table = create_table(lake.folder / "trips", rows.schema, key="id")
+    pq.write_table(rows, lake.folder / "in/a.parquet")
+    conf = {"table": "trips", "input": f"{lake.folder}/in/a.parquet", "execution": "local"}
+    run = lake.manual.test(run_conf=conf)
+    assert set(states(run).values()) == {"success"}
+    assert jobs.submitted == []
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
+    (event,) = (one for one in asset_events("trips") if one["batch_id"] == f"upsert_table/{run.run_id}/-1")
+    assert event["inserts"] == 2
+    (lookup,) = (ti for ti in run.get_task_instances() if ti.task_id == "index_lookup")
+    assert lookup.xcom_pull(task_ids="index_lookup")["rows_in"] == 2
+    pq.write_table(pa.table({"id": pa.array([None], pa.string()), "n": [1]}), lake.folder / "in/bad.parquet")
+    run = lake.manual.test(run_conf={**conf, "input": f"{lake.folder}/in/bad.parquet"})
+    assert states(run)["stage_input"] == "failed"
+    assert table.scan().count() == 2
 
 
 def test_a_single_run_of_an_index_without_filters_skips_their_stage(lake: Lake, jobs: Jobs) -> None:

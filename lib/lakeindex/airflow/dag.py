@@ -40,8 +40,8 @@ Finds where every incoming key lives now, in five stages anyone can watch, and r
 | `summary` | prints the funnel, emits an event of the table's asset with the counts |
 
 Each stage is a spark-submit job of its own and leaves its checkpoint, so a retry goes on where the last attempt
-stopped (with execution `single` the first job does all stages, and leaves the same checkpoints). Wrong data, a
-refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried again. A run is
+stopped (with execution `single` or `local` the first job does all stages, and leaves the same checkpoints). Wrong data,
+a refused table or a broken invariant (exit codes 2, 3, 4, 6) fails at once; everything else is tried again. A run is
 committed once, however often its tasks run.
 """
 
@@ -133,7 +133,7 @@ def _form(table: TableConf | None) -> dict[str, Param]:
             enum=[AS_THE_TABLE_SAYS, *EXECUTIONS],
             title="Execution",
             description="staged: one spark-submit for each stage, retried separately; single: "
-            "one for all stages, faster",
+            "one for all stages, faster; local: a process of the worker without a JVM, the fastest for small batches",
             section="Advanced",
         ),
     }

@@ -17,7 +17,7 @@ from lakeindex.airflow.dag import advanced_params
 from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_TASK, RETRIES
 from lakeindex.airflow.planning import plan_run
-from lakeindex.airflow.tables import load_table
+from lakeindex.airflow.tables import LOCAL, SINGLE, load_table
 from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
 from lakeindex.errors import UsageError
 
@@ -106,6 +106,7 @@ ARGUMENTS: Final = (
     "max_quarantined",
     "force",
     "batch_id",
+    "execution",
     "conf",
 )
 
@@ -150,5 +151,6 @@ def upsert_arguments(file: Path, root: Path, context: Any) -> dict[str, Any]:
         "max_quarantined": plan.max_quarantined,
         "force": plan.force,
         "batch_id": plan.batch_id,
+        "execution": LOCAL if plan.execution == LOCAL else SINGLE,
         "conf": {**memory, **table.spark.conf},
     }

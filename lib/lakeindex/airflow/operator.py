@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.hooks.subprocess import SubprocessHook
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.plan import DagPlan
+from lakeindex.airflow.tables import LOCAL
 from lakeindex.errors import code_may_pass
 from lakeindex.model import IndexType
 from lakeindex.pipeline import STAGE_TITLES, Stage, stages_for
@@ -89,7 +92,7 @@ class TableHistoryLink(BaseOperatorLink):
 
 
 class JobOperator(SparkSubmitOperator):
-    """Submits a job of the library and understands how it ended.
+    """Submits a job of the library, or runs it in a process beside the task, and understands how it ended.
 
     A job that says that its data or its table is wrong fails the task for good; any other failure is retried, which the
     jobs allow: a checkpoint counts when its manifest is there, and a batch is committed once.
@@ -103,6 +106,7 @@ class JobOperator(SparkSubmitOperator):
     plan_task: str | None = None
     plan_of_run: DagPlan | None = None
     _summary: Mapping[str, Any] | None = None
+    _process: SubprocessHook | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         if not kwargs.get("yarn_track_via_rm_api") and "durable" not in (kwargs.get("default_args") or {}):
@@ -132,7 +136,7 @@ class JobOperator(SparkSubmitOperator):
         with told_failures(context):
             files.delete(plan.checkpoints, error_file)  # an earlier attempt's, or it would be taken for this one's
             try:
-                super().execute(context)
+                self._run_job(plan, context)
             except AirflowException as failure:
                 said, cause = files.read_json(plan.checkpoints, error_file), failure
                 if said is None and not _code_may_pass(failure):  # where run folders are refused no file is left
@@ -141,6 +145,23 @@ class JobOperator(SparkSubmitOperator):
                     raise
         if said is not None:  # the report tab reads the file
             raise (AirflowException if said["transient"] else AirflowFailException)(describe(said)) from cause
+
+    def _run_job(self, plan: DagPlan, context: Any) -> None:
+        if plan.execution != LOCAL:
+            super().execute(context)
+            return
+        self._process = SubprocessHook()
+        command = [sys.executable, str(self.application), *plan.arguments()]
+        code = self._process.run_command(command).exit_code
+        if code:
+            raise AirflowException(f"{self.name} ended with an error. Error code is: {code}.")
+
+    def on_kill(self) -> None:
+        """End the job with its task."""
+        if self._process is None:
+            super().on_kill()
+        else:
+            self._process.send_sigterm()  # type: ignore[no-untyped-call] # the provider's
 
     def read_left(self, plan: DagPlan, name: str) -> dict[str, Any]:
         """What a job that ended well left in the run's folder."""
@@ -171,7 +192,7 @@ class JobOperator(SparkSubmitOperator):
 class StageOperator(JobOperator):
     """Submits ``jobs/<stage>.py`` and returns the stage's counters.
 
-    In a ``single`` run the first stage's task submits ``jobs/upsert.py``, which does all of them;
+    In a ``single`` or ``local`` run the first stage's task runs ``jobs/upsert.py``, which does all of them;
     the other tasks only take what their stage left behind.
 
     The run's arguments come from the task ``check_input``. A stage that the table's index does not need is skipped.

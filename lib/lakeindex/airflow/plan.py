@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeindex.airflow.tables import SINGLE, STAGED, TableConf
+from lakeindex.airflow.tables import LOCAL, SINGLE, STAGED, TableConf
 from lakeindex.errors import UsageError
 from lakeindex.json_values import json_of
 from lakeindex.pipeline import run_id_of
@@ -21,7 +21,7 @@ AS_THE_TABLE_SAYS: Final = "as the table says"
 class DagPlan:
     """One run: which table, which input, and the arguments that every job of the run gets.
 
-    ``execution``: ``staged``, a spark-submit a stage, or ``single``, one for all of them.
+    ``execution``: ``staged``, a spark-submit a stage; ``single``, one for all; ``local``, a process without a JVM.
     """
 
     table: str
@@ -38,8 +38,8 @@ class DagPlan:
 
     @property
     def is_single(self) -> bool:
-        """One Spark application does all stages."""
-        return self.execution == SINGLE
+        """One job does all stages."""
+        return self.execution in {SINGLE, LOCAL}
 
     def arguments(self) -> list[str]:
         """Command line arguments; the same for every stage."""
@@ -50,7 +50,8 @@ class DagPlan:
             words += ["--input", place]
         for key, value in self.options:
             words += ["-o", f"{key}={value}"]
-        return [*words, "--force"] if self.force else words
+        words += ["--force"] if self.force else []
+        return [*words, "--runner", LOCAL] if self.execution == LOCAL else words
 
     def to_xcom(self) -> dict[str, Any]:
         """As JSON values."""

@@ -12,7 +12,8 @@
     options: {hoodie.index.bloom.fpp: 1e-4}   # as -o; ${NAME} and ${NAME:-default} here too
     max_quarantined: 0
     spark: {driver_memory: 1g, conf: {spark.executor.memory: 2g}}
-    execution: staged                         # one spark-submit for each stage; single: one for all five
+    execution: staged                         # one spark-submit for each stage; single: one for all five;
+                                              # local: threads of one process of the worker, no JVM
     schedule: "@daily"                        # a table with a schedule has its own DAG, upsert_<name>
     start_date: 2013-12-01
     end_date: 2014-01-01
@@ -42,7 +43,8 @@ from lakeindex.storage.paths import absolute, plain
 
 STAGED: Final = "staged"
 SINGLE: Final = "single"
-EXECUTIONS: Final = (STAGED, SINGLE)
+LOCAL: Final = "local"
+EXECUTIONS: Final = (STAGED, SINGLE, LOCAL)
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 

@@ -12,7 +12,7 @@ from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.airflow.planning import as_it_began, refuse_backfill
-from lakeindex.airflow.tables import SINGLE
+from lakeindex.airflow.tables import LOCAL, SINGLE
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, Operation
 from lakeindex.options.parse import parse_options
@@ -26,7 +26,7 @@ BATCH_ID: Final = "{{ dag.dag_id }}/{{ run_id }}/{{ ti.task_id }}/{{ ti.map_inde
 
 
 class LakeIndexUpsertOperator(JobOperator):
-    """Upserts a batch into a table, or deletes keys from it, in one Spark application.
+    """Upserts a batch into a table, or deletes keys from it, in one Spark application, or without a JVM.
 
     Returns table, instant, batch id and the counts of rows by fate. A commit makes an event of the table's asset, whose
     extra also says where the commit is on the timeline. Retried with growing waits (unless ``retries`` says otherwise),
@@ -46,6 +46,7 @@ class LakeIndexUpsertOperator(JobOperator):
         max_quarantined: bad rows allowed; more fail the task.
         force: commit a used batch id again, and roll back other writers' unfinished instants whatever their age.
         batch_id: names the batch for good; default: ``<DAG>/<run>/<task>/<map index>``.
+        execution: ``single``, a spark-submit; or ``local``, a process of the worker without a JVM.
     """
 
     template_fields: Sequence[str] = (
@@ -58,6 +59,7 @@ class LakeIndexUpsertOperator(JobOperator):
         "max_quarantined",
         "force",
         "batch_id",
+        "execution",
         *JobOperator.template_fields,
     )
 
@@ -73,6 +75,7 @@ class LakeIndexUpsertOperator(JobOperator):
         max_quarantined: int | str = 0,
         force: bool | str = False,
         batch_id: str = BATCH_ID,
+        execution: str = SINGLE,
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("application", str(APPLICATION))
@@ -93,6 +96,7 @@ class LakeIndexUpsertOperator(JobOperator):
         self.max_quarantined = max_quarantined
         self.force = force
         self.batch_id = batch_id
+        self.execution = execution
 
     def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override] # Airflow takes the value as XCom
         """Run the upsert; the return value says what became of the rows."""
@@ -120,6 +124,8 @@ class LakeIndexUpsertOperator(JobOperator):
             raise self._wrong("inputs", inputs, "give a file, a folder or a * pattern, or a list of them")
         if self.operation not in BATCH_OPERATIONS:
             raise self._wrong("operation", self.operation, f"give {' or '.join(BATCH_OPERATIONS)}")
+        if self.execution not in {SINGLE, LOCAL}:
+            raise self._wrong("execution", self.execution, f"give {SINGLE} or {LOCAL}: one task is one job")
         if not str(self.max_quarantined).isdecimal():
             raise self._wrong("max_quarantined", self.max_quarantined, "give a whole number, 0 or more")
         if str(self.force).lower() not in {"true", "false"}:
@@ -137,7 +143,7 @@ class LakeIndexUpsertOperator(JobOperator):
             options=tuple(sorted(options.items())),
             max_quarantined=int(self.max_quarantined),
             force=str(self.force).lower() == "true",
-            execution=SINGLE,
+            execution=self.execution,
         )
 
     def _wrong(self, argument: str, value: object, hint: str) -> UsageError:

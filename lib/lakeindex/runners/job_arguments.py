@@ -16,8 +16,8 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.paths import absolute
 
-#: Runs one stage (None: all of them) and returns the exit code.
-StageJob: TypeAlias = Callable[[Stage | None, RunSpec], int]
+#: Runs one stage (None: all of them), on Spark or by ``local=True`` on threads, and returns the exit code.
+StageJob: TypeAlias = Callable[..., int]
 
 _OPTIONS = (
     click.option("--table", "table_uri", required=True, metavar="URI", help="The table's folder."),
@@ -34,6 +34,13 @@ _OPTIONS = (
     click.option(
         "--force", is_flag=True, help="Commit a used batch id again; roll back pending instants of other writers."
     ),
+    click.option(
+        "--runner",
+        type=click.Choice(["spark", "local"]),
+        default="spark",
+        show_default=True,
+        help="local: threads of this process, started by Python alone.",
+    ),
     click.option("-o", "options", multiple=True, metavar="KEY=VALUE", help="An option; docs/options.md lists them."),
 )
 
@@ -47,9 +54,9 @@ def stage_command(stage: Stage | None, run: StageJob) -> click.Command:
     """
 
     @click.command(name=str(stage or "upsert"))
-    def command(**given: Any) -> None:
+    def command(runner: str, **given: Any) -> None:
         lean.loaded()
-        sys.exit(run(stage, run_spec(**given)))
+        sys.exit(run(stage, run_spec(**given), local=runner == "local"))
 
     for option in reversed(_OPTIONS):
         command = option(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+from collections.abc import Callable
 
 import click
 
@@ -22,12 +23,13 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary, StageSummary
 from lakeindex.runners.spark import SparkRunner, with_tables_written
 from lakeindex.runners.spark_session import JobSession, begin_with_submit
+from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.telemetry.observer import RunObserver
 from lakeindex.time_spent import accounting
 
 
-def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
+def run_stage_job(stage: Stage | None, spec: RunSpec, *, local: bool = False) -> int:
     """Run a stage; print one JSON object as the last line of stdout.
 
     On failure ``<checkpoints>/<run id>/<stage>.error.json`` says the same to whoever started the job;
@@ -36,6 +38,7 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     Args:
         stage: the stage, or None for all of them in one application.
         spec: the run.
+        local: threads of this process do it; neither a JVM nor PySpark is needed.
 
     Returns:
         The exit code.
@@ -43,15 +46,18 @@ def run_stage_job(stage: Stage | None, spec: RunSpec) -> int:
     show_warnings()
     begin_with_submit()
     with accounting():
-        return _run_job(stage, spec)
+        return _run_job(stage, spec, None if local else JobSession)
 
 
-def _run_job(stage: Stage | None, spec: RunSpec) -> int:
+def _run_job(stage: Stage | None, spec: RunSpec, make_session: Callable[[], JobSession] | None) -> int:
     session: JobSession | None = None
     try:
-        session = JobSession()
-        runner = SparkRunner(session() if session.is_made else session, spec.config.parallelism)
-        with RunObserver(spec, stage, parent_of(session) if spec.config.openlineage else None) as observer:
+        session = None if make_session is None else make_session()
+        runner: LocalRunner | SparkRunner = LocalRunner(spec.config.parallelism)
+        if session is not None:
+            runner = SparkRunner(session() if session.is_made else session, spec.config.parallelism)
+        parent = parent_of(session) if session is not None and spec.config.openlineage else None
+        with RunObserver(spec, stage, parent) as observer:
             result = _run(stage, spec, runner, observer)
     except LakeIndexError as error:
         _say(described(error), spec, stage)
@@ -76,7 +82,9 @@ def parent_of(session: JobSession) -> str | None:
     return "/".join(str(part) for part in parts) if all(parts) else None
 
 
-def _run(stage: Stage | None, spec: RunSpec, runner: SparkRunner, observer: RunObserver) -> RunSummary | StageSummary:
+def _run(
+    stage: Stage | None, spec: RunSpec, runner: LocalRunner | SparkRunner, observer: RunObserver
+) -> RunSummary | StageSummary:
     if stage in {None, Stage.STAGE_INPUT}:
         begin_run(spec)
         spec = with_tables_written(spec, runner)

@@ -202,13 +202,23 @@ def frame_schema(frame: DataFrame) -> pa.Schema:
     return pa.schema(fields)
 
 
-def with_tables_written(spec: RunSpec, runner: SparkRunner) -> RunSpec:
-    """The run with every ``table:NAME`` input replaced by files that hold the rows of that Spark table."""
+def with_tables_written(spec: RunSpec, runner: SparkRunner | LocalRunner) -> RunSpec:
+    """The run with every ``table:NAME`` input replaced by files that hold the rows of that Spark table.
+
+    Raises:
+        UsageError: there is one, and the runner is not Spark's.
+    """
     inputs: list[str] = []
     for entry in spec.inputs:
         if not entry.startswith(TABLE_PREFIX):
             inputs.append(entry)
             continue
+        if not isinstance(runner, SparkRunner):
+            raise UsageError(
+                f"{entry} is a table of Spark's, which only Spark reads",
+                culprit=entry,
+                hint="run it on Spark (execution: single or staged), or give files",
+            )
         folder = f"{spec.run_id}/input/{uuid.uuid4().hex[:12]}"
         frame = runner.session.table(entry.removeprefix(TABLE_PREFIX))
         paths = write_pieces(frame, spec.checkpoints_uri, folder)
