@@ -12,6 +12,8 @@ VECTORS = Path(__file__).parent / "vectors"
 TABLES = VECTORS / "tables"
 VIRTUAL = VECTORS / "virtual"
 """Tables with virtual keys; none of :func:`table_names`."""
+KEYS = VECTORS / "keys"
+"""Tables whose keys are spelled in a way that their properties do not say; none of :func:`table_names`."""
 
 
 @cache

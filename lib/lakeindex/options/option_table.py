@@ -53,11 +53,15 @@ from lakeindex.options.values import (
     MERGE_OPTION,
     NULL_FOR_MISSING_OPTION,
     PARTIAL_OPTION,
+    PARTITION_FIELDS_OPTION,
     SCHEMA_MODE_OPTION,
     TABLE_VERSION_OPTION,
     TABLE_VERSIONS,
     TIME_UNITS,
+    TIMEBASED_PREFIX,
+    TIMESTAMP_TEXT_OPTION,
     TIMESTAMP_TYPES,
+    TIMESTAMP_ZONE_OPTION,
     UNKNOWN_PROPERTIES_OPTION,
     choice_of,
     csv_character,
@@ -78,10 +82,8 @@ from lakeindex.options.values import (
     whole,
 )
 
-TIMEBASED: Final = "timebased"
-
-TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
-"""Options of the timestamp-based key generator; the table's properties keep them under the same names."""
+KEY_OPTIONS: Final = "key_options"
+"""Field of the options that say how keys are made: they are kept as they are, under Hudi's names."""
 
 # Tables of options, not code: the formatter would give each argument a line.
 # fmt: off
@@ -98,6 +100,37 @@ _GENERAL: Final[tuple[Option, ...]] = (
            "Complex key generator with exactly one key field: `true` stores the record key as `value`, `false` as "
            "`field:value`. Bound. Required by `create`, because Hudi 0.15 and 1.2 have different defaults. On "
            "tables of other writers it is detected from the stored keys.", True),
+)
+
+_KEY_OPTIONS: Final[tuple[Option, ...]] = (
+    Option(TIMESTAMP_TEXT_OPTION, KEY_OPTIONS, flag, FLAG,
+           "`true`: timestamps in record keys and partition paths are texts (`2016-12-29 09:54:00.0`), not numbers of "
+           "microseconds. Hudi's row writer (`bulk_insert`) stores them so whatever the option says. Bound. On tables "
+           "of other writers the stored keys show it.", True, "false"),
+    Option(TIMESTAMP_ZONE_OPTION, KEY_OPTIONS, some_text, "a time zone",
+           "Time zone of these texts: that of the other writers' JVM. Bound, and compared with the stored keys.", True,
+           "UTC"),
+    Option(PARTITION_FIELDS_OPTION, KEY_OPTIONS, some_text, "field:SIMPLE or field:TIMESTAMP, separated by commas",
+           "Types of the partition fields of a CUSTOM key generator, for the first write to a table of Hudi 0.15, "
+           "whose properties do not have them."),
+    Option(TIMEBASED_PREFIX + "timestamp.type", KEY_OPTIONS, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
+           "TIMESTAMP key generator, and TIMESTAMP fields of a CUSTOM one: how the partition field stores the time. "
+           "Bound. Hudi 0.15 leaves it out of the properties, and both releases leave all options of times out of "
+           "those of a CUSTOM key generator: the first write says them then, compared with stored paths.", True),
+    Option(TIMEBASED_PREFIX + "timestamp.scalar.time.unit", KEY_OPTIONS, choice_of(*TIME_UNITS), " | ".join(TIME_UNITS),
+           "Unit of a SCALAR timestamp, which counts from the epoch. Bound.", True),
+    Option(TIMEBASED_PREFIX + "input.dateformat", KEY_OPTIONS, some_text, "Java date patterns",
+           "Patterns of a DATE_STRING or MIXED timestamp. The first pattern that fits is used. Bound.", True),
+    Option(TIMEBASED_PREFIX + "input.dateformat.list.delimiter.regex", KEY_OPTIONS, some_text, "a regular expression",
+           "Separator of several input patterns. Default: `,`. Bound.", True),
+    Option(TIMEBASED_PREFIX + "input.timezone", KEY_OPTIONS, some_text, "a time zone",
+           "Time zone of input texts that do not name one. Bound.", True),
+    Option(TIMEBASED_PREFIX + "output.dateformat", KEY_OPTIONS, some_text, "a Java date pattern",
+           "Pattern of the partition path, for example `yyyy/MM/dd`. Bound.", True),
+    Option(TIMEBASED_PREFIX + "output.timezone", KEY_OPTIONS, some_text, "a time zone",
+           "Time zone of the partition path. Bound.", True),
+    Option(TIMEBASED_PREFIX + "timezone", KEY_OPTIONS, some_text, "a time zone",
+           "Time zone of both input and partition path. Bound.", True),
 )
 
 _AREAS: Final[dict[str, tuple[Option, ...]]] = {
@@ -285,22 +318,6 @@ _CREATE_ONLY: Final[tuple[Option, ...]] = (
            "`false`: rows do not store their record key, partition path and commit (virtual keys). Keys are made from "
            "their columns, by an index without bloom filters (default SIMPLE), and nothing can be read incrementally."),
     Option("hoodie.database.name", "database", some_text, "a name", "Database of the table."),
-    Option(TIMEBASED_PREFIX + "timestamp.type", TIMEBASED, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
-           "TIMESTAMP key generator: how the partition field stores the time."),
-    Option(TIMEBASED_PREFIX + "timestamp.scalar.time.unit", TIMEBASED, choice_of(*TIME_UNITS), " | ".join(TIME_UNITS),
-           "Unit of a SCALAR timestamp, which counts from the epoch."),
-    Option(TIMEBASED_PREFIX + "input.dateformat", TIMEBASED, some_text, "Java date patterns",
-           "Patterns of a DATE_STRING or MIXED timestamp. The first pattern that fits is used."),
-    Option(TIMEBASED_PREFIX + "input.dateformat.list.delimiter.regex", TIMEBASED, some_text, "a regular expression",
-           "Separator of several input patterns. Default: `,`."),
-    Option(TIMEBASED_PREFIX + "input.timezone", TIMEBASED, some_text, "a time zone",
-           "Time zone of input texts that do not name one."),
-    Option(TIMEBASED_PREFIX + "output.dateformat", TIMEBASED, some_text, "a Java date pattern",
-           "Pattern of the partition path, for example `yyyy/MM/dd`."),
-    Option(TIMEBASED_PREFIX + "output.timezone", TIMEBASED, some_text, "a time zone",
-           "Time zone of the partition path."),
-    Option(TIMEBASED_PREFIX + "timezone", TIMEBASED, some_text, "a time zone",
-           "Time zone of both input and partition path."),
 )
 # fmt: on
 
@@ -342,6 +359,7 @@ KIND_AREAS: Final[dict[IndexType, OptionArea]] = {kind: area for area, types in 
 
 _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
     "Index type and record merging": _of_config(WriteConfig, _GENERAL),
+    "How keys are spelled": _of_config(WriteConfig, _KEY_OPTIONS),
     **{area.title: _of_kind(area, types) for area, types in _KINDS},
     **{title: _of_config(WriteConfig, options) for title, options in _AREAS.items()},
 }

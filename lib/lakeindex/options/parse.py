@@ -17,13 +17,12 @@ from lakeindex.options.option import Option
 from lakeindex.options.option_table import (
     BY_KEY,
     CREATE_BY_KEY,
+    KEY_OPTIONS,
     KIND_AREAS,
     OPTIONS,
-    TIMEBASED,
-    TIMEBASED_PREFIX,
 )
 from lakeindex.options.types import Config, CreateConfig, PartialUpdate, WriteConfig
-from lakeindex.options.values import NULL_FOR_MISSING_OPTION, PARTIAL_OPTION
+from lakeindex.options.values import NULL_FOR_MISSING_OPTION, PARTIAL_OPTION, TIMEBASED_PREFIX
 
 _TASKS_BY_COST: Final = (
     "work is divided into tasks by its estimated cost; lakeindex.parallelism limits the tasks that run at once"
@@ -173,7 +172,8 @@ def _check_missing(config: WriteConfig) -> None:
 
 def _having(config: _C, values: Iterable[tuple[Option, Any]]) -> _C:
     for option, value in values:
-        config = config.having(option.area, option.field, value)
+        known = {**dict(config.key_options), option.key: _as_text(value)} if option.field == KEY_OPTIONS else None
+        config = config.having(option.area, option.field, value if known is None else tuple(sorted(known.items())))
     return config
 
 
@@ -254,10 +254,11 @@ def parse_create_options(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -
     values: dict[tuple[type | None, str], tuple[Option, Any]] = {}
     timebased: dict[str, str] = {}
     for option, value in _parse_pairs(pairs, CREATE_BY_KEY):
-        if option.field == TIMEBASED:
+        if option.key.startswith(TIMEBASED_PREFIX):
             timebased[option.key.removeprefix(TIMEBASED_PREFIX)] = value
             continue
-        _, other = values.setdefault((option.area, option.field), (option, value))
+        setting = option.key if option.field == KEY_OPTIONS else option.field
+        _, other = values.setdefault((option.area, setting), (option, value))
         if other != value:
             raise OptionError(
                 f"option {option.key} says {value}, another option for the same setting says {other}",

@@ -135,6 +135,7 @@ class Config:
         index_type: the index type that is asked for.
         merge_mode: which version of a record wins.
         complex_key_new_encoding: how a complex key of one field is stored.
+        key_options: how keys are spelled, where the table's properties do not say it: name and text, sorted.
         csv_delimiter: as of :class:`CsvFormat`, like the next three.
         areas: options of index kinds that were given, one value a kind: ask :meth:`of`.
     """
@@ -142,6 +143,7 @@ class Config:
     index_type: IndexType | None = None
     merge_mode: MergeMode | None = None
     complex_key_new_encoding: bool | None = None
+    key_options: tuple[tuple[str, str], ...] = ()
     csv_delimiter: str = ","
     csv_quote: str = '"'
     csv_nulls: tuple[str, ...] = ("",)

@@ -34,6 +34,12 @@ def flag(text: str) -> bool:
 
 TABLE_VERSION_OPTION: Final = "hoodie.write.table.version"
 INDEX_OPTION: Final = "hoodie.index.type"
+TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
+"""Options of the timestamp-based key generator; the table's properties keep them under the same names."""
+
+TIMESTAMP_TEXT_OPTION: Final = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+TIMESTAMP_ZONE_OPTION: Final = "lakeindex.keygenerator.timestamp.timezone"
+PARTITION_FIELDS_OPTION: Final = "hoodie.datasource.write.partitionpath.field"
 TABLE_VERSIONS: Final = (6, 8, 9)
 """Table versions that are written."""
 

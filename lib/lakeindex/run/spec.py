@@ -111,6 +111,7 @@ class TableFacts:
         has_virtual_keys: rows do not store their keys (``hoodie.populate.meta.fields=false``).
         delete_mark: column and value, as text, by which rows of a batch are deletes (``hoodie.payload.delete.field``
             and ``.marker`` of the merge properties); None: ``_hoodie_is_deleted`` alone says it.
+        believes_paths: a stored row lies in the partition that its columns say.
     """
 
     name: str
@@ -124,6 +125,7 @@ class TableFacts:
     nulls_keep: bool = False
     has_virtual_keys: bool = False
     delete_mark: tuple[str, str] | None = None
+    believes_paths: bool = True
 
     @property
     def virtual(self) -> VirtualKeys | None:

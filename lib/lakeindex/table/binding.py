@@ -1,9 +1,10 @@
 """What is bound to a table for good, and could not be read off it: ``.hoodie/.lakeindex/table.json``.
 
-Hudi keeps the index type, the encoding of one-field complex keys and the types of a custom key generator's partition
-fields in job options, not in the table; two writers that disagree on one of them double keys. A table of ours has them
-from its creation: as one property of ``hoodie.properties``, so that they appear together with the table or not at all,
-and in ``table.json``, which counts once it is there. Another writer's table is bound at our first write to it.
+Hudi keeps the index type, the encoding of one-field complex keys, the spelling of timestamps in keys and the types of a
+custom key generator's partition fields in job options, not in the table; two writers that disagree on one of them
+double keys. A table of ours has them from its creation: as one property of ``hoodie.properties``, so that they appear
+together with the table or not at all, and in ``table.json``, which counts once it is there. Another writer's table is
+bound at our first write to it.
 ``table.json`` is created once and never changed, and durable before anything follows from it. Should it be torn all the
 same, the property says what it said, or on another writer's table the copy beside it.
 """
@@ -11,25 +12,27 @@ same, the property says what it said, or on another writer's table the copy besi
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
 from lakeindex.model import IndexSpec, IndexType, MergeMode
-from lakeindex.options.option_table import BY_KEY, KIND_AREAS, OPTIONS
+from lakeindex.options.option_table import BY_KEY, KEY_OPTIONS, KIND_AREAS, OPTIONS
 from lakeindex.options.parse import index_spec
 from lakeindex.options.types import Config, WriteConfig
-from lakeindex.options.values import INDEX_OPTION
+from lakeindex.options.values import INDEX_OPTION, PARTITION_FIELDS_OPTION
 from lakeindex.release import VERSION
 from lakeindex.storage.port import Storage
+from lakeindex.table import property_keys as keys
 from lakeindex.table.properties import TableProperties
 from lakeindex.timeline import records
 
 BINDING_PATH: Final = ".hoodie/.lakeindex/table.json"
 COPY_PATH: Final = ".hoodie/.lakeindex/table.copy.json"
 BINDING_PROPERTY: Final = "lakeindex.table.binding"
-BINDING_FORMAT: Final = 1
+BINDING_FORMAT: Final = 2
+"""1: without ``key_options``, which a release that does not know them must not pass over."""
 
 MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
 ENCODING_OPTION: Final = "hoodie.write.complex.keygen.new.encoding"
@@ -47,6 +50,9 @@ class TableBinding:
         partition_types: with the custom key generator, ``SIMPLE`` or ``TIMESTAMP`` per partition field.
         created_by: release that wrote the binding.
         index_options: what is bound with the index type (option name, text), sorted.
+        key_options: how keys are spelled, where the properties do not say it (option name, text), sorted.
+        is_stated: somebody said the index type; else the files of another writer's table show it, and they do not
+            show in what keys are unique.
     """
 
     index_type: IndexType
@@ -55,11 +61,21 @@ class TableBinding:
     partition_types: tuple[str, ...] | None = None
     created_by: str = ""
     index_options: tuple[tuple[str, str], ...] = ()
+    key_options: tuple[tuple[str, str], ...] = ()
+    is_stated: bool = False
 
     @property
     def index(self) -> IndexSpec:
         """The index with what is bound to it."""
         return IndexSpec(self.index_type, self.index_options)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKeys:
+    """How keys are spelled, as stored rows show it; fields as of :class:`TableBinding`."""
+
+    complex_key_new_encoding: bool | None = None
+    key_options: tuple[tuple[str, str], ...] = ()
 
 
 def this_release() -> str:
@@ -71,13 +87,15 @@ def format_binding(binding: TableBinding) -> bytes:
     """JSON text of a binding; one line."""
     return json.dumps(
         {
-            "format": BINDING_FORMAT,
+            "format": BINDING_FORMAT if binding.key_options else 1,
             "index_type": binding.index_type,
             "merge_mode": binding.merge_mode,
             "complex_key_new_encoding": binding.complex_key_new_encoding,
             "partition_types": None if binding.partition_types is None else list(binding.partition_types),
             "created_by": binding.created_by,
             "index_options": dict(binding.index_options),
+            **({"key_options": dict(binding.key_options)} if binding.key_options else {}),
+            **({"is_stated": True} if binding.is_stated else {}),
         },
         separators=(",", ":"),
     ).encode()
@@ -117,8 +135,14 @@ def _from_json(loaded: dict[str, Any]) -> TableBinding:
         encoding,
         None if types is None else tuple(str(one) for one in types),
         str(loaded["created_by"]),
-        tuple(sorted((str(key), str(text)) for key, text in loaded.get("index_options", {}).items())),
+        _options(loaded, "index_options"),
+        _options(loaded, "key_options"),
+        bool(loaded.get("is_stated", False)),
     )
+
+
+def _options(loaded: dict[str, Any], name: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((str(key), str(text)) for key, text in loaded.get(name, {}).items()))
 
 
 def _damaged(source: str, error: Exception) -> TableCorruptError:
@@ -204,6 +228,9 @@ def resolve_binding(
                 _same(key, text, dict(now.options).get(key, text))
         if bound.complex_key_new_encoding is not None:
             _same(ENCODING_OPTION, config.complex_key_new_encoding, bound.complex_key_new_encoding)
+        types = zip(properties.partition_fields, properties.partition_types or (), strict=False)
+        typed = {PARTITION_FIELDS_OPTION: ",".join(f"{name}:{kind}" for name, kind in types)}
+        _same_key_options(config, {**_DEFAULT_KEY_OPTIONS, **properties.entries, **typed, **dict(bound.key_options)})
         return bound
     new = index or new_index(config.index_type or properties.default_index, config, properties.key_fields)
     return TableBinding(
@@ -213,7 +240,17 @@ def resolve_binding(
         complex_key_new_encoding=config.complex_key_new_encoding,
         partition_types=properties.partition_types,
         created_by=this_release(),
+        key_options=config.key_options,
+        is_stated=config.index_type is not None or INDEX_OPTION in properties.entries,
     )
+
+
+_DEFAULT_KEY_OPTIONS: Final = {option.key: option.bound_default for option in OPTIONS if option.field == KEY_OPTIONS}
+
+
+def _same_key_options(config: Config, known: Mapping[str, str]) -> None:
+    for key, text in config.key_options:
+        _same(key, text, known.get(key) or "nothing")
 
 
 def new_index(index_type: IndexType, config: Config, key_fields: Sequence[str]) -> IndexSpec:
@@ -267,7 +304,12 @@ def _merge_mode(properties: TableProperties, bound: TableBinding | None, asked: 
             culprit=MERGE_OPTION,
             hint=f"say it once: -o {MERGE_OPTION}={MergeMode.EVENT_TIME_ORDERING} (the greater "
             f"{'/'.join(properties.ordering_fields)} wins, also against stored rows) or -o {MERGE_OPTION}="
-            f"{MergeMode.COMMIT_TIME_ORDERING} (the incoming row wins, as with Hudi 0.15's default payload)",
+            f"{MergeMode.COMMIT_TIME_ORDERING} (the incoming row wins, as with Hudi 0.15's default payload). Hudi "
+            f"0.15 does not store the payload class of such a table ({keys.PAYLOAD_CLASS[0]}). If its jobs name "
+            "another than DefaultHoodieRecordPayload, EventTimeAvroPayload or OverwriteWithLatestAvroPayload, "
+            "lakeindex cannot follow it: AWSDmsAvroPayload and the Debezium payloads delete rows by a column, "
+            "OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload merge columns. "
+            "Write to it with Hudi then",
         )
     if stated is not None and stated is not mode:
         raise TableUnsupportedError(

@@ -13,7 +13,7 @@ from lakeindex.format.file_names import METADATA_FOLDER, parse_base_path
 from lakeindex.format.instants import parse_instant
 from lakeindex.format.properties import format_properties, table_checksum
 from lakeindex.model import KeyGeneratorType, MergeMode
-from lakeindex.options.option_table import TIMEBASED_PREFIX
+from lakeindex.options.values import TIMEBASED_PREFIX
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
@@ -171,6 +171,8 @@ def _binding(spec: CreateSpec) -> TableBinding:
         complex_key_new_encoding=config.complex_key_new_encoding,
         partition_types=types or None,
         created_by=this_release(),
+        key_options=config.key_options,
+        is_stated=True,
     )
 
 

@@ -9,9 +9,8 @@ from typing import Final
 
 from lakeindex.errors import OptionError
 from lakeindex.model import KeyGeneratorType
-from lakeindex.options.option_table import TIMEBASED_PREFIX
 from lakeindex.options.types import CreateConfig
-from lakeindex.options.values import INDEX_OPTION
+from lakeindex.options.values import INDEX_OPTION, TIMEBASED_PREFIX
 from lakeindex.table.property_keys import POPULATE_META_FIELDS
 from lakeindex.table.version import SEVERAL_ORDERING_FIELDS
 from lakeindex.table.virtual_key_rules import generator_problem, index_problem
@@ -89,6 +88,7 @@ def key_entries(spec: CreateSpec) -> dict[str, str]:
         "hoodie.table.partition.fields": ",".join(typed),
         _GENERATOR_OPTION: generator_of(spec).value,
         **{TIMEBASED_PREFIX + option: text for option, text in spec.config.timebased.items()},
+        **dict(spec.config.key_options),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from lakeindex.files.file_system_view import FilesByPartition, Snapshot, snapsho
 from lakeindex.files.told_files import told_files
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.model import IndexSpec, KeyGeneratorType
+from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.options.types import UnknownProperties, WriteConfig
 from lakeindex.options.values import UNKNOWN_PROPERTIES_OPTION
 from lakeindex.storage.port import Storage
@@ -20,13 +20,14 @@ from lakeindex.table.binding import (
     BINDING_PATH,
     BINDING_PROPERTY,
     ENCODING_OPTION,
+    BoundKeys,
     TableBinding,
     asks_for_index,
     load_binding,
     resolve_binding,
     store_binding,
 )
-from lakeindex.table.index_changes import changed_index, index_in_force
+from lakeindex.table.index_changes import changed_index, every_index, index_in_force
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.property_keys import unknown_properties, unwritable_properties
@@ -102,7 +103,7 @@ class Table:
             entries[PARTITION_PATH_FIELD] = ",".join(f"{name}:{kind}" for name, kind in typed)
         if self.binding is not None and self.binding.complex_key_new_encoding is not None:
             entries[ENCODING_OPTION] = "true" if self.binding.complex_key_new_encoding else "false"
-        return entries
+        return entries | dict(self.binding.key_options if self.binding is not None else ())
 
     def load_timeline(self) -> Timeline:
         """List the timeline.
@@ -196,19 +197,43 @@ class Table:
             return changed_index(self.storage, self.load_timeline) or bound
         return index_in_force(self.storage, timeline, bound)
 
+    def may_have_been_global(self) -> bool:
+        """Whether the table has, or had, an index under which a row may lie in another partition than it says."""
+        return self.binding is None or any(one.is_global for one in every_index(self.storage, self.binding.index))
+
+    def why_paths_are_no_evidence(self, changes: Sequence[str] | None = None) -> str | None:
+        """Why a partition path may not be that of its rows' columns; None if it is, of every row.
+
+        A row lies where its columns say as long as a key is unique in its partition: under a global index an update
+        may leave it in its old partition. What files show of another writer's index is silent on that, buckets apart.
+
+        Args:
+            changes: instants of all changes of the index, if they were just listed.
+        """
+        binding = self.binding
+        if binding is None:
+            return "the table is not bound to an index"
+        was_global = next((one for one in every_index(self.storage, binding.index, changes) if one.is_global), None)
+        if was_global is not None:
+            return f"the table has had a global index ({was_global.index_type})"
+        made_here = BINDING_PROPERTY in self.properties.entries
+        if made_here or binding.is_stated or binding.index_type is IndexType.BUCKET:
+            return None
+        return (
+            f"the table's index was found by its files ({binding.index_type}), which do not show whether it is global"
+        )
+
     def _changed_index(self, config: WriteConfig) -> IndexSpec | None:
         """The index that options are compared with, if there are any to compare and it is not the bound one."""
         return changed_index(self.storage, self.load_timeline) if asks_for_index(config) else None
 
-    def bind(
-        self, config: WriteConfig, *, complex_key_new_encoding: bool | None = None, index: IndexSpec | None = None
-    ) -> Table:
+    def bind(self, config: WriteConfig, *, index: IndexSpec | None = None, spelling: BoundKeys | None = None) -> Table:
         """The table bound for a write with these options; the first such write stores the binding.
 
         Args:
             config: the write's options.
-            complex_key_new_encoding: what the stored keys show, where the options do not say.
             index: the index to bind, as files and options show it; ignored if the table is bound.
+            spelling: of keys, as the stored rows show it; ignored if the table is bound.
 
         Raises:
             OptionError: an option differs from what is bound.
@@ -216,8 +241,9 @@ class Table:
         """
         known = index if self.binding is None else self._changed_index(config)
         wanted = resolve_binding(self.properties, self.binding, config, known)
-        if self.binding is None and wanted.complex_key_new_encoding is None:
-            wanted = replace(wanted, complex_key_new_encoding=complex_key_new_encoding)
+        if self.binding is None and spelling is not None:
+            encoding, options = spelling.complex_key_new_encoding, spelling.key_options
+            wanted = replace(wanted, complex_key_new_encoding=encoding, key_options=options)
         stored = store_binding(self.storage, wanted, keep_copy=BINDING_PROPERTY not in self.properties.entries)
         return replace(self, binding=resolve_binding(self.properties, stored, config, self._changed_index(config)))
 
@@ -337,11 +363,4 @@ def _key_refusals(table: TableProperties) -> Iterator[Refusal]:
             f"has {len(table.ordering_fields)} ordering fields ({', '.join(table.ordering_fields)})",
             keys.ORDERING_FIELDS[0],
             "tables of version 9 may have several; Hudi before 1.1, which reads the others, knows one",
-        )
-    # Version 6 stores the bare names; without any option for times every field must be a plain one.
-    if generator is KeyGeneratorType.CUSTOM and table.timebased and table.partition_types is None:
-        yield (
-            "has a custom key generator and does not say the types of its partition fields",
-            keys.PARTITION_FIELDS[0],
-            "version 6 does not store them; only tables created here have them bound",
         )

@@ -12,7 +12,7 @@ Our next write deletes it if a verdict, a rollback or a restore says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lakeindex.errors import InvariantError, TimelineChangedError
@@ -29,19 +29,22 @@ INDEX_CHANGES_FOLDER: Final = f"{records.OWN_FOLDER}/buckets"
 _FORMAT: Final = 1
 
 
-def index_in_force(storage: Storage, timeline: Timeline, bound: IndexSpec) -> IndexSpec:
+def index_in_force(
+    storage: Storage, timeline: Timeline, bound: IndexSpec, times: Sequence[str] | None = None
+) -> IndexSpec:
     """The table's index now.
 
     Args:
         storage: the table's folder.
         timeline: the instants that count.
         bound: what ``table.json`` says.
+        times: :func:`index_change_times`, if they were just listed.
 
     Raises:
         TableCorruptError: the change that is in force cannot be read.
         TimelineChangedError: it was rolled back while it was read.
     """
-    time = newest_in_force(timeline, index_change_times(storage))
+    time = newest_in_force(timeline, index_change_times(storage) if times is None else times)
     return bound if time is None else _load(storage, time)
 
 
@@ -58,14 +61,15 @@ def changed_index(storage: Storage, load_timeline: Callable[[], Timeline]) -> In
     return None if time is None else _load(storage, time)
 
 
-def every_index(storage: Storage, bound: IndexSpec) -> list[IndexSpec]:
-    """The indexes that the table has had: the bound one, and all changes, whether or not they are in force.
+def every_index(storage: Storage, bound: IndexSpec, times: Sequence[str] | None = None) -> list[IndexSpec]:
+    """The indexes that the table has had: the bound one, and all changes, whether or not they are in force;
+    arguments as of :func:`index_in_force`.
 
     Raises:
         TableCorruptError: a change cannot be read.
         TimelineChangedError: one was rolled back while it was read.
     """
-    return [bound, *(_load(storage, time) for time in index_change_times(storage))]
+    return [bound, *(_load(storage, time) for time in (index_change_times(storage) if times is None else times))]
 
 
 def _load(storage: Storage, time: str) -> IndexSpec:

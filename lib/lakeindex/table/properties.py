@@ -15,8 +15,7 @@ from typing import Final
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError, TableNotFoundError
 from lakeindex.format.properties import parse_properties, table_checksum
 from lakeindex.model import IndexType, KeyGeneratorType, MergeMode
-from lakeindex.options.option_table import TIMEBASED_PREFIX
-from lakeindex.options.values import KEY_GENERATOR_CLASSES
+from lakeindex.options.values import KEY_GENERATOR_CLASSES, TIMEBASED_PREFIX
 from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys

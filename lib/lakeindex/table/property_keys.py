@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakeindex.options.option_table import TIMEBASED_PREFIX
+from lakeindex.options.values import TIMEBASED_PREFIX
 from lakeindex.table.version import VERSION_9
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
@@ -142,8 +142,8 @@ INVENTORY: Final = (
     KnownProperty("hoodie.table.keygenerator.class", "0.15", _F, "older form of the same"),
     KnownProperty("hoodie.datasource.write.hive_style_partitioning", "0.15", _F, "folders are `field=value`"),
     KnownProperty("hoodie.datasource.write.partitionpath.urlencode", "0.15", _F, "values are escaped in folders"),
-    KnownProperty("hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled", "0.15", _R,
-                  "timestamps are text in keys; Hudi's writers take it for an option of theirs", ("false",)),
+    KnownProperty("hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled", "0.15", _F,
+                  "timestamps are text in keys; Hudi's writers take it for an option of theirs"),
     KnownProperty("hoodie.datasource.write.slash.separated.date.partitioning", "1.2", _R,
                   "makes `2026-01-31` the folder `2026/01/31`", ("false",)),
     *(KnownProperty(prefix + name, "0.15", _F, "how a time becomes a partition path")

@@ -11,7 +11,7 @@ from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
 def fixed_columns(spec: KeySpec, schema: pa.Schema, partition_path: str | None) -> frozenset[str]:
     """Columns of which an updated row has the stored row's value, whatever the batch.
 
-    The stored row has the same record key and, unless the index is global, the same partition path. A field's
+    The stored row has the same record key and, where paths are believed, the same partition path. A field's
     value follows from that where its text is its value (texts and whole numbers) and where it can be told from
     the texts beside it: several texts joined with commas can be cut in more than one way, a null and the text
     that stands for it are one.
@@ -19,8 +19,8 @@ def fixed_columns(spec: KeySpec, schema: pa.Schema, partition_path: str | None) 
     Args:
         spec: how keys are made.
         schema: the table's columns.
-        partition_path: the file's; None if rows of other partitions may update its rows:
-            a global index that moves no rows keeps them where they are, with the partition columns of the incoming row.
+        partition_path: the file's; None if it does not say the columns of its rows: a global index that moves no rows
+            keeps them where they are, with the partition columns of the incoming row.
 
     Returns:
         Names of top-level columns.

@@ -13,7 +13,7 @@ from lakeindex.errors import (
 )
 from lakeindex.model import IndexType, MergeMode
 from lakeindex.options.types import CreateConfig, MetadataTablePolicy, WriteConfig
-from lakeindex.table.binding import BINDING_PATH, COPY_PATH
+from lakeindex.table.binding import BINDING_PATH, COPY_PATH, BoundKeys
 from lakeindex.table.create import CreateSpec, create_table
 from lakeindex.table.handle import Table, check_writable
 from lakeindex.table.properties import parse_table_properties
@@ -115,15 +115,6 @@ def test_a_plain_table_is_not_refused() -> None:
     check_writable(parse_table_properties(GOOD))
 
 
-def test_custom_keys_need_their_types_only_where_there_are_times() -> None:
-    custom = {**GOOD, "hoodie.table.keygenerator.type": "CUSTOM"}
-    check_writable(parse_table_properties(custom))
-    times = {**custom, "hoodie.keygen.timebased.timestamp.type": "MIXED"}
-    with pytest.raises(TableUnsupportedError, match="types of its partition fields"):
-        check_writable(parse_table_properties(times))
-    check_writable(parse_table_properties({**times, "hoodie.table.partition.fields": "p:TIMESTAMP"}))
-
-
 def test_a_table_that_does_not_say_how_it_merges_needs_the_choice_once(tmp_path: Path) -> None:
     table = open_table("h0150_v6_main", tmp_path)
     assert table.binding is None
@@ -168,7 +159,7 @@ def test_the_first_of_two_writers_binds_the_table(tmp_path: Path) -> None:
 
 def test_the_encoding_that_the_keys_show_is_bound(tmp_path: Path) -> None:
     table = open_table("h120_v6_main", tmp_path)
-    bound = table.bind(WriteConfig(), complex_key_new_encoding=True)
+    bound = table.bind(WriteConfig(), spelling=BoundKeys(complex_key_new_encoding=True))
     assert bound.binding is not None
     assert bound.binding.complex_key_new_encoding is True
     assert bound.key_properties()["hoodie.write.complex.keygen.new.encoding"] == "true"
@@ -254,8 +245,8 @@ def test_creating_goes_on_where_a_power_loss_left_a_part_of_the_properties(cut: 
 
 def test_a_binding_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     storage = FolderStorage(unpack_table("py_simple", tmp_path))
-    storage.write(BINDING_PATH, b'{"format": 2}')
-    with pytest.raises(TableUnsupportedError, match="format 2"):
+    storage.write(BINDING_PATH, b'{"format": 3}')
+    with pytest.raises(TableUnsupportedError, match="format 3"):
         Table.open(storage)
 
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.errors import OptionError, SchemaMismatchError, TableCorruptError, TableUnsupportedError
+from lakeindex.errors import OptionError, SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.partition_paths import partition_path_problem
 from lakeindex.model import KeyGeneratorType
-from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind, detect_complex_encoding
+from lakeindex.write.keys.keys import KeyGenerator, KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimeOptions, TimeType
 from tests.strategies import any_texts
 
@@ -161,21 +161,6 @@ def test_time_partition_in_a_custom_generator() -> None:
     assert "takes numbers" in text.problem.to_pylist()[0]
 
 
-class TestDetectEncoding:
-    def test_cannot_tell_without_keys(self) -> None:
-        assert detect_complex_encoding(pa.array([], pa.string()), "id") is None
-        assert detect_complex_encoding(pa.array([None], pa.string()), "id") is None
-
-    def test_each_encoding(self) -> None:
-        assert detect_complex_encoding(pa.array(["a", "idx", "k2:b", None]), "id") is True
-        assert detect_complex_encoding(pa.chunked_array([["id:a"], ["id:", "id:id:b"]]), "id") is False
-
-    def test_mix_is_refused(self) -> None:
-        with pytest.raises(TableCorruptError, match="'id:a' and 'b'") as caught:
-            detect_complex_encoding(pa.array(["id:a", "b"]), "id")
-        assert caught.value.culprit == "id"
-
-
 BASE = {"hoodie.table.recordkey.fields": "id", "hoodie.table.partition.fields": "p"}
 
 
@@ -250,7 +235,6 @@ class TestFromProperties:
             {"hoodie.table.keygenerator.class": "com.example.MyKeyGenerator"},
             {"hoodie.table.keygenerator.type": "USER_PROVIDED"},
             {"hoodie.datasource.write.slash.separated.date.partitioning": "true"},
-            {"hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "true"},
             {"hoodie.table.recordkey.fields": ""},
         ],
     )

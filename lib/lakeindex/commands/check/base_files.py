@@ -28,6 +28,7 @@ from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.parquet.footer_text import footer_text
 from lakeindex.parquet.read_pages import read_column, read_groups
+from lakeindex.table.spelling.stored_keys import difference
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
@@ -316,10 +317,9 @@ def _is_nan(end: bytes) -> bool:
 
 def _difference(stored: pa.Array, made: pa.Array) -> str | None:
     """How many values differ, with an example; None if none do."""
-    same = np.asarray(pc.fill_null(pc.equal(stored, made.cast(stored.type)), fill_value=False))
-    if same.all():
+    same, row = difference(stored, made)
+    if row is None:
         return None
-    row = int(np.flatnonzero(~same)[0])
     return (
         f"{int((~same).sum())} rows is not what their columns say: {stored[row].as_py()!r} is stored, "
         f"{made[row].as_py()!r} is made"

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakeindex.commands.check.base_files import FileTask, check_file, read_keys
+import pyarrow as pa
+
+from lakeindex.commands.check.base_files import FileTask, check_file
 from lakeindex.commands.check.listed_files import Committed, check_listing
 from lakeindex.commands.check.lost_columns import columns_then
 from lakeindex.commands.check.page_checks import PagesTask, check_pages
@@ -22,13 +24,16 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.contract import FileGroups
 from lakeindex.index.registry import index_for
 from lakeindex.model import BaseFile, IndexSpec
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
+from lakeindex.table.spelling.inference import spec_given, spelling_of
+from lakeindex.table.spelling.stored_keys import sample_rows
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.threads import Threads
-from lakeindex.write.keys.keys import KeySpec, detect_complex_encoding
+from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.virtual_keys import VirtualKeys
 
 
@@ -124,7 +129,7 @@ def _check_rows(
     if not files:
         return ()
     schema = table_schema(table, snapshot)
-    keys = _key_spec(table, files)
+    keys = _key_spec(table, files, schema)
     stores_keys = table.properties.populate_meta_fields
     virtual = None if stores_keys or keys.spec is None else VirtualKeys(keys.spec, schema)
     index = table.index(snapshot.timeline)
@@ -186,17 +191,19 @@ def _unique_task(
     return UniqueTask(table.uri, what, there, virtual)
 
 
-def _key_spec(table: Table, files: Sequence[BaseFile]) -> _Keys:
+def _key_spec(table: Table, files: Sequence[BaseFile], schema: pa.Schema) -> _Keys:
     """How the table's keys are made; None if another writer's table does it in a way that is not ours."""
-    encoding = None if table.binding is None else table.binding.complex_key_new_encoding
-    entries = table.key_properties()
+    options = WriteConfig()
     try:
-        spec = KeySpec.from_properties(entries)
-        if encoding is None and spec.encoding_is_open and table.properties.populate_meta_fields:
-            stored = detect_complex_encoding(read_keys(table.uri, files[0], None), spec.record_key_fields[0])
-            spec = KeySpec.from_properties(entries, complex_new_encoding=bool(stored))
-    except TableCorruptError as error:
-        return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))
+        if table.binding is not None:
+            return _Keys(KeySpec.from_properties(table.key_properties()), Findings(()))
+        spec = spec_given(table, options)
     except LakeIndexError as error:
         return _Keys(None, Findings((), (f"keys were not made anew: {error.message}",)))
-    return _Keys(spec, Findings())
+    try:
+        samples = sample_rows(table, files, spec, schema)
+        return _Keys(spelling_of(table, spec, samples, options, may_lie_elsewhere=True).spec, Findings(()))
+    except TableCorruptError as error:
+        return _Keys(None, Findings((Violation.of(Broken.RECORD_KEY, error, files[0].path),)))
+    except LakeIndexError:
+        return _Keys(spec, Findings(()))  # every file is asked, and says what differs

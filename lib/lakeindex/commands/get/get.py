@@ -32,9 +32,9 @@ from lakeindex.errors import UsageError
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.table_facts import stored_encoding
 from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
+from lakeindex.table.spelling.inference import shown_spec
 from lakeindex.tasks.meter import IoCount
 from lakeindex.tasks.runner import Runner, do_task, pack, run_tasks
 from lakeindex.timeline.timeline import Timeline
@@ -226,11 +226,10 @@ def _scope(
 
 def _form(scope: GetScope) -> KeyForm:
     """What the table's keys look like; of keys that releases store in two ways, as they are stored."""
-    spec, table = key_spec_of(scope.table), scope.table
-    if spec is not None and not knows_keys(table, spec):
-        encoding = stored_encoding(table, scope.snapshot)
-        spec = None if encoding is None else replace(spec, complex_new_encoding=encoding)
-    return KeyForm(spec, table_schema(table, scope.snapshot))
+    table, schema = scope.table, table_schema(scope.table, scope.snapshot)
+    if table.binding is not None:
+        return KeyForm(key_spec_of(table), schema)
+    return KeyForm(shown_spec(table, scope.snapshot.base_files_all(), schema), schema)
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

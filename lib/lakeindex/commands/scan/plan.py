@@ -28,7 +28,6 @@ from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.table.handle import Table
-from lakeindex.table.index_changes import every_index
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME
@@ -189,7 +188,7 @@ class _Planner:
         names = {name for name, _ in spec.partition_fields}
         if names.isdisjoint(predicate.columns):
             return found
-        why = why_paths_are_no_evidence(self.source.past.table)
+        why = self.source.past.table.why_paths_are_no_evidence()
         if why is not None:
             notes.append(f"{why}: a row may lie in another partition than its columns say, so statistics decide")
             return found
@@ -233,11 +232,3 @@ def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) ->
         needed.add(COMMIT_TIME)
     extra = (one for one in source.schema if one.name in needed and one.name not in schema.names)
     return pa.schema([*schema, *extra])
-
-
-def why_paths_are_no_evidence(table: Table) -> str | None:
-    """Why a partition path may not be that of its rows' columns; None if it is."""
-    if table.binding is None:
-        return "the table is not bound to an index"
-    was_global = [one for one in every_index(table.storage, table.binding.index) if one.is_global]
-    return f"the table has had a global index ({was_global[0].index_type})" if was_global else None

@@ -10,7 +10,6 @@ import pyarrow as pa
 from lakeindex.commands.get.key_sets import key_spec_of
 from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.scan.partitions import path_facts
-from lakeindex.commands.scan.plan import why_paths_are_no_evidence
 from lakeindex.commands.where.choosing import TableRows
 from lakeindex.commands.where.setting import read_values
 from lakeindex.conductor.chosen import required, run_chosen
@@ -75,7 +74,7 @@ def _by_path(opened: Opened, predicate: Predicate) -> _ByPath | None:
     """Chooses partitions, if their paths decide the condition for all of their rows."""
     table = opened.table
     spec = key_spec_of(table)
-    if spec is None or why_paths_are_no_evidence(table) is not None:
+    if spec is None or table.why_paths_are_no_evidence() is not None:
         return None
     chooser = _ByPath(predicate, spec, opened.facts.schema)
     known = [chooser.decides(path) for path in opened.snapshot.partitions()]

@@ -37,8 +37,10 @@ from lakeindex.run.lookup_files import (
 from lakeindex.run.replaced import replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.table.handle import Table
+from lakeindex.table.spelling.stored_keys import SampleReader, compare_keys
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
+from lakeindex.write.base_file import RECORD_KEY
 
 _FOOTERS_A_TASK = 64
 _KEYS_SHARE = 0.5
@@ -207,7 +209,7 @@ def _with_footers(
         else _told_file(number, file, told.ranges[file.path], told.filters_in)
         for number, file in enumerate(files)
     ]
-    _check_encoding(facts, found)
+    _check_encoding(spec, facts, found)
     counts = {"footers_cached": len(files) - len(missing) - len(told.ranges), "footers_read": len(missing)}
     return found, {**counts, "ranges_from_metadata": len(told.ranges)}
 
@@ -248,8 +250,10 @@ def _lookup_file(number: int, file: BaseFile, footer: Footer, where: str) -> Loo
     return LookupFile(number, file, footer.rows, groups, footer.min_key, footer.max_key, where, footer.problem)
 
 
-def _check_encoding(facts: TableFacts, files: Sequence[LookupFile]) -> None:
+def _check_encoding(spec: RunSpec, facts: TableFacts, files: Sequence[LookupFile]) -> None:
     """Refuse files whose keys another release encoded differently: every key would be taken for a new one.
+
+    Among bare keys one that begins with the field's name may be a value that does: the file's rows decide.
 
     Raises:
         TableCorruptError: naming the file.
@@ -257,16 +261,24 @@ def _check_encoding(facts: TableFacts, files: Sequence[LookupFile]) -> None:
     if not facts.keys.encoding_is_open:
         return
     prefix = f"{facts.keys.record_key_fields[0]}:"
+    are_bare = facts.keys.complex_new_encoding
     for file in files:
-        for key in (file.min_key, file.max_key):
-            if key is not None and key.startswith(prefix) is facts.keys.complex_new_encoding:
-                raise TableCorruptError(
-                    f"{file.file.path!r} holds key {key!r}, which is not encoded as the table's other "
-                    "one-field complex keys",
-                    culprit=file.file.path,
-                    hint="rows were written by Hudi releases that encode such keys differently; "
-                    "roll those commits back",
-                )
+        odd = next((key for key in (file.min_key, file.max_key) if key and key.startswith(prefix) is are_bare), None)
+        if odd is None:
+            continue
+        if are_bare and _rows_fit(spec, facts, file.file):
+            return  # values of the table look so
+        raise TableCorruptError(
+            f"{file.file.path!r} holds key {odd!r}, which is not encoded as the table's other one-field complex keys",
+            culprit=file.file.path,
+            hint="rows were written by Hudi releases that encode such keys differently; roll those commits back",
+        )
+
+
+def _rows_fit(spec: RunSpec, facts: TableFacts, file: BaseFile) -> bool:
+    read = SampleReader(storage_at(spec.table_uri), (RECORD_KEY, *facts.keys.columns), facts.schema)
+    samples = read(file)
+    return bool(samples) and compare_keys(samples, facts.keys).fits
 
 
 def _groups(files: list[BaseFile], slots: int) -> Iterable[list[BaseFile]]:

@@ -284,7 +284,7 @@ def _rewrite_of(task: WriteTask) -> Rewrite:
         facts.name,
         facts.schema,
         task.spec.config,
-        fixed_columns(facts.keys, facts.schema, None if facts.is_global else new.partition_path),
+        fixed_columns(facts.keys, facts.schema, new.partition_path if facts.believes_paths else None),
         NewSlice(new.partition_path, new.instant_time, new.name, task.number),
         task.part,
         update_rule(task.spec, facts),

@@ -8,7 +8,8 @@ bool                    ``true``, ``false``
 integers                decimal
 float, double           Java's ``toString`` of releases 8 to 18: ``1.5``, ``100.0``, ``1.0E20``
 date                    ``2020-01-01`` (``java.time.LocalDate``)
-timestamp, time         the stored number: microseconds, milliseconds of a millisecond column
+timestamp, time         the stored number: microseconds, milliseconds of a millisecond column; or the text of
+                        :mod:`lakeindex.write.keys.timestamp_text`, of timestamps that are instants (have a zone)
 decimal                 ``java.math.BigDecimal.toString``: ``1234.56``, ``0.00``, ``1E-7``
 dictionary              as its values
 ======================  ======================================================================
@@ -20,6 +21,7 @@ free-format printing with the JDK's stopping rules), so keys stay equal across w
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import struct
 from typing import Final
@@ -30,6 +32,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.arrow import plain_strings
+from lakeindex.write.keys.timestamp_text import timestamp_text
 
 _FRACTION_BITS: Final = 52
 _HIDDEN_BIT: Final = 1 << _FRACTION_BITS
@@ -43,12 +46,13 @@ _INSIGNIFICANT: Final = (
 )  # fmt: skip
 
 
-def java_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+def java_text(column: pa.Array | pa.ChunkedArray, name: str, zone: dt.tzinfo | None = None) -> pa.Array:
     """Text of each value, null where the value is null.
 
     Args:
         column: the values, any type of the table above.
         name: the column's name, for the message.
+        zone: in which timestamps are texts; None: they are numbers.
 
     Raises:
         SchemaMismatchError: values of this type cannot be part of a key.
@@ -56,7 +60,7 @@ def java_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return java_text(array.dictionary, name).take(array.indices)
+        return java_text(array.dictionary, name, zone).take(array.indices)
     if pa.types.is_null(kind):
         return pa.nulls(len(array), pa.string())
     if _is_text(kind):
@@ -67,6 +71,8 @@ def java_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
         return _floating_text(array)
     if pa.types.is_date(kind):
         return _date_text(array)
+    if zone is not None and is_instant(kind):
+        return timestamp_text(array, zone)
     if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
         return _stored_number(array).cast(pa.string())
     raise SchemaMismatchError(
@@ -74,6 +80,11 @@ def java_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
         culprit=name,
         hint="use a text, number, boolean, date, timestamp or decimal column",
     )
+
+
+def is_instant(kind: pa.DataType) -> bool:
+    """Whether Hudi knows values as points in time: a timestamp without a zone is a number in every key."""
+    return pa.types.is_timestamp(kind) and kind.tz is not None
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from lakeindex.errors import OptionError, TableUnsupportedError
 from lakeindex.model import KeyGeneratorType
+from lakeindex.options.values import TIMESTAMP_TEXT_OPTION, TIMESTAMP_ZONE_OPTION
 from lakeindex.write.keys.time_partitions import TimeOptions
 
 
@@ -35,8 +36,12 @@ _TIME_TYPE: Final = (
     "hoodie.deltastreamer.keygen.timebased.timestamp.type",
 )
 _NEW_ENCODING: Final = "hoodie.write.complex.keygen.new.encoding"
+TIMESTAMP_PARTS: Final = "lakeindex.keygenerator.timestamp.parts"
+"""What has timestamps as texts, if not both: Hudi's custom key generator spells them as texts in paths alone."""
+
+RECORD_KEY_PART: Final = "record_key"
+PARTITION_PATH_PART: Final = "partition_path"
 _NOT_FOLLOWED: Final = {
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "timestamps as text in keys",
     "hoodie.datasource.write.slash.separated.date.partitioning": "dates as three folders",
 }
 
@@ -53,7 +58,9 @@ class KeySpec:
         url_encode: values are escaped, see :mod:`lakeindex.format.partition_paths`.
         time_options: how fields of kind TIMESTAMP are read and printed.
         complex_new_encoding: a one-field key of the complex generator is the bare ``value`` (True) or ``field:value``
-            (False). Releases differ: find out with :func:`lakeindex.write.keys.keys.detect_complex_encoding`.
+            (False). Releases differ: the stored keys tell (:mod:`lakeindex.table.spelling.stored_keys`).
+        timestamp_texts: what has timestamps as texts: ``record_key``, ``partition_path``, both or (most tables) none.
+        timestamp_zone: zone of these texts.
     """
 
     record_key_fields: tuple[str, ...]
@@ -63,6 +70,8 @@ class KeySpec:
     url_encode: bool = False
     time_options: TimeOptions | None = None
     complex_new_encoding: bool = False
+    timestamp_texts: frozenset[str] = frozenset()
+    timestamp_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         if not self.record_key_fields:
@@ -134,7 +143,15 @@ class KeySpec:
             _flag(properties, "hoodie.datasource.write.partitionpath.urlencode"),
             TimeOptions.from_properties(properties) if times else None,
             new_encoding,
+            _timestamp_texts(properties),
+            _first(properties, (TIMESTAMP_ZONE_OPTION,)) or "UTC",
         )
+
+
+def _timestamp_texts(properties: Mapping[str, str]) -> frozenset[str]:
+    if not _flag(properties, TIMESTAMP_TEXT_OPTION):
+        return frozenset()
+    return frozenset(_fields(properties, (TIMESTAMP_PARTS,)) or (RECORD_KEY_PART, PARTITION_PATH_PART))
 
 
 def _flag(properties: Mapping[str, str], key: str) -> bool:

@@ -18,11 +18,12 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import SchemaMismatchError, TableCorruptError
+from lakeindex.errors import SchemaMismatchError
 from lakeindex.format.partition_paths import DEFAULT_PARTITION, escape_partition_value, partition_path_problem
 from lakeindex.hashing.arrow import plain_strings
-from lakeindex.write.keys.java_text import java_text
-from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.keys.java_text import is_instant, java_text
+from lakeindex.write.keys.joda import zone_of
+from lakeindex.write.keys.key_spec import PARTITION_PATH_PART, RECORD_KEY_PART, KeySpec, PartitionKind
 from lakeindex.write.keys.time_partitions import TimePartitioner
 
 NULL_PART: Final = "__null__"
@@ -57,6 +58,9 @@ class KeyGenerator:
     def __init__(self, spec: KeySpec) -> None:
         self.spec = spec
         self._times = TimePartitioner(spec.time_options) if spec.time_options is not None else None
+        zone = zone_of(spec.timestamp_zone)
+        self._key_zone = zone if RECORD_KEY_PART in spec.timestamp_texts else None
+        self._path_zone = zone if PARTITION_PATH_PART in spec.timestamp_texts else None
 
     def keys_of(self, batch: pa.Table | pa.RecordBatch) -> KeyedColumns:
         """Keys of each row.
@@ -71,7 +75,7 @@ class KeyGenerator:
     def record_keys(self, batch: pa.Table | pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
         """Record key of each row and, where there is none, the reason (else null)."""
         fields = self.spec.record_key_fields
-        texts = [java_text(column_at(batch, field), field) for field in fields]
+        texts = [java_text(column_at(batch, field), field, self._key_zone) for field in fields]
         if not self.spec.has_named_parts:
             return _bare_key(texts[0], fields[0])
         parts = [
@@ -104,9 +108,11 @@ class KeyGenerator:
         prefix = f"{field}=" if self.spec.hive_style else ""
         encode = escape_partition_value if self.spec.url_encode else str
         if kind is PartitionKind.TIMESTAMP and self._times is not None:
-            text, reason = self._times.paths(column, field)
+            # as a text a timestamp is a point in time, whatever the options say of numbers
+            are_times = self._path_zone is not None and is_instant(column.type)
+            text, reason = self._times.times(column) if are_times else self._times.paths(column, field)
             return _per_distinct(text, lambda t: None if t is None else prefix + encode(t)), reason
-        text = java_text(column, field)
+        text = java_text(column, field, self._path_zone)
         # the default partition is never escaped: it holds no character that would be
         level = _per_distinct(text, lambda t: prefix + (encode(t) if t else DEFAULT_PARTITION))
         return level, pa.nulls(len(text), pa.string())
@@ -189,35 +195,4 @@ def _per_distinct(texts: pa.Array, change: Callable[[str | None], str | None]) -
     return with_null.take(pc.fill_null(coded.indices.cast(pa.int64()), len(distinct)))
 
 
-def detect_complex_encoding(stored_keys: pa.Array | pa.ChunkedArray, field: str) -> bool | None:
-    """How the complex generator wrote a table's one-field keys: True: bare ``value``, False: ``field:value``.
-
-    Releases differ, and mixing them doubles every key (hudi#19304), so the stored keys decide.
-
-    Args:
-        stored_keys: ``_hoodie_record_key`` values, the more the better.
-        field: the key field.
-
-    Returns:
-        None if there is no key to tell by.
-
-    Raises:
-        TableCorruptError: some keys have the field's name in front and others do not.
-    """
-    keys = plain_strings(stored_keys).drop_null()
-    if len(keys) == 0:
-        return None
-    named = pc.starts_with(keys, f"{field}:")
-    if pc.all(named).as_py():
-        return False
-    if not pc.any(named).as_py():
-        return True
-    examples = (keys.filter(named)[0].as_py(), keys.filter(pc.invert(named))[0].as_py())
-    raise TableCorruptError(
-        f"the table mixes two encodings of the one-field complex key {field!r}: {examples[0]!r} and {examples[1]!r}",
-        culprit=field,
-        hint="rows were written by Hudi releases that encode such keys differently; rewrite the table with one of them",
-    )
-
-
-__all__ = ["KeyGenerator", "KeySpec", "KeyedColumns", "PartitionKind", "detect_complex_encoding"]
+__all__ = ["KeyGenerator", "KeySpec", "KeyedColumns", "PartitionKind"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import OptionError, SchemaMismatchError
 from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
+from lakeindex.write.keys.timestamp_text import milliseconds_of
 
 _PREFIXES: Final = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
 _LONG_MAX: Final = 2**63 - 1
@@ -108,7 +109,7 @@ class TimeOptions:
 def _bad(name: str, value: str | None, valid: str) -> OptionError:
     key = _PREFIXES[0] + name
     said = "is missing" if value is None else f"cannot be {value!r}"
-    return OptionError(f"option {key} {said}", culprit=key, hint=f"valid: {valid}")
+    return OptionError(f"option {key} {said}", culprit=key, hint=f"give it with -o {key}=...; valid: {valid}")
 
 
 class TimePartitioner:
@@ -140,16 +141,16 @@ class TimePartitioner:
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
-        values = self._values(array, name)
-        coded = values.dictionary_encode()
-        texts: list[str | None] = []
-        reasons: list[str | None] = []
-        for value in [*coded.dictionary.to_pylist(), None]:
-            text, reason = self._path(value, name)
-            texts.append(text)
-            reasons.append(reason)
-        places = pc.fill_null(coded.indices.cast(pa.int64()), len(texts) - 1)
-        return pa.array(texts, pa.string()).take(places), pa.array(reasons, pa.string()).take(places)
+        return _by_distinct(self._values(array, name), lambda value: self._path(value, name))
+
+    def times(self, array: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """The same of timestamps that are points in time, whatever kind of number or text the options expect."""
+        zone = self._output_zone or dt.UTC
+
+        def path(value: int | str | None) -> tuple[str | None, str | None]:
+            return (self._format.text(value, zone) if isinstance(value, int) else self._default()), None
+
+        return _by_distinct(milliseconds_of(array), path)
 
     def _values(self, array: pa.Array, name: str) -> pa.Array:
         """Whole numbers of the field's unit, or texts."""
@@ -196,6 +197,17 @@ class TimePartitioner:
         found = self._parsers[0].parse(text, self._input_zone)
         millis, parsed_zone = found if found is not None else (1, zone)
         return self._format.text(millis, self._output_zone or parsed_zone)
+
+
+def _by_distinct(
+    values: pa.Array, path: Callable[[int | str | None], tuple[str | None, str | None]]
+) -> tuple[pa.Array, pa.Array]:
+    """Path and reason of each value, asked once a distinct one."""
+    coded = values.dictionary_encode()
+    found = [path(value) for value in [*coded.dictionary.to_pylist(), None]]
+    places = pc.fill_null(coded.indices.cast(pa.int64()), len(found) - 1)
+    texts, reasons = (pa.array(column, pa.string()).take(places) for column in zip(*found, strict=True))
+    return texts, reasons
 
 
 def _to_millis(value: int, unit: tuple[int, int]) -> int:

@@ -1,0 +1,220 @@
+"""Tables of real Hudi whose keys are spelled in a way that their properties do not say: no row is ever stored twice."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeindex.api.table import LakeTable
+from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.storage import open_storage
+from lakeindex.table.binding import format_binding, parse_binding
+from lakeindex.table.handle import Table
+from lakeindex.table.spelling import stored_keys
+from tests.vectors_support import KEYS, unpack_table
+
+TEXTS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
+ZONE = "lakeindex.keygenerator.timestamp.timezone"
+FIELDS = "hoodie.datasource.write.partitionpath.field"
+TIMES = "hoodie.keygen.timebased."
+ENCODING = "hoodie.write.complex.keygen.new.encoding"
+MERGE = {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+HOURS = {f"{TIMES}timestamp.type": "EPOCHMILLISECONDS", f"{TIMES}output.dateformat": "yyyy-MM-dd HH"}
+
+
+def day(month: int, hour: int, microseconds: int = 0) -> dt.datetime:
+    return dt.datetime(2016, month, 29, hour, 54, 0, microseconds, tzinfo=dt.UTC)
+
+
+# what tests/vectors/recipes/key_tables.py wrote, with a newer version
+ROWS = pa.table(
+    {
+        "id": ["a", "b", "c"],
+        "ts": pa.array([day(12, 9), day(7, 5, 123_456), day(12, 23)], pa.timestamp("us", "UTC")),
+        "urn": ["urn:isbn:1", "urn:isbn:2", "urn:isbn:3"],
+        "some": ["some:1", "plain", "some:"],
+        "city": ["rome", "oslo", "rome"],
+        "ms": pa.array([1711927815250, 1711931415250, 1711927815251], pa.int64()),
+        "v": pa.array([5, 5, 5], pa.int64()),
+    }
+)
+
+
+def table_of(name: str, folder: Path) -> LakeTable:
+    return LakeTable(str(unpack_table(name, folder, KEYS)))
+
+
+def binding_of(table: LakeTable) -> dict[str, object]:
+    found: dict[str, object] = json.loads(Path(table.uri, ".hoodie/.lakeindex/table.json").read_text())
+    return found
+
+
+def upserted(table: LakeTable, rows: pa.Table = ROWS, **options: str) -> list[tuple[str, int]]:
+    """Stored keys and versions afterwards."""
+    table.upsert(rows, options={**MERGE, **options})
+    stored = table.read(meta=True)
+    return sorted(zip(stored["_hoodie_record_key"].to_pylist(), stored["v"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["h0150_v6_timestamp", "h0150_v6_timestamp_upsert", "h0150_v6_composite", "h120_v9_timestamp", "h120_v9_composite"],
+)
+def test_timestamps_that_are_texts_are_found_and_written_alike(name: str, tmp_path: Path) -> None:
+    table = table_of(name, tmp_path)
+    assert table.check().ok, "the untouched table"
+    keys = ["2016-07-29 05:54:00.123", "2016-12-29 09:54:00.0", "2016-12-29 23:54:00.0"]
+    if "composite" in name:
+        keys = [f"ts:{text},id:{one}" for text, one in zip(keys, "bac", strict=True)]
+    assert upserted(table) == [(key, 5) for key in keys]
+    assert table.check().ok
+    # a timestamp within the same millisecond has the same key, and is stored as it is
+    later = ROWS.slice(1, 1).set_column(1, "ts", pa.array([day(7, 5, 123_999)], pa.timestamp("us", "UTC")))
+    assert len(upserted(table, later)) == 3
+    assert day(7, 5, 123_999) in table.read(meta=False)["ts"].to_pylist()
+    assert binding_of(table)["key_options"] == {TEXTS: "true", "lakeindex.keygenerator.timestamp.parts": "record_key"}
+
+
+def test_the_zone_of_its_writer_is_asked_for_and_compared(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_zone", tmp_path)
+    with pytest.raises(OptionError, match=r"2016-07-29 01:54:00\.123") as caught:
+        table.upsert(ROWS, options=MERGE)
+    assert caught.value.culprit == ZONE
+    assert "2016-07-29 05:54:00.123" in caught.value.message
+    assert "GMT-4:00 or GMT-5:00" in str(caught.value.hint) or "GMT-5:00 or GMT-4:00" in str(caught.value.hint)
+    with pytest.raises(OptionError, match="another zone than Europe/Paris"):
+        table.upsert(ROWS, options={**MERGE, ZONE: "Europe/Paris"})
+    assert [version for _, version in upserted(table, **{ZONE: "America/New_York"})] == [5, 5, 5]
+    assert [version for _, version in upserted(table)] == [5, 5, 5]
+    with pytest.raises(OptionError, match="bound to America/New_York"):
+        table.upsert(ROWS, options={ZONE: "UTC"})
+
+
+def test_numbers_and_texts_in_one_table_are_refused(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_mixed", tmp_path)
+    with pytest.raises(TableCorruptError, match="1483055640000000") as caught:
+        table.upsert(ROWS, options=MERGE)
+    assert "2016-" in caught.value.message
+    assert not Path(table.uri, ".hoodie/.lakeindex/table.json").exists()
+
+
+def test_an_option_that_the_stored_keys_contradict(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_timestamp", tmp_path)
+    with pytest.raises(OptionError, match="timestamps in stored record keys are texts"):
+        table.upsert(ROWS, options={**MERGE, TEXTS: "false"})
+    assert len(upserted(table, **{TEXTS: "true"})) == 3
+
+
+def test_paths_alone_may_have_timestamps_as_texts(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_paths", tmp_path)
+    found = upserted(table)
+    assert [key for key, _ in found] == ["1469771640123456", "1483005240000000", "1483055640000000"]
+    assert [version for _, version in found] == [5, 5, 5]
+    assert "2016-12-29 09%3A54%3A00.0/rome" in table.read(meta=True)["_hoodie_partition_path"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["h0150_v6_custom", "h120_v9_custom"])
+def test_times_of_a_custom_generator_are_asked_for(name: str, tmp_path: Path) -> None:
+    table = table_of(name, tmp_path)
+    with pytest.raises(OptionError) as caught:
+        table.upsert(ROWS, options=MERGE)
+    assert caught.value.culprit.startswith((FIELDS, TIMES))
+    assert TIMES in str(caught.value)
+    wrong = {**HOURS, f"{TIMES}output.dateformat": "yyyy-MM-dd"}
+    with pytest.raises(LakeIndexError, match=r"2024-03-31 23/rome"):
+        table.upsert(ROWS, options={**MERGE, FIELDS: "ms:TIMESTAMP,city:SIMPLE", **wrong})
+    assert [version for _, version in upserted(table, **HOURS)] == [5, 5, 5]  # the types are found by the paths
+    assert [version for _, version in upserted(table)] == [5, 5, 5]
+    with pytest.raises(OptionError, match="the table is bound to"):
+        table.upsert(ROWS, options={f"{TIMES}output.dateformat": "yyyy"})
+
+
+def test_plain_fields_of_a_custom_generator_need_no_word(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_custom_simple", tmp_path)
+    rows = ROWS.set_column(6, "v", pa.array([1, 1, 1], pa.int64()))
+    assert len(upserted(table, rows)) == 3
+    assert binding_of(table)["partition_types"] == ["SIMPLE", "SIMPLE"]
+
+
+def test_the_type_of_times_that_hudi_leaves_out_is_asked_for(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_timebased", tmp_path)
+    with pytest.raises(OptionError, match=r"timebased\.timestamp\.type") as caught:
+        table.upsert(ROWS, options=MERGE)
+    assert "-o" in str(caught.value.hint)
+    with pytest.raises(TableUnsupportedError, match="56218-11-01 08") as refused:
+        table.upsert(ROWS, options={**MERGE, f"{TIMES}timestamp.type": "SCALAR"})
+    assert "2024-03-31 23" in refused.value.message
+    assert len(upserted(table, **{f"{TIMES}timestamp.type": "EPOCHMILLISECONDS"})) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "is_bare"),
+    [("h0150_v6_urn", "urn", True), ("h0150_v6_some", "some", True), ("h120_v9_urn", "urn", False)],
+)
+def test_keys_that_begin_with_the_name_of_their_field(name: str, field: str, is_bare: bool, tmp_path: Path) -> None:
+    table = table_of(name, tmp_path)
+    assert table.check().ok
+    rows = ROWS.set_column(6, "v", pa.array([1, 1, 1], pa.int64()))  # v is a level of the path
+    with pytest.raises(OptionError, match="leave the option out"):
+        table.upsert(rows, options={**MERGE, ENCODING: str(not is_bare).lower()})
+    stored = [key for key, _ in upserted(table, rows)]
+    assert stored == sorted(text if is_bare else f"{field}:{text}" for text in rows[field].to_pylist())
+    assert binding_of(table)["complex_key_new_encoding"] is is_bare
+
+
+def test_a_row_in_another_partition_shows_a_global_index(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_global", tmp_path)
+    with pytest.raises(OptionError, match=r"'rome'.*'oslo'") as caught:
+        table.upsert(ROWS, options=MERGE)
+    assert "hoodie.index.type=GLOBAL_BLOOM" in str(caught.value.hint)
+    assert table.scan(where="city = 'oslo'").to_arrow().num_rows == 2
+    table.delete(where="city = 'rome'", options={**MERGE, "hoodie.index.type": "GLOBAL_BLOOM"})
+    assert sorted(table.read(meta=False)["id"].to_pylist()) == ["a", "b"]
+
+
+def test_an_index_that_was_found_is_no_evidence_of_paths(tmp_path: Path) -> None:
+    for options, is_evidence in (({}, False), ({"hoodie.index.type": "BLOOM"}, True)):
+        table = table_of("h0150_v6_custom_simple", tmp_path / str(is_evidence))
+        upserted(table, ROWS.set_column(6, "v", pa.array([1, 1, 1], pa.int64())), **options)
+        opened = Table.open(open_storage(table.uri))
+        assert (opened.why_paths_are_no_evidence() is None) is is_evidence
+        found = table.scan(where="city = 'rome'")
+        assert found.to_arrow().num_rows == 2
+
+
+def test_what_another_writer_adds_is_compared_again(tmp_path: Path) -> None:
+    """As if the table had been bound when it only had texts: the instant with a number is new."""
+    table = table_of("h0150_v6_mixed", tmp_path)
+    texts = table_of("h0150_v6_timestamp", tmp_path)
+    upserted(texts)
+    bound = Path(texts.uri, ".hoodie/.lakeindex/table.json").read_bytes()
+    Path(table.uri, ".hoodie/.lakeindex").mkdir(exist_ok=True)
+    Path(table.uri, ".hoodie/.lakeindex/table.json").write_bytes(bound)
+    with pytest.raises(TableCorruptError, match="1483055640000000") as caught:
+        table.upsert(ROWS)
+    assert "2016-12-29 23:54:00.0" in caught.value.message
+
+
+def test_a_table_is_compared_once(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_timestamp", tmp_path)
+    upserted(table, ROWS.slice(1, 1))
+    opened = Table.open(open_storage(table.uri))
+    assert stored_keys.not_compared(opened, opened.snapshot()) == []
+    assert [file.partition_path for file in opened.snapshot().base_files_all()] == ["oslo", "rome"]
+    path = Path(table.uri, ".hoodie/hoodie.properties")
+    path.write_text(path.read_text().replace("urlencode=false", "urlencode=true"))
+    changed = Table.open(open_storage(table.uri))
+    assert [one.partition_path for one in stored_keys.not_compared(changed, changed.snapshot())] == ["oslo", "rome"]
+
+
+def test_an_older_release_does_not_pass_over_the_spelling(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_timestamp", tmp_path)
+    upserted(table)
+    bound = parse_binding(json.dumps(binding_of(table)).encode(), "b")
+    assert binding_of(table)["format"] == 2
+    assert json.loads(format_binding(replace(bound, key_options=())))["format"] == 1
