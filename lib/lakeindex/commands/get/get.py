@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.get.file_plan import GetScope, Plan, plan_files
-from lakeindex.commands.get.key_sets import KeyForm, KeySet, key_set, key_spec_of, knows_keys
+from lakeindex.commands.get.key_sets import KeyForm, KeySet, key_set, key_spec_of
 from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
 from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
