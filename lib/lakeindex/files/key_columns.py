@@ -92,7 +92,8 @@ class StoredColumns:
         made: dict[str, list[pa.Array]] = {}
         if self._virtual is not None and RECORD_KEY in names:
             made[RECORD_KEY] = self._made_keys(self._virtual, row_groups)
-        stored = [name for name in names if name in schema.names and name not in made]
+        there = frozenset(schema.names)
+        stored = [name for name in names if name in there and name not in made]
         if stored and row_groups:
             try:
                 table = read_groups(self._file, row_groups, stored, use_threads=not self.is_read)

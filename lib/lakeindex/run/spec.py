@@ -135,7 +135,7 @@ class TableFacts:
     @property
     def staged(self) -> pa.Schema:
         """The columns that the batch is staged with."""
-        given = self.given
+        given = None if self.given is None else frozenset(self.given)
         return self.schema if given is None else pa.schema([field for field in self.schema if field.name in given])
 
     @property

@@ -217,9 +217,9 @@ def _over(older: pa.Table, newer: pa.Table, rule: UpdateRule) -> pa.Table:
         return newer
     picked = pa.array(both)
     body = pa.schema([field for field in newer.schema if field.name not in (STAGED_PARTITION, STAGED_KEY, STAGED_OP)])
-    made = rule.updated(older.take(picked), newer.take(picked), body, "the batch")
+    made, there = rule.updated(older.take(picked), newer.take(picked), body, "the batch"), frozenset(body.names)
     columns = [
-        replaced(one_array(column), both, one_array(made.column(name))) if name in body.names else one_array(column)
+        replaced(one_array(column), both, one_array(made.column(name))) if name in there else one_array(column)
         for name, column in zip(newer.column_names, newer.columns, strict=True)
     ]
     return pa.table(columns, schema=newer.schema)

@@ -242,9 +242,9 @@ class ForeignSlice(_Slice):
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
         fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self.schema]
+        there = frozenset(rows.column_names)
         columns = [
-            widened(rows.column(f.name), f.type) if f.name in rows.column_names else pa.nulls(rows.num_rows, f.type)
-            for f in fields
+            widened(rows.column(f.name), f.type) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in fields
         ]
         return pa.table(columns, names=[f.name for f in fields])
 

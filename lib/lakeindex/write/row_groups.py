@@ -149,7 +149,8 @@ def patched(patches: Sequence[Patch]) -> list[Fresh]:
 def _stays_coded(patch: Patch, name: str) -> bool:
     """Whether a text column is patched in its dictionary."""
     schema = patch.rewrite.schema
-    is_text = name == COMMIT_TIME or (name in schema.names and schema.field(name).type == pa.string())
+    place = schema.get_field_index(name)
+    is_text = name == COMMIT_TIME or (place >= 0 and schema.field(place).type == pa.string())
     return is_text and patch.old.has_dictionary(patch.group, name)
 
 

@@ -67,9 +67,9 @@ class UpdateRule:
 
     def inserted(self, incoming: pa.Table, schema: pa.Schema) -> pa.Table:
         """Whole rows that are new: columns that the batch does not have are null; arguments as of :meth:`updated`."""
-        columns = [one_array(incoming.column(STAGED_KEY))]
+        columns, there = [one_array(incoming.column(STAGED_KEY))], frozenset(incoming.column_names)
         for field in schema:
-            is_there = field.name in incoming.column_names
+            is_there = field.name in there
             column = one_array(incoming.column(field.name)) if is_there else pa.nulls(incoming.num_rows, field.type)
             columns.append(column.cast(field.type))
         return pa.table(columns, names=[STAGED_KEY, *schema.names])

@@ -167,6 +167,18 @@ def test_a_stream_that_nobody_has_read_of_begins_anew(table: LakeTable):
     assert batches.read_all().num_rows == len(KEYS) + 20
 
 
+def test_a_stream_whose_columns_changed_before_it_begins_anew_ends(table: LakeTable):
+    """It has told its columns: rows with others, or with a column less, are not what its reader asked for."""
+    batches = table.scan().to_batches()
+    wider = batch_of([Row("k7", "d", ts := 3, "newest")]).append_column("extra", pa.array(["x"]))
+    table.upsert(wider, options={"lakeindex.schema.mode": "add"})
+    table.upsert(batch_of([Row("k7", "d", ts + 1, "newest")]).append_column("extra", pa.array(["y"])))
+    assert table.clean(keep_commits=1).files
+    with pytest.raises(WriteConflictError, match="its columns were changed"):
+        batches.read_all()
+    assert "extra" in table.scan().to_batches().schema.names
+
+
 def test_a_lazy_frame_stays_at_its_snapshot_or_says_that_it_is_gone(table: LakeTable):
     in_two_files(table)
     frame, relation = table.scan().to_polars(), table.scan(where="ts > 0").to_duckdb()

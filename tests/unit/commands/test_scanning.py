@@ -83,6 +83,7 @@ def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return table
 
 
+POINT = pa.struct([pa.field("x", pa.int64(), nullable=False)])
 CONDITIONS = [
     "id = 17",
     "id IN (17, 18, 100, 5000)",
@@ -331,6 +332,26 @@ def test_a_column_that_old_files_lack_is_null(tmp_path: Path):
     assert table.scan(where="extra = 'x'").explain(analyze=True).files_read == 0
     assert table.scan(columns=["extra"]).to_arrow()["extra"].null_count == 10
     assert table.scan(columns=["extra"]).to_dataset().to_table()["extra"].null_count == 10
+
+
+def test_a_field_that_a_struct_must_have_is_null_where_the_struct_is(tmp_path: Path):
+    """Statistics count its nulls with the struct's, and nothing else says that there may be some."""
+    place = pa.struct([pa.field("city", pa.string(), nullable=False), pa.field("at", POINT, nullable=False)])
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("place", place)])
+    table = make_table(tmp_path / "t", partitions=(), schema=schema)
+    points = pa.StructArray.from_arrays([pa.array([1, 0, 2])], fields=list(POINT))
+    places = pa.StructArray.from_arrays(
+        [pa.array(["c", "", "d"]), points], fields=list(place), mask=pa.array([False, True, False])
+    )
+    table.upsert(pa.table([["a", "b", "c"], [1, 1, 1], places], schema=schema))
+    for where, wanted in (
+        ("place.city IS NULL", ["b"]),
+        ("place.at.x IS NULL", ["b"]),
+        ("place.city IS NOT NULL", ["a", "c"]),
+        ("(place.city = 'c') IS NOT TRUE", ["b", "c"]),
+        ("place.city IS DISTINCT FROM 'c' AND place.at.x IS DISTINCT FROM 2", ["b"]),
+    ):
+        assert sorted(table.scan(where=where).to_arrow()["id"].to_pylist()) == wanted, where
 
 
 def test_a_damaged_file_is_named(tmp_path: Path):

@@ -154,7 +154,8 @@ def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
 def _rows_of(plan: ChangesPlan, changed: ChangedRows) -> Iterator[pa.RecordBatch]:
     file, first, given = changed.file, 0, 0
     source = open_base_file(plan.table.storage, file)
-    names = [name for name in plan.rows.names if name in source.schema_arrow.names]
+    stored = frozenset(source.schema_arrow.names)
+    names = [name for name in plan.rows.names if name in stored]
     for group in range(source.num_row_groups):
         end = first + source.metadata.row_group(group).num_rows
         if changed.rows is not None and not _between(changed.rows, first, end):

@@ -235,7 +235,8 @@ def _form(scope: GetScope) -> KeyForm:
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     if columns is None:
         return schema
-    unknown = [name for name in columns if name not in schema.names]
+    there = frozenset(schema.names)
+    unknown = [name for name in columns if name not in there]
     if unknown or not columns:
         raise UsageError(
             f"the table has no column {unknown[0]!r}" if unknown else "no columns are requested",

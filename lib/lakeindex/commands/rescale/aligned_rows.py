@@ -84,11 +84,12 @@ def align(rows: pa.Table, file: BaseFile, schema: pa.Schema) -> pa.Table:
     Raises:
         TableCorruptError: a column does not convert, or one that must not be null is not there.
     """
-    return pa.table([_column(rows, file, field) for field in schema], schema=schema)
+    there = frozenset(rows.column_names)
+    return pa.table([_column(rows, file, field, field.name in there) for field in schema], schema=schema)
 
 
-def _column(rows: pa.Table, file: BaseFile, field: pa.Field) -> pa.ChunkedArray:
-    if field.name not in rows.column_names:
+def _column(rows: pa.Table, file: BaseFile, field: pa.Field, is_there: bool) -> pa.ChunkedArray:  # noqa: FBT001 - private
+    if not is_there:
         if not field.nullable and rows.num_rows:
             raise damaged(file, f"it lacks column {field.name!r}, which must not be null")
         return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])

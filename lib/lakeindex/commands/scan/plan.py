@@ -227,8 +227,9 @@ class _Planner:
 
 
 def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) -> pa.Schema:
-    needed = {*schema.names, *(predicate.columns if predicate is not None else ())}
+    chosen = frozenset(schema.names)
+    needed = {*chosen, *(predicate.columns if predicate is not None else ())}
     if source.past.since is not None:
         needed.add(COMMIT_TIME)
-    extra = (one for one in source.schema if one.name in needed and one.name not in schema.names)
+    extra = (one for one in source.schema if one.name in needed and one.name not in chosen)
     return pa.schema([*schema, *extra])

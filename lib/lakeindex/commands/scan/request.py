@@ -46,7 +46,8 @@ class ScanRequest:
         """
         if self.columns is None:
             return schema if self.meta else pa.schema([one for one in schema if one.name not in META_COLUMNS])
-        unknown = [name for name in self.columns if name not in schema.names]
+        there = frozenset(schema.names)
+        unknown = [name for name in self.columns if name not in there]
         if unknown or not self.columns:
             raise UsageError(
                 f"the table has no column {unknown[0]!r}" if unknown else "no columns are requested",

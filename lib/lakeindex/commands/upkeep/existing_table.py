@@ -82,13 +82,14 @@ def _columns(table: Table, wanted: pa.Schema) -> Iterator[str]:
     except LakeIndexError as error:
         yield f"its columns are not known ({error.message})"
         return
+    names, asked = frozenset(there.names), frozenset(wanted.names)
     for field in wanted:
-        if field.name not in there.names:
+        if field.name not in names:
             yield f"column {field.name} is asked for, and not there"
         else:
             yield from _differ(f"column {field.name}", _type(field), _type(there.field(field.name)))
     for name in there.names:
-        if name not in wanted.names:
+        if name not in asked:
             yield f"column {name} is there, and not asked for"
 
 

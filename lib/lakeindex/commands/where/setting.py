@@ -63,7 +63,7 @@ def assigned(rows: pa.Table, values: Sequence[Assignment]) -> pa.Table:
                 culprit=one.column,
                 hint="nothing was published; leave such rows out by the condition, or compute in a wider type",
             ) from error
-        result = result.set_column(result.column_names.index(one.column), one.column, column)
+        result = result.set_column(result.schema.get_field_index(one.column), one.column, column)
     return result
 
 
@@ -71,8 +71,9 @@ def _check_columns(values: Mapping[str, object], facts: TableFacts) -> None:
     if not values:
         raise UsageError("an update sets nothing", culprit="set", hint="for example set={'status': \"'closed'\"}")
     listed = f"its columns: {', '.join(facts.schema.names)}"
+    names = frozenset(facts.schema.names)
     for name in values:
-        if name not in facts.schema.names:
+        if name not in names:
             raise UsageError(f"the table has no column {name!r} that could be set", culprit=name, hint=listed)
         if name in facts.keys.record_key_fields or name in {one.split(".")[0] for one in facts.keys.record_key_fields}:
             raise _fixed(name, "it is in the record key", "delete the row, and insert it with the other key")

@@ -79,8 +79,9 @@ def incomplete_rows(
         return nothing, NO_BAD_ROWS
     table = chunk_columns(folder, chunk, None).take(pa.array(rows))
     why: pa.Array = pa.nulls(len(rows), pa.string())
+    there = frozenset(table.column_names)
     for name in demanded:
-        column = one_array(table.column(name)) if name in table.column_names else pa.nulls(len(rows))
+        column = one_array(table.column(name)) if name in there else pa.nulls(len(rows))
         reason = pa.scalar(f"column {name!r} must not be null")
         why = pc.coalesce(why, pc.if_else(column.is_null(), reason, pa.scalar(None, pa.string())))
     bad = np.flatnonzero(why.is_valid().to_numpy(zero_copy_only=False))

@@ -65,7 +65,8 @@ _COLUMNS_NAMED = 8
 def notes_of(spec: RunSpec, facts: TableFacts) -> tuple[str, ...]:
     """What whoever started the run should know of its options and of the index."""
     notes = [*spec.config.notes, *facts.changes, *index_for(facts.index).notes(spec.config)]
-    kept = [name for name in facts.schema.names if name in facts.kept]
+    stays = facts.kept
+    kept = [name for name in facts.schema.names if name in stays]
     if kept:
         more = f" and {len(kept) - _COLUMNS_NAMED} more" if len(kept) > _COLUMNS_NAMED else ""
         notes.append(f"the batch lacks {', '.join(kept[:_COLUMNS_NAMED])}{more}: kept in the rows that it updates")

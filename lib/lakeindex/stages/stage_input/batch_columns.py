@@ -138,7 +138,8 @@ def with_columns(facts: TableFacts, columns: pa.Schema | None, config: WriteConf
     schema = _evolved(before, columns, facts, config)
     given = None
     if config.partial_update is not PartialUpdate.OFF:
-        given = tuple(name for name in schema.names if name in columns.names or name in facts.deciding)
+        wanted = facts.deciding.union(columns.names)
+        given = tuple(name for name in schema.names if name in wanted)
     keep = config.partial_update is PartialUpdate.KEEP
     changed = None if schema.equals(before) else before
     return replace(facts, schema=schema, before=changed, given=given, nulls_keep=keep)
@@ -157,7 +158,8 @@ def may_lack(facts: TableFacts, config: WriteConfig) -> frozenset[str]:
 
 def columns_to_stage(facts: TableFacts) -> pa.Schema:
     """The columns that rows of the batch are fitted to; where nulls keep what is stored, none is too many."""
-    return pa.schema([field.with_nullable(True) if field.name in facts.filled else field for field in facts.staged])
+    filled = facts.filled
+    return pa.schema([field.with_nullable(True) if field.name in filled else field for field in facts.staged])
 
 
 def with_columns_of(facts: TableFacts, staged: Mapping[str, Any], config: WriteConfig) -> TableFacts:

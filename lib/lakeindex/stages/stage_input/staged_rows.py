@@ -153,13 +153,13 @@ def _staged_file(
     chunks, kept = [], []
     same = same_columns(rows, _keyed_by(facts))
     stored = without_repeated(rows, same, of_input)
-    dictionaries = dictionaries_for(rows)
+    dictionaries, names = dictionaries_for(rows), frozenset(stored.column_names)
     # Without statistics: the ends of a chunk's keys are kept beside it.
     with pq.ParquetWriter(
         sink,
         stored.schema,
         compression=_compression(spec),
-        use_dictionary=[name for name in dictionaries if name in stored.column_names],
+        use_dictionary=[name for name in dictionaries if name in names],
         write_statistics=False,
     ) as writer:
         for group, (start, stop) in enumerate(bounds):
@@ -210,14 +210,15 @@ def _compression(spec: RunSpec) -> str:
 
 def _column_bytes(rows: pa.Table, facts: TableFacts, config: WriteConfig, dictionaries: Sequence[str]) -> int:
     """About what the table's columns and the key of these rows take in a base file, by encoding some of the rows."""
-    wanted = rows.select([name for name in rows.column_names if name in (STAGED_KEY, *facts.schema.names)])
+    names = {STAGED_KEY, *facts.schema.names}.intersection(rows.column_names)
+    wanted = rows.select([name for name in rows.column_names if name in names])
     sample = wanted
     if rows.num_rows > _SAMPLE_ROWS:
         last, most = rows.num_rows - _STRETCH_ROWS, _SAMPLE_ROWS // _STRETCH_ROWS
         starts = [last * n // (most - 1) for n in range(most)]
         sample = pa.concat_tables([wanted.slice(start, _STRETCH_ROWS) for start in starts]).combine_chunks()
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, sample.schema, config, [d for d in dictionaries if d in sample.column_names]) as writer:
+    with parquet_writer(sink, sample.schema, config, [d for d in dictionaries if d in names]) as writer:
         writer.write_table(sample)
     group = pq.read_metadata(pa.BufferReader(sink.getvalue())).row_group(0)
     encoded = sum(group.column(c).total_compressed_size for c in range(group.num_columns))

@@ -174,7 +174,7 @@ def _by_arrow(block: bytes, known: Sequence[pa.Field]) -> pa.Table | None:
     except pa.ArrowInvalid:
         return None
     for name, kind in of_texts.items():
-        place = rows.column_names.index(name)
+        place = rows.schema.get_field_index(name)
         if pa.types.is_nested(kind):
             rows = rows.set_column(place, name, pa.nulls(rows.num_rows, kind))
             continue

@@ -166,7 +166,8 @@ def _check_names(
         raise SchemaMismatchError(
             f"the batch has column {twice[0]!r} twice", culprit=twice[0], hint="rename one of them"
         )
-    extra = [n for n in names if n not in schema.names and n != DELETE_MARK]
+    known_here = {*schema.names, DELETE_MARK}
+    extra = [n for n in names if n not in known_here]
     known = {name.lower(): name for name in (*META_COLUMNS, DELETE_MARK, *stored)}
     for name in extra:
         alike = known.get(name.lower())
