@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from lakeindex.options.values import TIMEBASED_PREFIX
+from lakeindex.options.option_table import OPTIONS
+from lakeindex.options.values import INDEX_OPTION, TIMEBASED_PREFIX
 from lakeindex.table.version import VERSION_9
 
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
@@ -208,6 +209,8 @@ INVENTORY: Final = (
     *(KnownProperty(f"hoodie.{family}*", "0.15", _N, "an option of catalog sync, or of metrics")
       for family in ("datasource.hive_sync.", "datasource.meta.sync.", "datasource.meta_sync.", "meta.sync.",
                      "gcp.bigquery.sync.", "metrics.")),
+    *(KnownProperty(one.key, "0.15", _F, "of the index; no release writes it here, the first write takes it")
+      for one in OPTIONS if one.key == INDEX_OPTION or one.bound_with),
     KnownProperty(OWN_PROPERTY, "", _F, "lakeindex's own: what is bound to the table"),
 )
 # fmt: on

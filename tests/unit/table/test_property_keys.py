@@ -237,3 +237,8 @@ def test_unknown_properties_are_accepted_on_request_and_refused_ones_are_not() -
     check_writable(parse_table_properties({**GOOD, **NEVER_HEARD_OF}), accepting)
     with pytest.raises(TableUnsupportedError, match=r"hoodie\.storage\.strategy\.class"):
         check_writable(parse_table_properties({**GOOD, "hoodie.storage.strategy.class": "x.Y"}), accepting)
+
+
+def test_what_the_first_write_takes_of_the_index_from_the_properties_is_known() -> None:
+    entries = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    assert refusal(entries) is None
