@@ -98,12 +98,16 @@ def spark() -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from lakeindex.runners.java import find_java_home
+    from lakeindex.runners.spark_settings import FAST_WORKERS
 
     os.environ.setdefault("JAVA_HOME", str(find_java_home()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    for key, value in FAST_WORKERS.items():  # the session of all tests of this process, of the runner's too
+        builder = builder.config(key, value)
     session = (
-        SparkSession.builder.master("local[2]")
+        builder.master("local[2]")
         .appName("lakeindex tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")

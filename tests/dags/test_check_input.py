@@ -65,7 +65,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
-    monkeypatch.setattr("lakeindex.storage.objects._BULK_TIMEOUT", timedelta(seconds=1))
+    monkeypatch.setenv("LAKEINDEX_STORE_TIMEOUT", "1")
     yield store
     store.closed.set()
     server.shutdown()

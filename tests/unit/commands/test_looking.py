@@ -98,7 +98,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         table.count(as_of="29991231235959000")
     with pytest.raises(UsageError, match="as_of cannot be 5"):
         table.partitions(as_of=5)  # type: ignore[arg-type] # refused
-    with pytest.raises(UsageError, match="is not the folder of a finished run"):
+    with pytest.raises(UsageError, match="is neither a table nor the folder of a finished run"):
         table.report("no-such-run")
     with pytest.raises(UsageError, match="a run cannot be 7"):
         table.report(7)  # type: ignore[arg-type] # refused

@@ -69,7 +69,7 @@ def test_the_three_files_that_hudi_expects(world: World, history: list[str]) -> 
     assert plan.policy == "KEEP_LATEST_COMMITS"
     assert plan.earliest == (history[3], "commit")
     assert plan.last_completed == history[4]
-    assert plan.files == {"p": tuple(f"memory:///{file.path}" for file in done.plan.files)}
+    assert plan.files == {"p": tuple(f"memory://unnamed/{file.path}" for file in done.plan.files)}
     assert world.store.read(f"{path}.inflight") == world.store.read(f"{path}.requested")
     metadata = parse_clean_metadata(world.store.read(path), path)
     assert (metadata.earliest_retained, metadata.last_completed) == (history[3], history[4])
@@ -179,7 +179,7 @@ def test_a_left_plan_spares_what_is_live(world: World, history: list[str]) -> No
     live = Table.open(world.store).snapshot().base_files("p")
     from lakeindex.timeline.avro_instants import CleanPlan, format_clean_plan
 
-    urls = tuple(f"memory:///{file.path}" for file in live)
+    urls = tuple(f"memory://unnamed/{file.path}" for file in live)
     world.store.write(f".hoodie/{plan}", format_clean_plan(CleanPlan("KEEP_LATEST_COMMITS", {"p": urls})))
     before = live_rows(world.store)
     clean(world, 1, "next")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from lakeindex.model import Operation
 from lakeindex.run.spec import RunSpec
 from lakeindex.stages.stage_input.stage import stage_input
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.vectors_support import VECTORS
+from tests.vectors_support import VECTORS, unpack
 
 MERGING = VECTORS / "merging"
 SAID = json.loads((MERGING / "merging.json").read_text())
@@ -43,8 +42,7 @@ BATCH = pa.Table.from_pylist(SAID["batch"], schema=SCHEMA)
 
 
 def table_of(name: str, folder: Path) -> LakeTable:
-    with tarfile.open(MERGING / f"{name}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
+    unpack(MERGING / f"{name}.tar.xz", folder)
     return lakeindex.open_table(str(folder / name))
 
 

@@ -51,11 +51,13 @@ def everything(folder: Path) -> dict[str, bytes | None]:
 
 def unchanged(table: LakeTable, call: Callable[[], Any]) -> Any:
     """What a call returns, that changes nothing beside, in and below the table's folder, and leaves no folder."""
-    folder, temporary = Path(table.uri).parent, Path(tempfile.gettempdir())
-    before, left = everything(folder), set(temporary.glob("lakeindex-dry-run-*"))
-    result = call()
+    folder = Path(table.uri).parent
+    before = everything(folder)
+    with tempfile.TemporaryDirectory() as temporary, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", temporary)  # other tests have dry runs, too
+        result = call()
+        assert not list(Path(temporary).iterdir())
     assert everything(folder) == before
-    assert set(temporary.glob("lakeindex-dry-run-*")) == left
     return result
 
 

@@ -201,7 +201,8 @@ def _set(table: LakeTable, **changed: str) -> None:
 def test_key_generators_that_hudi_refuses_are_read_and_not_written(tmp_path: Path) -> None:
     table = virtual_table(tmp_path / "t")
     table.upsert(rows(range(5), 1))
-    _set(table, hoodie__table__keygenerator__type="COMPLEX", hoodie__table__keygenerator__class="ComplexKeyGenerator")
+    name = "org.apache.hudi.keygen.ComplexKeyGenerator"
+    _set(table, hoodie__table__keygenerator__type="COMPLEX", hoodie__table__keygenerator__class=name)
     assert table.scan().count() == 5
     with pytest.raises(TableUnsupportedError, match="releases of Hudi spell differently") as caught:
         table.upsert(rows(range(5), 2))

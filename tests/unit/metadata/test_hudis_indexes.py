@@ -41,9 +41,8 @@ def test_records_are_hudis(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     """Field by field. The time is that of the insert, which an update does not change: of rows that were updated it is
     earlier than their commit's.
     """
-    if name.endswith("_zone"):
-        monkeypatch.setenv("TZ", "America/New_York")
-        time.tzset()
+    monkeypatch.setenv("TZ", "America/New_York" if name.endswith("_zone") else "UTC")
+    time.tzset()
     root, table, view = opened(name, tmp_path)
     slices = view.slices(RECORD_INDEX)
     assert is_partitioned(slices) == ("partitioned" in name) == is_partitioned_index(read_definitions(table.storage))

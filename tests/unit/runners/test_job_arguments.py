@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -28,13 +30,21 @@ PLAN = DagPlan(
 
 def test_a_dags_arguments_give_the_run_it_meant() -> None:
     seen: list[tuple[Stage | None, RunSpec]] = []
+    on_threads: list[bool] = []
 
-    def run(stage: Stage | None, spec: RunSpec) -> int:
+    def run(stage: Stage | None, spec: RunSpec, *, local: bool) -> int:
         seen.append((stage, spec))
+        on_threads.append(local)
         return 5
 
     result = CliRunner().invoke(stage_command(Stage.BLOOM_CHECK, run), PLAN.arguments())
     assert result.exit_code == 5
+    for execution in ("single", "local"):
+        words = replace(PLAN, execution=execution).arguments()
+        assert CliRunner().invoke(stage_command(None, run), words).exit_code == 5
+    assert on_threads == [False, False, True]
+    assert {spec for _, spec in seen} == {seen[0][1]}
+    del seen[1:]
     assert seen == [
         (
             Stage.BLOOM_CHECK,

@@ -139,7 +139,7 @@ def test_time_options_say_what_is_valid(settings: dict[str, str], name: str) -> 
         with pytest.raises(OptionError, match=name) as caught:
             TimeOptions.from_properties({prefix + key: value for key, value in settings.items()})
         assert caught.value.hint is not None
-        assert caught.value.hint.startswith("valid: ")
+        assert "valid: " in caught.value.hint
 
 
 def test_texts_need_an_input_format() -> None:

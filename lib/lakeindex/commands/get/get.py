@@ -29,6 +29,7 @@ from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import UsageError
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
@@ -164,8 +165,8 @@ def get_rows(
     started = perf_counter()
 
     def read(table: Table, timeline: Timeline) -> tuple[pa.Array, GetScope, Plan, Got]:
-        scope = _scope(table, timeline, partition=partition, columns=columns, as_of=as_of, config=config)
-        asked = key_set(keys, _form(scope))
+        scope, form = _scope(table, timeline, partition=partition, columns=columns, as_of=as_of, config=config)
+        asked = key_set(keys, form)
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
         return asked, scope, plan, _read(scope, plan, asked, runner)
 
@@ -210,7 +211,7 @@ def _scope(
     columns: Sequence[str] | None,
     as_of: str | None,
     config: WriteConfig,
-) -> GetScope:
+) -> tuple[GetScope, KeyForm]:
     point = None
     if as_of is None:
         found = table.snapshot(timeline=timeline)
@@ -221,15 +222,15 @@ def _scope(
     schema = _chosen(read_schema(table, stored), columns)
     spec = table.index(found.timeline) or index_spec(config.index_type or table.properties.default_index, config)
     files = found.base_files_all() if partition is None else found.base_files(partition)
-    return GetScope(table, found, point, spec, files, partition, schema, config, virtual_keys(table, stored))
+    scope = GetScope(table, found, point, spec, files, partition, schema, config, virtual_keys(table, stored))
+    return scope, _form(table, found, stored)
 
 
-def _form(scope: GetScope) -> KeyForm:
+def _form(table: Table, snapshot: Snapshot, schema: pa.Schema) -> KeyForm:
     """What the table's keys look like; of keys that releases store in two ways, as they are stored."""
-    table, schema = scope.table, table_schema(scope.table, scope.snapshot)
     if table.binding is not None:
         return KeyForm(key_spec_of(table), schema)
-    return KeyForm(shown_spec(table, scope.snapshot.base_files_all(), schema), schema)
+    return KeyForm(shown_spec(table, snapshot.base_files_all(), schema), schema)
 
 
 def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

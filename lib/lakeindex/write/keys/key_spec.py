@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -70,8 +70,10 @@ class KeySpec:
     url_encode: bool = False
     time_options: TimeOptions | None = None
     complex_new_encoding: bool = False
-    timestamp_texts: frozenset[str] = frozenset()
-    timestamp_zone: str = "UTC"
+    timestamp_texts: frozenset[str] = field(
+        default=frozenset(), repr=False
+    )  # older checkpoints name a key by this repr
+    timestamp_zone: str = field(default="UTC", repr=False)
 
     def __post_init__(self) -> None:
         if not self.record_key_fields:
