@@ -177,10 +177,9 @@ def stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> Manifest:
         config.chunk_rows, config.input_format, *((config.null_for_missing,) if config.null_for_missing else ()),
         *((spec.chosen.digest,) if spec.chosen is not None else ()),
         *((config.csv,) if config.csv != PLAIN_CSV else ()),
-        *((*sorted(facts.keys.timestamp_texts), facts.keys.timestamp_zone) if facts.keys.timestamp_texts else ()),
         *((config.partial_update, facts.given) if facts.given is not None else ()),
         *((function.name,) if function is not None else ()),
-        *(facts.delete_mark or ()),
+        *(facts.delete_mark or ()), *facts.keys.timestamp_mark,
     )  # fmt: skip
     folder = run_folder(spec)
     done = folder.read_manifest(Stage.STAGE_INPUT)

@@ -90,6 +90,11 @@ class KeySpec:
             )
 
     @property
+    def timestamp_mark(self) -> tuple[str, ...]:
+        """How timestamps are spelled, for a digest; nothing where they are numbers, as they all were once."""
+        return (*sorted(self.timestamp_texts), self.timestamp_zone) if self.timestamp_texts else ()
+
+    @property
     def needs_time_options(self) -> bool:
         """Whether a partition field is a time."""
         return any(kind is PartitionKind.TIMESTAMP for _, kind in self.partition_fields)
