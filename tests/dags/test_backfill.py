@@ -52,8 +52,10 @@ def test_deletes_and_a_table_that_is_not_there_cannot(tmp_path: Path) -> None:
     table = made(tmp_path, "--ordering", "ts")
     with pytest.raises(UsageError, match="t: a backfill cannot delete"):
         plan(table, "backfill", operation="DELETE")
-    with pytest.raises(UsageError, match="t: a backfill cannot overwrite"):
-        plan(table, "backfill", operation="INSERT_OVERWRITE")
+    for operation in ("INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"):
+        with pytest.raises(UsageError, match="t: a backfill cannot overwrite"):
+            plan(table, "backfill", operation=operation)
+        assert plan(table, "scheduled", operation=operation).operation == operation
     gone = TableConf("u", "u", str(tmp_path / "u"), str(tmp_path / "runs"), inputs=table.inputs)
     with pytest.raises(TableNotFoundError, match=str(tmp_path / "u")):
         plan(gone, "backfill")

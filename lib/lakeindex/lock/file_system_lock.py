@@ -83,7 +83,7 @@ class FileSystemLock:
             return "a writer that has just let go of it"
         if not self._is_dead(standing):
             return self._described(standing)
-        if self._read() == standing:
+        if self._read() == standing and self._is_dead(standing):  # Hudi's files are alike: their age tells them apart
             self._delete()
         return "a dead writer"  # cleared: it is free at the next try
 

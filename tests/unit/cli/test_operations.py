@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -123,6 +124,20 @@ def test_what_contradicts_itself_is_refused(table: LakeTable, words: tuple[str, 
     assert answer.exit_code == 2
     assert why in answer.stderr
     assert rows_of(table) == {f"k{n}": "1" for n in range(10)}
+
+
+def test_a_null_of_a_partial_update_is_stored_unless_it_is_to_keep(table: LakeTable, tmp_path: Path) -> None:
+    part = batch_of([Row("k0", "x", 2, "")])
+    nulls = part.set_column(part.column_names.index("v"), "v", pa.array([None], pa.string()))
+    pq.write_table(nulls, tmp_path / "part.parquet")
+    for words, value in ((("keep",), "1"), ((), None), (("overwrite",), None)):
+        say = ("--nulls", *words) if words else ()
+        answer = lakeindex(
+            "upsert", table.uri, tmp_path / "part.parquet", "--partial", *say, "--batch-id", f"{words}", "--json"
+        )
+        assert answer.json["updates"] == 1, answer.stdout
+        assert rows_of(table)["k0"] == value, words
+        table.upsert(batch_of([Row("k0", "x", 2, "1")]))
 
 
 def test_some_columns_of_some_rows_by_options_of_the_command(table: LakeTable, tmp_path: Path) -> None:

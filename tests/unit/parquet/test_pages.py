@@ -131,6 +131,18 @@ def test_every_flip_in_a_file_of_ours_is_seen_when_it_is_copied() -> None:
             copied(flipped(data, bit))
 
 
+def test_every_flip_in_a_page_of_another_writer_is_seen_when_it_is_copied() -> None:
+    """Nothing covers its page headers, but the bodies have checksums."""
+    data = encoded()
+    assert set(parts(data).headers[0]) == {None}
+    bodies = [chunk.start + chunk.size - 1 - back for g in parts(data).text.chunks for chunk in g for back in (0, 3, 9)]
+    for bit in (8 * at + number for at in bodies for number in (0, 7)):
+        with pytest.raises(DamagedPagesError, match="checksum does not agree"):
+            copied(flipped(data, bit))
+    with pytest.raises(DamagedPagesError, match=r"cannot be read|cut short"):
+        copied(data[:5] + b"\xff" * 8 + data[13:])
+
+
 def test_what_is_copied_keeps_the_checksums_of_its_headers() -> None:
     data = stamped(encoded())
     again = copied(data)
