@@ -8,7 +8,14 @@ from xdist.scheduler import LoadFileScheduling
 
 SHARED = ("tests/dags/", "tests/spark/")
 """One Airflow with its database, one JVM: started by one worker, while the other plays the rest."""
-LONG: tuple[str, ...] = ()
+LONG = (
+    "tests/model/test_metadata_faults.py",
+    "tests/model/test_pipeline_faults.py",
+    "tests/model/test_pipeline_power.py",
+    "tests/unit/metadata/test_wrong_bits.py",
+    "tests/unit/commands/test_bit_flips.py",
+    "tests/budget/test_budget.py",
+)
 """Files of few tests that take long: first, lest one worker plays them at the end while the other has nothing left."""
 
 

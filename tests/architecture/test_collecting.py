@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import is_left_out
+from tests.scheduling import LONG, SHARED
 
 ROOT = Path(__file__).resolve().parents[2]
 APART = "not (slow or interop)"
@@ -43,3 +44,7 @@ def test_what_make_test_leaves_out_is_of_that_form() -> None:
     assert is_left_out(ROOT / "tests/interop/test_bucket.py", f"not ({apart})")
     assert is_left_out(ROOT / "tests/spark/test_jobs.py", f"not ({apart})")
     assert not is_left_out(ROOT / "tests/spark/test_spark_runner.py", f"not ({apart})")
+
+
+def test_what_is_played_first_is_there() -> None:
+    assert [name for name in (*LONG, *SHARED) if not (ROOT / name).exists()] == []
