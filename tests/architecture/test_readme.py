@@ -57,4 +57,4 @@ def test_the_first_example_makes_its_own_data(
 def test_what_is_shown_first_is_how_to_install_it(page: str) -> None:
     first = blocks_of(ROOT / page)[0].content
     assert isinstance(first, tuple)
-    assert first[0].words.startswith("pip install . ")  # no release is on PyPI, where the name finds nothing
+    assert first[0].words.startswith("pip install .")  # no release is on PyPI, where the name finds nothing

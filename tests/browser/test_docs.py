@@ -61,7 +61,7 @@ def test_examples_are_code_and_arguments_are_listed(site: Path, page: Page):
 
 def test_home_begins_with_the_installation(site: Path, page: Page):
     page.goto((site / "index.html").as_uri())
-    assert page.locator("pre").first.inner_text().strip().endswith("pip install lakeindex")
+    assert page.locator("pre").first.inner_text().strip().endswith("pip install .")
     picture(page, "home")
     for image in page.locator("article img").all():
         image.scroll_into_view_if_needed()
