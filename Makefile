@@ -157,7 +157,7 @@ test-times: setup ## the suites of .ci/run one after the other, and the table of
 
 .PHONY: wheel
 wheel: setup ## build the wheel, install it with each extra into an environment of its own, and use it there
-	@$(PYTEST) -m wheel --timeout 400 tests/wheel
+	@$(PYTEST) -m wheel --timeout 1200 tests/wheel
 
 .PHONY: versions
 versions: setup ## unit and Spark tests with PySpark 3.5, 4.0 and the newest, on Python 3.11 to 3.13, in environments of their own

@@ -85,8 +85,8 @@ LANES: Final = (
         Suite("lint", 300),
         Suite("docs", 300),
         Suite("test", 2100),
-        Suite("test-slow", 1200),
-        Suite("model", 1800, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50")),
+        Suite("test-slow", 1500),
+        Suite("model", 2700, (f"MODEL=not ({MODEL_WEEKLY})", "LAKEINDEX_MODEL_LIMIT=50")),
     ),
     (
         Suite("interop", 1800, ("LAKEINDEX_INTEROP=sixth",)),
@@ -99,7 +99,7 @@ LANES: Final = (
         Suite("hdfs", 450),
         Suite("processes", 900),
         Suite("kill", 900),
-        Suite("wheel", 600),
+        Suite("wheel", 1500),
         Suite("test-old-python", 900),
     ),
 )
