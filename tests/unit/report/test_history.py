@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 import lakeindex
 from lakeindex.commands.look.table_report import table_report
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.history_page import render_history
+from lakeindex.report.history_page import history_charts, render_history
 from lakeindex.report.table_report import TableReport
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
@@ -63,6 +64,20 @@ def test_sizes_are_those_that_there_were(tmp_path: Path, version: str):
     assert [(one.inserts, one.updates) for one in found.commits][-3:] == [(0, 50), (300, 0), (300, 0)]
     assert all(one.small_files == one.files for one in found.commits)
     assert {one.source for one in found.commits} == {"run folder"}
+
+
+def test_every_bar_of_the_files_is_as_long_as_there_are_files(tmp_path: Path):
+    """Small files are some of the files: the parts of a bar add up to them."""
+    table = Watched(tmp_path)
+    for number in range(3):
+        table.upsert(rows(0, 10, number + 1, f"r{number}"))
+    commits = table.handle.report_history().commits
+    made = [replace(one, small_files=small) for one, small in zip(commits, (1, 0, None), strict=True)]
+    charts = {title: chart for title, _, chart in history_charts(made)}
+    said = [[part.text for part in bar.parts] for bar in charts["Files"].bars]
+    assert said == [["files of unknown size 1"], ["others 2"], ["others 2", "small 1"]]
+    lengths = [round(sum(part.width for part in bar.parts)) for bar in charts["Files"].bars]
+    assert lengths == [33, 67, 100]
 
 
 def test_a_rolled_back_commit_has_no_line(tmp_path: Path):
