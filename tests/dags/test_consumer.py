@@ -172,6 +172,24 @@ def test_a_run_that_changes_nothing_tells_nothing_and_neither_does_one_of_a_comm
     assert tell_what_was_done(plan, run, {})["instant"] == "20200101000000000"  # no outlet is asked for
 
 
+def test_commits_are_told_in_the_order_in_which_they_were_completed() -> None:
+    """The one that began first may end last; without completion times their instants are all there is."""
+    from lakeindex.airflow.assets import told_commits
+
+    def told(*commits: tuple[str, str | None]) -> list[str]:
+        facts = [{"uri": "/t", "instant": i, "previous": None, "completion_time": end} for i, end in commits]
+        return [
+            one.instant for one in told_commits(type("Event", (), {"extra": {**f, "batch_id": "b"}}) for f in facts)
+        ]
+
+    slow, quick = ("20260101000000000", "20260101000009000"), ("20260101000001000", "20260101000002000")
+    assert told(slow, quick) == told(quick, slow) == [quick[0], slow[0]]
+    first, second = ("20260101000003000", None), ("20260101000004000", None)
+    assert told(second, first) == [first[0], second[0]]
+    assert told(slow, second, quick, first) == [quick[0], first[0], second[0], slow[0]]
+    assert told(("20260101000001", None), ("20260101000000500", None)) == ["20260101000000500", "20260101000001"]
+
+
 def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() -> None:
     from lakeindex.airflow.assets import told_commits
 

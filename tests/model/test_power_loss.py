@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from lakeindex.format.instants import parse_instant
+from lakeindex.metadata_upkeep.switch import NOTE
 from lakeindex.storage.memory import Call, MemoryStorage
+from lakeindex.table.property_keys import PROPERTIES_BACKUP_PATH, PROPERTIES_PATH
 from lakeindex.timeline.verdicts import load_verdict
 from tests.model.harness import Operation, count_calls
 from tests.model.power import DiskStorage, Machine, cut_power_everywhere
@@ -112,6 +114,7 @@ def new_partition() -> dict[str, bytes]:
 
 
 OWN = ".hoodie/.lakeindex"
+HOODIE, BACKUP, METADATA = PROPERTIES_PATH, PROPERTIES_BACKUP_PATH, ".hoodie/metadata/"
 ORDER = {
     "data before it is planned": (UPSERT, "write", "p/", (f"{OWN}/instants/", ".requested", ".inflight", "_metadata")),
     "data in a new partition": (replace(UPSERT, prepare=new_partition), "write", "p/", ("_partition_metadata",)),
@@ -129,6 +132,15 @@ ORDER = {
     "data of a commit that stands": (ROLLBACK, "delete", "p/", (".commit",)),
     "a clean before its plan": (CLEAN, "delete", "p/", (".clean.requested",)),
     "a clean that is not done": (CLEAN, "create", ".clean", ("p/",)),
+    "the properties before it is noted what for": (DROP, "write", BACKUP, (NOTE,)),
+    "the properties before their backup": (DROP, "delete", HOODIE, (BACKUP, NOTE)),
+    "a metadata table before nobody uses it": (DROP, "delete", METADATA, (HOODIE, BACKUP, NOTE)),
+    "the backup before the properties": (DROP, "delete", BACKUP, (HOODIE, METADATA)),
+    "the note of a drop before all is done": (DROP, "delete", NOTE, (HOODIE, BACKUP, METADATA)),
+    "a metadata table before it is noted": (BUILD, "write", METADATA, (NOTE,)),
+    "a metadata table before it is whole": (BUILD, "write", BACKUP, (METADATA, NOTE)),
+    "the backup before what is built": (BUILD, "delete", BACKUP, (HOODIE, METADATA)),
+    "the note of a building before all is done": (BUILD, "delete", NOTE, (HOODIE, BACKUP, METADATA)),
     "instants before they are archived": (
         ARCHIVE,
         "delete",
@@ -162,7 +174,12 @@ def test_what_is_not_done_before_something_else_is_durable(case: str) -> None:
 
 
 def _is_one_of(path: str, wanted: tuple[str, ...]) -> bool:
-    return any(path.startswith(one) or path.endswith(one) or (one[0] == "/" and one in path) for one in wanted)
+    return any(
+        path.startswith(one)
+        or (path.endswith(one) and not one.startswith(".hoodie/"))
+        or (one[0] == "/" and one in path)
+        for one in wanted
+    )
 
 
 def test_what_a_run_says_is_committed_is_durable() -> None:

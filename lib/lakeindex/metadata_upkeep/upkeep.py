@@ -30,7 +30,6 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.table.handle import Table, check_writable
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties
-from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import Verdict, load_verdict
 from lakeindex.write.types.avro_schema import schema_from_avro
 
@@ -273,7 +272,7 @@ def sweep_deltas(context: WriteContext, properties: TableProperties) -> tuple[st
 
 
 def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
-    """Compact the metadata table and delete what nobody reads of it any more, unless a write or a rollback is pending.
+    """Compact the metadata table and delete what nobody reads of it any more, unless something is pending.
 
     Args:
         context: the writer.
@@ -283,7 +282,7 @@ def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
         The compaction's instant; None if nothing was done.
     """
     view = metadata_view(context)
-    if view is None or _is_unsettled(view.data) or compaction.delta_commits_since(view.timeline) < least:
+    if view is None or _is_unsettled(view) or compaction.delta_commits_since(view.timeline) < least:
         return None
     done = compaction.compact(view)
     if done is not None:
@@ -336,9 +335,12 @@ def _delta_completion(context: WriteContext, view: MetadataView) -> str | None:
     return context.completion_time(view.data, view.timeline.max_time)
 
 
-def _is_unsettled(data: Timeline) -> bool:
-    """Whether there are delta commits that do not count yet, which a compaction would leave out for good."""
-    return bool(data.pending_writes) or any(one.action == names.ROLLBACK for one in data.pending)
+def _is_unsettled(view: MetadataView) -> bool:
+    """Whether there are delta commits that do not count yet, which a compaction would leave out for good: of writes
+    and rollbacks, and of a clean that was left after it had told what is gone.
+    """
+    data, told = view.data, view.timeline.completed_write_times
+    return bool(data.pending_writes) or any(one.action == names.ROLLBACK or one.time in told for one in data.pending)
 
 
 def _begun_anew(view: MetadataView) -> Iterator[str]:

@@ -207,6 +207,22 @@ def test_a_commit_whose_predecessors_were_cleaned_cannot_be_taken_back(world: Wo
     assert live_rows(world.store)["b1"] == ["3"]
 
 
+def test_a_replacement_whose_files_were_cleaned_cannot_be_taken_back(world: World, history: list[str]) -> None:
+    """As soon as one of the file groups that it replaced has no file left."""
+    replacing = str(int(history[4]) + 5)
+    metadata = CommitMetadata({}, "INSERT_OVERWRITE", replaced_file_ids={"p": (A, B)})
+    for state in ("replacecommit.requested", "replacecommit.inflight"):
+        world.store.write(f".hoodie/{replacing}.{state}", b"")
+    world.store.write(f".hoodie/{replacing}.replacecommit", format_commit_metadata(metadata))
+    whole = world.store.snapshot()
+    assert rollback_instant(Table.open(world.store), replacing, CONFIG, host=world.host("operator")).finished
+    for group in (A, B):
+        world.store.restore({path: data for path, data in whole.items() if not path.startswith(f"p/{group}_")})
+        with pytest.raises(TableUnsupportedError, match=f"p/{group} was before it was cleaned away"):
+            rollback_instant(Table.open(world.store), replacing, CONFIG, host=world.host("operator"))
+        assert [one.time for one in Table.open(world.store).load_timeline().completed_writes][-1] == replacing
+
+
 def test_a_rollback_finishes_a_killed_clean_first(world: World, history: list[str]) -> None:
     """Else the clean would go on and delete what the rollback brings back."""
     killed_while_deleting(world, 1)
@@ -231,3 +247,22 @@ def test_a_cleaner_that_lost_its_lock_deletes_nothing(world: World, history: lis
         clean(world, 1)
     assert slices(world.store, A) == before
     assert not [name for name in world.names() if ".clean" in name]
+
+
+def test_who_lost_the_lock_does_not_finish_what_another_cleaner_left(world: World, history: list[str]) -> None:
+    """Meanwhile a savepoint may be made of what the plan names."""
+    killed_while_deleting(world, 1)
+    before = slices(world.store, A)
+
+    def hook(one: Call) -> Fault | None:
+        if one.name == "read" and one.path.endswith("clean.requested"):
+            world.store.hook = None
+            world.gone.add("next")
+            acquire(world.store, world.host("other"), lease_ms=2000, wait_ms=0, purpose="x")
+        return None
+
+    world.store.hook = hook
+    with pytest.raises(FencedError):
+        clean(world, 1, "next")
+    assert slices(world.store, A) == before
+    assert [one.action for one in Table.open(world.store).load_timeline().pending] == ["clean"]

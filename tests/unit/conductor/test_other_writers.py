@@ -17,7 +17,7 @@ from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.conductor.upsert import run_stage
-from lakeindex.errors import SchemaMismatchError, TableUnsupportedError
+from lakeindex.errors import FencedError, InputError, SchemaMismatchError, TableUnsupportedError
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
@@ -148,6 +148,27 @@ def test_in_five_jobs_the_last_one_stages_anew(tmp_path: Path, is_older: bool) -
     assert {row["id"] for row in rows_of(table)} == {"b", "c"}
 
 
+@pytest.mark.parametrize("stage", [LOOK, WRITE])
+def test_a_batch_that_changes_while_the_columns_do_is_not_taken_for_the_first(tmp_path: Path, stage: str) -> None:
+    """It is staged anew for the new columns, and the run is known by what it was."""
+    table = some_table(tmp_path)
+    source = tmp_path / "batch.parquet"
+    pq.write_table(batch_of([Row("a", "x", 2, "2")]).select(["id", "day"]), source)
+
+    def both() -> None:
+        widen(table)
+        pq.write_table(batch_of([Row("b", "x", 2, "2")]).select(["id", "day"]), source)
+
+    meanwhile = Meanwhile(stage, both)
+    with pytest.raises(InputError, match="is not what it was when the run began"):
+        table.delete(str(source), progress=meanwhile, batch_id="mine")
+    assert meanwhile.happened
+    assert {row["id"] for row in rows_of(table)} == {"a", "b", "c"}
+    assert not opened(table).load_timeline().pending
+    assert table.delete(str(source), batch_id="mine").deletes == 1
+    assert {row["id"] for row in rows_of(table)} == {"a", "c"}
+
+
 def test_a_rewrite_for_another_index_keeps_the_column_too(tmp_path: Path) -> None:
     table = some_table(tmp_path, hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets="2")
     meanwhile = Meanwhile("rescale: write", lambda: widen(table))
@@ -249,6 +270,22 @@ def test_damage_is_not_taken_for_another_writer(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=live.file_id):
         table.upsert(batch_of([Row("c", "y", 3, "3")]), progress=meanwhile, batch_id="mine")
     assert meanwhile.happened
+
+
+@pytest.mark.parametrize(("index", "to"), [("BLOOM", IndexType.GLOBAL_SIMPLE), ("GLOBAL_BLOOM", IndexType.SIMPLE)])
+def test_a_batch_that_was_staged_for_keys_of_another_scope_is_not_written(
+    tmp_path: Path, index: str, to: IndexType
+) -> None:
+    """Of one key in two partitions it has two rows, where a global index has room for one; and the other way round."""
+    table = some_table(tmp_path, hoodie__index__type=index)
+    switch = Meanwhile(WRITE, lambda: switch_index(opened(table), opened(table).snapshot(), IndexSpec(to)))
+    mine = batch_of([Row("b", "x", 3, "3"), Row("n", "x", 3, "3"), Row("n", "y", 4, "3")])
+    with pytest.raises(FencedError, match=f"was changed from {index} to {to} during the run"):
+        table.upsert(mine, progress=switch, batch_id="mine")
+    assert switch.happened
+    assert {row["id"]: row["v"] for row in rows_of(table)} == {"a": "1", "b": "1", "c": "1"}
+    assert not opened(table).load_timeline().pending
+    assert table.upsert(mine, batch_id="mine").inserts == (1 if to.is_global else 2)
 
 
 def test_the_index_may_become_global_only_between_runs(tmp_path: Path) -> None:

@@ -233,6 +233,26 @@ def test_compaction_keeps_the_slice_before_and_drops_older_ones(layout: int) -> 
 
 
 @pytest.mark.parametrize("layout", [1, 2])
+def test_whoever_began_to_read_before_a_compaction_still_finds_all_that_he_listed(layout: int) -> None:
+    """The slice before the newest keeps its logs, too; they have the instant of its base file in layout 1."""
+    kept, readers = Kept(layout), list[tuple[MetadataView, dict[str, int]]]()
+    for number in range(10, 60, 10):
+        for more in range(2):
+            kept.act(number + more, {f"f{number + more}": number})
+        view = kept.view
+        _ = view.slices(FILES)
+        readers.append((view, kept.files))
+        kept.compact()
+        went = compaction.clean(kept.view)
+        reader, said = readers[-1]
+        assert reader.listing().files["p"] == said
+        assert bool(went) == (number > 10)
+        assert compaction.clean(kept.view) == ()
+    logs = [one for one in kept.store.snapshot() if ".log." in one]
+    assert len(logs) == 2
+
+
+@pytest.mark.parametrize("layout", [1, 2])
 def test_a_compaction_that_was_planned_is_carried_out(layout: int) -> None:
     kept = Kept(layout)
     kept.act(10, {"a": 1})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakeindex.commit.services.archive import archive_table, plan_archiving
@@ -12,16 +14,19 @@ from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import MetadataTableError
 from lakeindex.format import instants as names
 from lakeindex.lock.write_context import WriteContext
-from lakeindex.metadata import compaction
+from lakeindex.metadata import compaction, delta_commit
+from lakeindex.metadata.changes import change_of_files
 from lakeindex.metadata.metadata_table import FILES
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata_upkeep.upkeep import compact_if_due, metadata_view, sweep_deltas
+from lakeindex.metadata_upkeep.upkeep import compact_if_due, compact_metadata, metadata_view, sweep_deltas
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from lakeindex.timeline.avro_instants import format_clean_plan, parse_clean_plan
 from lakeindex.timeline.verdicts import Outcome, Verdict, overrule
-from tests.model.world import CONFIG, check_metadata
+from tests.model.world import CONFIG, check_metadata, file_id
 from tests.unit.commit.protocol_support import BATCH, OTHER, Batch, KilledError, World
+from tests.unit.commit.savepoints import savepoint_bytes
 
 
 @pytest.fixture
@@ -190,6 +195,78 @@ def test_a_clean_lists_no_partition_where_nothing_is_old(kept: World) -> None:
     assert not plan.files
     assert "p" not in listed
     assert "" not in listed
+
+
+def killed_clean(kept: World, name: str, path: str) -> str:
+    """Four commits, and a cleaner that is killed before a call on such a path; the clean's instant."""
+    for number in range(4):
+        kept.upsert(Batch(f"run-{number}", {"a1": str(number)}), f"w{number}")
+
+    def hook(call: Call) -> Fault | None:
+        if call.name == name and call.path.endswith(path) and "metadata" not in call.path:
+            raise KilledError
+        return None
+
+    kept.store.hook = hook
+    with pytest.raises(KilledError):
+        clean_table(Table.open(kept.store), 1, CONFIG, host=kept.host("killed"))
+    kept.store.hook = None
+    kept.gone.add("killed")
+    (left,) = Table.open(kept.store).load_timeline().pending
+    return left.time
+
+
+@pytest.mark.parametrize("how", ["savepointed", "live"])
+def test_a_left_clean_tells_of_no_file_that_it_left(kept: World, how: str) -> None:
+    """Of what its plan names, one file is needed again by now: it is there, and so it stays listed."""
+    time = killed_clean(kept, "delete", ".parquet")
+    table = Table.open(kept.store)
+    requested = table.load_timeline().path(Instant(time, names.CLEAN, InstantState.REQUESTED))
+    plan = parse_clean_plan(kept.store.read(requested), requested)
+    (live,) = (one for one in table.snapshot().base_files("p") if one.file_id == file_id(0))
+    spared = plan.files["p"][0].rpartition("/")[2]
+    if how == "savepointed":
+        saved = Instant(view_of(kept).data.completed_writes[0].time, names.SAVEPOINT, InstantState.COMPLETED)
+        kept.store.write(table.load_timeline().path(saved), savepoint_bytes({"p": (spared,)}))
+    else:  # another writer has taken commits back
+        spared = live.name
+        files = {"p": (*plan.files["p"], f"{kept.store.uri}/{live.path}")}
+        kept.store.write(requested, format_clean_plan(replace(plan, files=files)))
+    assert clean_table(Table.open(kept.store), 100, CONFIG, host=kept.host("next")).finished == (time,)
+    listed = view_of(kept).listing().files["p"]
+    assert f"p/{spared}" in kept.store.snapshot()
+    assert spared in listed
+    assert len(listed) < 5
+    check_metadata(kept.store)
+
+
+def test_the_metadata_table_is_compacted_beside_nothing_that_is_pending(kept: World) -> None:
+    """Its delta commit does not count yet, and no compaction after it would take it in."""
+    kept.upsert(BATCH)
+    view = view_of(kept)
+    layout, before = view.data.layout, kept.store.snapshot()
+    time, requested = "20270101000000000", InstantState.REQUESTED
+    pending = (names.COMMIT, names.REPLACE_COMMIT, names.ROLLBACK, names.CLEAN, names.RESTORE)
+    for action in pending:
+        for states in ((requested,), (requested, InstantState.INFLIGHT)):
+            kept.store.restore(before)
+            for state in states:
+                kept.store.write(layout.path(Instant(time, action, state)), b"")
+            if action in pending[-2:]:  # holds nothing up before its delta commit is there
+                delta_commit.write(view, delta_commit.prepare(view, time, change_of_files({"p": {}})), time)
+            assert compact_metadata(context_of(kept)) is None, (action, states)
+            assert compaction.last_compaction(view_of(kept).timeline) is None
+    kept.store.restore(before)
+    assert compact_metadata(context_of(kept)) is not None
+
+
+def test_a_compaction_beside_a_left_clean_loses_nothing_of_it(kept: World) -> None:
+    """It had told the metadata table what is gone, and was killed before it was done."""
+    time = killed_clean(kept, "create", ".clean")
+    compact_metadata_table(Table.open(kept.store), CONFIG, host=kept.host("keeper"))
+    kept.upsert(OTHER, "later")
+    assert clean_table(Table.open(kept.store), 100, CONFIG, host=kept.host("next")).finished == (time,)
+    check_metadata(kept.store)
 
 
 def test_archiving_waits_for_a_compaction(kept: World) -> None:
