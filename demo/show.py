@@ -12,8 +12,8 @@ from rich.table import Table
 
 from demo.readback import Comparison
 from lakeindex.airflow.funnel import FATES
-from lakeindex.cli.rendering import funnel
 from lakeindex.run.summary import RunSummary
+from lakeindex.showing.results import funnel
 
 _SHOWN_COMPARISONS = 8
 

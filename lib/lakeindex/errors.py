@@ -41,8 +41,16 @@ Every message names the offending value, the file or instant, and the cure (``hi
 
 from __future__ import annotations
 
+import os
+import shutil
+import traceback
+from pathlib import Path
 from typing import ClassVar, Final
 
+DEBUG_VARIABLE: Final = "LAKEINDEX_DEBUG"
+"""With the value 1 errors come with their tracebacks, on the command line and in a notebook."""
+
+_FRAME_WIDTH: Final = 100
 REPAIR_KEYS: Final = (
     "`lakeindex repair keys TABLE` says which copies there are and which of them stays, and with --apply deletes the "
     "others"
@@ -71,6 +79,36 @@ class LakeIndexError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows instead of a traceback: a frame with the cause, the cure, and the line of the caller."""
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            return traceback.format_exception(self)
+        import io
+
+        from rich.console import Console, Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        said = {"": self.message, "what to do: ": self.hint, "at: ": self._line_of_the_caller()}
+        if self.culprit and self.culprit not in self.message:
+            said["where: "] = self.culprit
+        lines = (Text.assemble((name, "bold"), text) for name, text in said.items() if text)
+        foot = f"{DEBUG_VARIABLE}=1 shows the traceback"
+        frame = Panel(Group(*lines), title=type(self).__name__, title_align="left", subtitle=foot, border_style="red")
+        width = min(shutil.get_terminal_size((_FRAME_WIDTH, 24)).columns, _FRAME_WIDTH)
+        drawn = io.StringIO()
+        Console(file=drawn, width=width, force_terminal=True, force_jupyter=False, color_system="standard").print(frame)
+        return drawn.getvalue().splitlines()
+
+    def _line_of_the_caller(self) -> str | None:
+        """The last line that is not the library's own before one that is."""
+        found = None
+        for frame in traceback.extract_tb(self.__traceback__):
+            if Path(frame.filename).is_relative_to(Path(__file__).parent):
+                break
+            found = f"line {frame.lineno}: {frame.line}" if frame.line else None
+        return found
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.culprit, self.hint))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+
+import lakeindex
 
 ROOT = Path(__file__).resolve().parents[2]
 RIGHT = """\
@@ -48,3 +51,19 @@ def test_a_sample(tmp_path: Path):
     assert checked(tmp_path / "right.py", RIGHT) == []
     wrong = checked(tmp_path / "wrong.py", WRONG)
     assert sorted({int(line.split(":")[1]) for line in wrong}) == [4, 5, 6, 7]
+
+
+def test_signatures_have_names_and_types():
+    """What help, notebooks and editors show of a method: each argument by name, with its type and its default."""
+    methods = {name: one for name, one in inspect.getmembers(lakeindex.LakeTable, callable) if not name.startswith("_")}
+    assert len(methods) > 35
+    vague = [
+        f"{name}({argument})"
+        for name, method in methods.items()
+        for argument in list(inspect.signature(method).parameters.values())[1:]
+        if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD) or argument.annotation is argument.empty
+    ]
+    assert vague == []
+    upsert = inspect.signature(lakeindex.LakeTable("lake/orders").upsert).parameters
+    assert (upsert["batch_id"].default, upsert["runner"].default, upsert["partial"].default) == (None, "local", False)
+    assert "nulls" not in inspect.signature(lakeindex.LakeTable.delete).parameters

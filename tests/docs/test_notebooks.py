@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import warnings
 from pathlib import Path
 
@@ -60,10 +61,48 @@ def test_the_first_hour(kernel_home: Path) -> None:
         for output in cell.get("outputs", ())
         if "text/html" in output.get("data", {})
     ]
-    assert any("upsert" in page and "of them start-up" in page for page in pages)
+    assert any("upsert" in page and "seconds" in page for page in pages)
 
 
 def test_a_cell_that_fails_is_a_failure(kernel_home: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("assert 1 == 2, 'not so'")])
     with pytest.raises(CellExecutionError, match="not so"):
         run(notebook, kernel_home)
+
+
+CELLS = (
+    "import lakeindex, pyarrow as pa",
+    "table = lakeindex.create_table('t', pa.schema([('id', pa.string()), ('ts', pa.int64())]), key='id', ordering='ts')",
+    "batch = pa.table({'id': ['a']})\n\ntable.upsert(batch)",
+    "int('x')",
+    "%env LAKEINDEX_DEBUG=1",
+    "table.upsert(batch)",
+    "%env LAKEINDEX_DEBUG=0",
+    "from lakeindex.tasks import progress_bars; progress_bars.LateProgress.__init__.__defaults__ = (0.0,)",
+    "table.upsert(pa.table({'id': ['a'], 'ts': [1]}))",
+    "table.upsert(pa.table({'id': ['a'], 'ts': [2]}), progress=False)",
+)
+
+
+def test_an_error_of_ours_is_one_frame_and_work_shows_a_bar(kernel_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a traceback of ours the cause, the cure and the caller's line stay; others are as they are."""
+    for name in ("CI", "LAKEINDEX_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    cells = [nbformat.v4.new_code_cell(text, metadata={"tags": ["raises-exception"]}) for text in CELLS]
+    done = run(nbformat.v4.new_notebook(cells=cells), kernel_home).cells
+    errors = {at: out for at, cell in enumerate(done) for out in cell.outputs if out.output_type == "error"}
+    assert sorted(errors) == [2, 3, 5]
+    framed = errors[2]
+    text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(framed.traceback))
+    assert framed.ename == "SchemaMismatchError"
+    assert len(framed.traceback) < 12
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\x1b[31m" in framed.traceback[0]  # red
+    for wanted in ("SchemaMismatchError", "ts", "what to do: ", "every row needs", "at: line 3: table.upsert(batch)"):
+        assert wanted in " ".join(line.strip("\N{BOX DRAWINGS LIGHT VERTICAL} ") for line in text.splitlines())
+    assert "ValueError" in "".join(errors[3].traceback)
+    assert "conductor" in "".join(errors[5].traceback)  # the whole of it
+    bars = [out for out in done[8].outputs if out.output_type == "display_data"]
+    assert bars
+    assert {out.data["text/html"] for out in bars} == {""}  # gone with the step
+    assert [out for out in done[9].outputs if out.output_type == "display_data"] == []

@@ -18,7 +18,7 @@ from lakeindex.cli import main
 
 for _name in (
     "api.table",
-    "cli.rendering",
+    "showing.results",
     "conductor.upsert",
     "tasks.local_runner",
     "report.kept",

@@ -45,7 +45,7 @@ def line_of(name: str) -> int:
         "lakeindex.api.looking",
         "lakeindex.api.creating",
         "lakeindex.api.finding",
-        "lakeindex.notebook",
+        "lakeindex.showing.notebook",
     ],
 )
 def test_docstrings(name: str, lake: pa.Table):

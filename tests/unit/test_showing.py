@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import html.parser
+from importlib import import_module
 from pathlib import Path
 
 import lakeindex
 from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.look.history import History, HistoryEntry
 from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.showing.notebook import Shown, shower
 from tests.unit.cli.tables import batch, new_table, row
 
 HOSTILE = "<script>alert(1)</script>'\"&"
@@ -83,6 +85,58 @@ def test_long_histories_are_cut():
     assert "and 150 more" in Tags(history._repr_html_()).text
     assert history == tuple(entries)
     assert repr(History(())) == "<no instants>"
+
+
+def test_every_result_shows_itself_as_the_command_line_does(tmp_path: Path):
+    """All that the handle returns: the HTML has what is printed; a text of somebody else's is escaped."""
+    path = new_table(tmp_path)
+    table = lakeindex.open_table(str(path))
+    run = table.upsert(str(batch(tmp_path / "b.parquet", [row(n) for n in range(150)])), batch_id=HOSTILE)
+    table.upsert(str(batch(tmp_path / "c.parquet", [row(n) for n in range(7)])), batch_id="second")
+    key = table.scan(columns=["_hoodie_record_key"]).head(1).column(0)[0].as_py()
+    shown = {
+        "report": (table.report(run), "index_lookup"),
+        "report_history": (table.report_history(), "changed"),
+        "compare": (table.compare(run, table.report().run.run_id), "ratio"),
+        "inspect": (table.inspect(), "record key"),
+        "get": (table.get([key, "gone"]), "not there: gone"),
+        "files": (table.files(), ".parquet"),
+        "partitions": (table.partitions(), "1 files"),
+        "history": (table.history(), "UPSERT"),
+        "check": (table.check(), "every invariant holds"),
+        "scan": (table.scan(), "the first 10 rows that are found"),
+        "no such row": (table.scan(where="id = 'gone'"), "no rows"),
+        "not a scan": (table.scan(where="gone = 1"), "gone"),
+        "explain": (table.scan().explain(), "files left"),
+        "clean": (table.clean(dry_run=True), "would delete"),
+        "archive": (table.archive(dry_run=True), "nothing to archive"),
+        "maintain": (table.maintain(["clean"]), "what it changed"),
+        "advise": (table.advise(str(tmp_path / "c.parquet")), "after filters"),
+        "metadata": (table.metadata_build(), "built files"),
+        "metadata status": (table.metadata_status(), "file groups"),
+        "metadata verify": (table.metadata_verify(), "it says what is there"),
+        "index": (table.index_build("RECORD_INDEX"), "150 keys"),
+        "index status": (table.index_status("RECORD_INDEX"), "covers"),
+        "index verify": (table.index_verify("RECORD_INDEX"), "every entry is right"),
+        "repair": (table.repair_keys(), "every key is stored once"),
+    }
+    wrong = [name for name, (found, text) in shown.items() if text not in Tags(found._repr_html_()).text]
+    assert wrong == []
+    assert [name for name, (found, _) in shown.items() if "script" in Tags(found._repr_html_()).tags] == []
+    assert HOSTILE in Tags(table.report(run)._repr_html_()).text
+
+
+def test_every_result_names_what_prints_it():
+    """Each subclass's link leads to a function; who adds a result without one sees it here."""
+    for name in ("advise.advise", "changes.to_file", "check.report", "index.index", "index.verify", "look.find_tables"):
+        import_module(f"lakeindex.commands.{name}")
+    results = all_below(Shown)
+    assert len(results) > 30
+    assert [kind.__name__ for kind in results if not callable(shower(kind.shown_by))] == []
+
+
+def all_below(kind: type) -> list[type]:
+    return [one for below in kind.__subclasses__() for one in (below, *all_below(below))]
 
 
 def test_a_run_that_did_nothing():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lakeindex.api.table import LakeTable
     from lakeindex.commands.look.inspect import TableInspection
-    from lakeindex.commands.look.live_files import LiveFile, LivePartition
+    from lakeindex.commands.look.live_files import LiveFiles, LivePartitions
     from lakeindex.report.compare import Comparison
     from lakeindex.report.run_report import RunReport
     from lakeindex.report.table_report import TableReport
@@ -85,7 +85,7 @@ def files(
     partition: str | None = None,
     as_of: PointInTime | None = None,
     options: Options | None = None,
-) -> tuple[LiveFile, ...]:
+) -> LiveFiles:
     """The base files that readers of the table read, by partition and file id: path, size in bytes, rows.
     Superseded files, which are in the folders as well, are not among them.
 
@@ -100,15 +100,14 @@ def files(
     Raises:
         UsageError: as of :meth:`count`.
     """
-    from lakeindex.commands.look.live_files import live_files
+    from lakeindex.commands.look.live_files import LiveFiles, live_files
 
-    return live_files(table.uri, partition=partition, as_of=point_text(as_of, "as_of"), options=options).files
+    found = live_files(table.uri, partition=partition, as_of=point_text(as_of, "as_of"), options=options)
+    return LiveFiles(found.files)
 
 
 @in_its_stores
-def partitions(
-    table: LakeTable, *, as_of: PointInTime | None = None, options: Options | None = None
-) -> tuple[LivePartition, ...]:
+def partitions(table: LakeTable, *, as_of: PointInTime | None = None, options: Options | None = None) -> LivePartitions:
     """The partitions that have rows, by path: files, size in bytes, rows. A table without partitions has one, ``""``.
 
     >>> [(one.path, one.files, one.rows) for one in orders.partitions()]
@@ -121,9 +120,9 @@ def partitions(
     Raises:
         UsageError: as of :meth:`count`.
     """
-    from lakeindex.commands.look.live_files import live_partitions
+    from lakeindex.commands.look.live_files import LivePartitions, live_partitions
 
-    return live_partitions(table.uri, as_of=point_text(as_of, "as_of"), options=options).partitions
+    return LivePartitions(live_partitions(table.uri, as_of=point_text(as_of, "as_of"), options=options).partitions)
 
 
 @in_its_stores

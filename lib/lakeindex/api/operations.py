@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakeindex.api.batch_data import BatchData, PathText, uri_text
 from lakeindex.api.changes import applied_until, run_apply
-from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.own_stores import in_its_stores, names_of_arguments
 from lakeindex.api.run import (
     OnConflict,
     ReplaceArguments,
@@ -35,6 +35,7 @@ class TableOperations:
         storage_options: Mapping[str, str]
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def delete(
         self, data: BatchData = None, *, where: Condition | None = None, **arguments: Unpack[RunArguments]
     ) -> RunSummary:
@@ -61,6 +62,7 @@ class TableOperations:
         return run_where(self.uri, Change.DELETE, where, **arguments)
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def apply(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Apply the changes of another table: what it inserted and updated is upserted, what it deleted is deleted.
 
@@ -96,6 +98,7 @@ class TableOperations:
         return applied_until(self.uri, uri_text(source))
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def update(
         self,
         set: Mapping[str, Any],  # noqa: A002 - SQL's word for it
@@ -119,6 +122,7 @@ class TableOperations:
         return run_where(self.uri, Change.UPDATE, where, values=set, **arguments)
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def replace_where(self, data: BatchData, *, where: Condition, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Put a batch in the place of the rows that meet a condition, which all rows of the batch must meet.
 
@@ -138,6 +142,7 @@ class TableOperations:
         return run_where(self.uri, Change.REPLACE, where, data=data, **arguments)
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def insert(
         self, data: BatchData, on_conflict: OnConflict | None = None, **arguments: Unpack[RunArguments]
     ) -> RunSummary:
@@ -158,6 +163,7 @@ class TableOperations:
         return run(self.uri, data, Operation.INSERT, **arguments)
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def bulk_insert(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Load a batch into an empty table or empty partitions: no key is looked up.
 
@@ -172,6 +178,7 @@ class TableOperations:
         return run(self.uri, data, Operation.BULK_INSERT, **arguments)
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def insert_overwrite(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Put a batch in the place of all rows of the partitions that it has rows of.
 
@@ -185,6 +192,7 @@ class TableOperations:
         return run(self.uri, data, Operation.INSERT_OVERWRITE, **arguments)
 
     @in_its_stores
+    @names_of_arguments(RunArguments, run)
     def insert_overwrite_table(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Put a batch in the place of all rows of the table; arguments as of :meth:`insert_overwrite`.
 
@@ -194,6 +202,7 @@ class TableOperations:
         return run(self.uri, data, Operation.INSERT_OVERWRITE_TABLE, **arguments)
 
     @in_its_stores
+    @names_of_arguments(ReplaceArguments, run_delete_partitions)
     def delete_partitions(self, partitions: Sequence[str], **arguments: Unpack[ReplaceArguments]) -> RunSummary:
         """Take whole partitions out of the table. No row is read; a clean deletes the files later.
 
@@ -210,6 +219,7 @@ class TableOperations:
         return run_delete_partitions(self.uri, partitions, **arguments)
 
     @in_its_stores
+    @names_of_arguments(ReplaceArguments, run_delete_partitions)
     def truncate(self, **arguments: Unpack[ReplaceArguments]) -> RunSummary:
         """Take all rows out of the table, as :meth:`delete_partitions` of all partitions. Columns, index and
         properties stay.

@@ -28,7 +28,7 @@ from lakeindex.time_spent import accounting, loading
 if TYPE_CHECKING:
     from lakeindex.run.spec import RunSpec
     from lakeindex.run.summary import RunSummary
-    from lakeindex.tasks.progress_bars import Progress
+    from lakeindex.tasks.progress_bars import ProgressChoice
     from lakeindex.tasks.runner import Runner
     from lakeindex.write.merge_function import Merge, MergeFunction
 
@@ -56,8 +56,8 @@ class RunArguments(TypedDict, total=False):
     """``local`` (the default), ``spark``, or a runner."""
     master: str | None
     """Spark master, if a session has to be created."""
-    progress: Progress | None
-    """Receives the progress of the steps."""
+    progress: ProgressChoice
+    """Receives the progress of the steps; by default bars in a notebook and on a terminal; False: none."""
     report: ReportFormat
     """Format of the run's report if ``lakeindex.report`` is not given."""
     dry_run: bool
@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
     force: bool = False,
     runner: Runner | str = "local",
     master: str | None = None,
-    progress: Progress | None = None,
+    progress: ProgressChoice = None,
     report: ReportFormat = ReportFormat.JSON,
     dry_run: bool = False,
     schema_mode: SchemaModeName | None = None,
@@ -102,7 +102,7 @@ def run(  # noqa: PLR0913 - public: the arguments of LakeTable.upsert and delete
         force: commit a used batch id again; roll back pending instants of other writers whatever their age.
         runner: ``local``, ``spark``, or a runner.
         master: Spark master, if a session has to be created.
-        progress: receives the progress of the steps.
+        progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
         report: format of the run's report if ``lakeindex.report`` is not given.
         dry_run: say what would be done, and write nothing, neither to the table nor beside it; on threads only.
         schema_mode: what the batch may change of the table's columns: ``strict``: nothing, ``add``: columns are added,
@@ -409,27 +409,29 @@ def dry(spec: RunSpec, runner: Runner, work: Callable[[RunSpec], RunSummary]) ->
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def chosen_runner(runner: Runner | str, slots: int, master: str | None, progress: Progress | None) -> Runner:
+def chosen_runner(runner: Runner | str, slots: int, master: str | None, progress: ProgressChoice) -> Runner:
     """The runner that a caller names.
 
     Args:
         runner: ``local``, ``spark``, or a runner.
         slots: tasks at once; 0: as many as fit the machine.
         master: Spark master, if a session has to be created.
-        progress: receives the progress of the steps.
+        progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
 
     Raises:
         OptionError: there is none of that name.
     """
     if not isinstance(runner, str):
         return runner
+    from lakeindex.tasks.progress_bars import progress_of
+
     if runner == "local":
         from lakeindex.tasks.local_runner import LocalRunner
 
-        return LocalRunner(slots, progress)
+        return LocalRunner(slots, progress_of(progress))
     if runner == "spark":
         from lakeindex.runners.spark import SparkRunner
         from lakeindex.runners.spark_session import spark_session
 
-        return SparkRunner(spark_session(master), slots, progress)
+        return SparkRunner(spark_session(master), slots, progress_of(progress))
     raise OptionError(f"no runner {runner!r}", culprit=runner, hint="valid: local | spark")

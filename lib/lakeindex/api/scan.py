@@ -165,6 +165,12 @@ class Scan:
         """
         return self._scanner().explain(analyze=analyze)
 
+    def _repr_html_(self) -> str:
+        from lakeindex.commands.look.table_card import show_first_rows
+        from lakeindex.showing.notebook import html_of
+
+        return html_of(show_first_rows, self.head)
+
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         with our_words():
             return self.to_batches().__arrow_c_stream__(requested_schema)

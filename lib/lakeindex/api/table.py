@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from lakeindex.api import looking, upkeep
 from lakeindex.api.batch_data import BatchData, PathText, PointInTime, paths_in, point_text, run_folders, uri_text
 from lakeindex.api.operations import TableOperations
-from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.own_stores import in_its_stores, names_of_arguments
 from lakeindex.api.row_readers import RowReaders
-from lakeindex.api.run import UpsertArguments, chosen_runner, run_upsert
+from lakeindex.api.run import UpsertArguments, chosen_runner, run, run_upsert
 from lakeindex.errors import OptionError
 from lakeindex.options.parse import Options, option_texts, parse_options
 from lakeindex.raw_errors import door, doors
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lakeindex.commands.upkeep.migrate import IndexMigrated
     from lakeindex.commands.upkeep.rollback_table import RollbackSummary
     from lakeindex.run.summary import RunSummary
-    from lakeindex.tasks.progress_bars import Progress
+    from lakeindex.tasks.progress_bars import ProgressChoice
     from lakeindex.tasks.runner import Runner
 
 
@@ -58,8 +58,25 @@ class IndexArguments(TypedDict, total=False):
     """``local`` (the default), ``spark``, or a runner."""
     master: str | None
     """Spark master, if a session has to be created."""
-    progress: Progress | None
-    """Receives the progress of the steps."""
+    progress: ProgressChoice
+    """Receives the progress of the steps; by default bars in a notebook and on a terminal; False: none."""
+
+
+def _index_arguments(
+    uri: str,
+    *,
+    options: Options | None = None,
+    checkpoints: PathText | None = None,
+    runner: Runner | str = "local",
+    master: str | None = None,
+    progress: ProgressChoice = None,
+) -> dict[str, Any]:
+    texts = option_texts(options or {})
+    return {
+        "runner": chosen_runner(runner, parse_options(texts).parallelism, master, progress),
+        "checkpoints": run_folders(checkpoints, uri),
+        "options": texts,
+    }
 
 
 @doors
@@ -87,11 +104,13 @@ class LakeTable(TableOperations, RowReaders):
 
     @in_its_stores
     def _repr_html_(self) -> str:
-        from lakeindex.commands.look.table_card import table_html
+        from lakeindex.commands.look.table_card import show_table
+        from lakeindex.showing.notebook import html_of
 
-        return table_html(self.uri)
+        return html_of(show_table, self.uri)
 
     @in_its_stores
+    @names_of_arguments(UpsertArguments, run, run_upsert)
     def upsert(self, data: BatchData, **arguments: Unpack[UpsertArguments]) -> RunSummary:
         """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
 
@@ -156,7 +175,7 @@ class LakeTable(TableOperations, RowReaders):
         options: Options | None = None,
         runner: Runner | str = "local",
         master: str | None = None,
-        progress: Progress | None = None,
+        progress: ProgressChoice = None,
     ) -> GetResult:
         """The rows of some record keys: the index names the files, and only the needed parts of them are read.
 
@@ -173,7 +192,7 @@ class LakeTable(TableOperations, RowReaders):
             options: ``hoodie.*`` and ``lakeindex.*`` options, such as the address of a store.
             runner: ``local``, ``spark``, or a runner; the rows come to this process.
             master: Spark master, if a session has to be created.
-            progress: receives the progress of the steps.
+            progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
 
         Returns:
             ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
@@ -237,6 +256,7 @@ class LakeTable(TableOperations, RowReaders):
         return table_history(self.uri)
 
     @in_its_stores
+    @names_of_arguments(IndexArguments, _index_arguments)
     def index_build(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexBuilt:
         """Build a stored index again from the key columns of all live files.
 
@@ -246,32 +266,36 @@ class LakeTable(TableOperations, RowReaders):
         """
         from lakeindex.commands.index.index import build_index
 
-        return build_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+        return build_index(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
 
     @in_its_stores
+    @names_of_arguments(IndexArguments, _index_arguments)
     def index_drop(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexDropped:
         """Remove a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.commands.index.index import drop_index
 
-        return drop_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+        return drop_index(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
 
     @in_its_stores
+    @names_of_arguments(IndexArguments, _index_arguments)
     def index_verify(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexVerified:
         """Compare every entry of a stored index with the keys in the live files;
         arguments as of :meth:`index_build`.
         """
         from lakeindex.commands.index.verify import verify_index
 
-        return verify_index(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+        return verify_index(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
 
     @in_its_stores
+    @names_of_arguments(IndexArguments, _index_arguments)
     def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
         """The state of a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.commands.index.index import index_status
 
-        return index_status(self.uri, index_type=index_type, **self._index_arguments(**arguments))
+        return index_status(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
 
     @in_its_stores
+    @names_of_arguments(IndexArguments, _index_arguments)
     def index_migrate(
         self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]
     ) -> IndexMigrated:
@@ -288,7 +312,7 @@ class LakeTable(TableOperations, RowReaders):
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
             raise OptionError("name the new index type of the table", culprit="to", hint="for example RECORD_INDEX")
-        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **self._index_arguments(**arguments))
+        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **_index_arguments(self.uri, **arguments))
 
     @in_its_stores
     def metadata_build(
@@ -343,35 +367,20 @@ class LakeTable(TableOperations, RowReaders):
 
         return metadata_verify(self.uri)
 
-    def _index_arguments(
-        self,
-        *,
-        options: Options | None = None,
-        checkpoints: PathText | None = None,
-        runner: Runner | str = "local",
-        master: str | None = None,
-        progress: Progress | None = None,
-    ) -> dict[str, Any]:
-        texts = option_texts(options or {})
-        return {
-            "runner": chosen_runner(runner, parse_options(texts).parallelism, master, progress),
-            "checkpoints": run_folders(checkpoints, self.uri),
-            "options": texts,
-        }
-
     @in_its_stores
-    def check(self, *, deep: bool = False) -> CheckReport:
+    def check(self, *, deep: bool = False, progress: ProgressChoice = None) -> CheckReport:
         """Check every invariant of the table.
 
         Args:
             deep: compare every page of every file, superseded ones too, with its checksums.
+            progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
 
         >>> orders.check().ok
         True
         """
         from lakeindex.commands.check.check import check_table
 
-        return check_table(self.uri, deep=deep)
+        return check_table(self.uri, chosen_runner("local", 0, None, progress), deep=deep)
 
     @in_its_stores
     def rollback(self, instant: str, *, force: bool = False, options: Options | None = None) -> RollbackSummary:
@@ -451,10 +460,8 @@ class LakeTable(TableOperations, RowReaders):
             checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         """
         from lakeindex.commands.upkeep import maintain as maintaining
-        from lakeindex.storage import usable_cores
-        from lakeindex.tasks.local_runner import LocalRunner
 
-        where, runner = run_folders(checkpoints, self.uri), LocalRunner(usable_cores())
+        where, runner = run_folders(checkpoints, self.uri), chosen_runner("local", 0, None, None)
         wanted = maintaining.UNASKED if steps is None else steps
         return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
     from lakeindex.commands.repair.repair_keys import KeysRepaired
     from lakeindex.commands.rescale.run import RescaleSummary
-    from lakeindex.tasks.progress_bars import Progress
+    from lakeindex.tasks.progress_bars import ProgressChoice
 
 
 KeepName: TypeAlias = Literal["newest", "oldest", "ordering"]
@@ -34,7 +34,7 @@ def rescale(
     dry_run: bool = False,
     force: bool = False,
     options: Options | None = None,
-    progress: Progress | None = None,
+    progress: ProgressChoice = None,
 ) -> RescaleSummary:
     """Change the number of buckets of a table with the BUCKET index, in one replacecommit; rows keep their commit
     times. A run that was killed goes on when the same call is made again.
@@ -45,7 +45,7 @@ def rescale(
         dry_run: say what would be rewritten, and do nothing.
         force: consider every pending instant of another writer dead.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
-        progress: receives the progress of the steps.
+        progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
 
     Returns:
         What was rewritten; ``noop`` if the table had these buckets.
@@ -73,7 +73,7 @@ def repair_keys(
     options: Options | None = None,
     checkpoints: PathText | None = None,
     force: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressChoice = None,
 ) -> KeysRepaired:
     """Keep one row of every key that is stored more than once, as Hudi's ``insert`` can store it, and delete the others
     in one commit. All record keys of the table are read.
@@ -85,7 +85,7 @@ def repair_keys(
         options: ``hoodie.*`` and ``lakeindex.*`` options.
         checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
         force: roll back pending instants of other writers whatever their age.
-        progress: receives the progress of the steps.
+        progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
 
     Returns:
         The keys, and for the first hundred which files hold them and which row stays.

@@ -18,13 +18,12 @@ from typing import Any, Final, NoReturn
 import click
 
 from lakeindex.aftermath import show_warnings
-from lakeindex.errors import LakeIndexError
+from lakeindex.errors import DEBUG_VARIABLE, LakeIndexError
 from lakeindex.json_values import json_of
 from lakeindex.raw_errors import in_our_words
 from lakeindex.time_spent import begin_with_process
 
 ERROR_SCHEMA_VERSION: Final = 1
-DEBUG_VARIABLE: Final = "LAKEINDEX_DEBUG"
 INTERRUPTED: Final = 130
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lakeindex.cli.screen import Screen
 from lakeindex.doctor.findings import CheckVerdict
-from lakeindex.report.grid import Column, Grid, escape
+from lakeindex.showing.grid import Column, Grid, escape
+from lakeindex.showing.notebook import Screen
 
 if TYPE_CHECKING:
     from lakeindex.doctor.findings import Diagnosis

@@ -1,41 +1,26 @@
 """Where commands show a person their results: a terminal, which rich draws, or a pipe, for which it is not even loaded.
 
-Texts have rich's marks (``[bold]``, ``[red]``); foreign ones go through :func:`lakeindex.report.grid.escape`. On a pipe
-a line is a line, however long: nothing is folded, and it depends on nobody's window.
+Texts have rich's marks (``[bold]``, ``[red]``); foreign ones go through
+:func:`lakeindex.showing.grid.escape`. On a pipe a line is a line, however long: nothing is folded, and it depends on
+nobody's window.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lakeindex.report.grid import Grid, unmarked
+from lakeindex.showing.grid import Grid, unmarked
+from lakeindex.showing.notebook import Screen
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPED_WIDTH: Final = 200
 """Columns that what is laid out by the width there is has on a pipe."""
-
-
-class Screen(Protocol):
-    """What is printed to; rich's console is one."""
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether somebody looks at it."""
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-
-    def print(
-        self, *what: Any, style: str | None = ..., markup: bool | None = ..., soft_wrap: bool | None = ...
-    ) -> None:
-        """Print texts or a grid."""
 
 
 class Pipe:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 import click
 
 from lakeindex.cli.completion import complete_pair, complete_table
 from lakeindex.cli.group import Failure
-from lakeindex.cli.screen import Screen, is_terminal, screen
+from lakeindex.cli.screen import is_terminal, screen
 from lakeindex.errors import LakeIndexError, OptionError
+from lakeindex.showing.notebook import Screen, shower
 
 if TYPE_CHECKING:
     from lakeindex.tasks.progress_bars import Progress
@@ -23,12 +24,16 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Printable(Protocol):
     """A result with a JSON form."""
 
+    shown_by: ClassVar[str]
+
     def to_json(self) -> str:
         """One JSON object."""
 
 
 class Comparison(Protocol):
     """What a comparison found, with a JSON form."""
+
+    shown_by: ClassVar[str]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -115,10 +120,12 @@ def progress() -> Progress:
     return TerminalProgress() if is_terminal(err=True) else NoProgress()
 
 
-def say(result: Printable, show: Callable[[Screen], None], *, as_json: bool) -> None:
-    """Print a result: as one JSON object, or for a person."""
+def say(result: Printable, show: Callable[[Screen], None] | None = None, *, as_json: bool) -> None:
+    """Print a result: as one JSON object, or for a person, as the result says itself or in another way."""
     if as_json:
         click.echo(result.to_json())
+    elif show is None:
+        shower(result.shown_by)(screen(), result)
     else:
         show(screen())
 
@@ -127,7 +134,6 @@ def say_compared(
     ctx: click.Context,
     found: Comparison,
     broken: LakeIndexError | None,
-    show: Callable[[Screen], None],
     *,
     as_json: bool,
 ) -> None:
@@ -137,13 +143,12 @@ def say_compared(
         ctx: the command's.
         found: the whole result, in any case.
         broken: what is wrong; None if nothing is.
-        show: prints it for people.
         as_json: print one JSON object, which has the ``error``.
     """
     if as_json:
         error = None if broken is None else Failure.of(broken).as_dict()
         click.echo(json.dumps({**found.as_dict(), "error": error}))
     else:
-        show(screen())
+        shower(found.shown_by)(screen(), found)
     if broken is not None:
         ctx.exit(broken.exit_code)

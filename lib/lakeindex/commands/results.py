@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from lakeindex.showing.notebook import Shown
 
 SCHEMA_VERSION: Final = 1
 """Raised when a field of the JSON is removed or changes its meaning; new fields do not raise it."""
 
 
-class JsonResult:
-    """A frozen dataclass that can be printed as one JSON object."""
+class JsonResult(Shown):
+    """A frozen dataclass that can be printed as one JSON object, or for a person."""
+
+    shown_by: ClassVar[str] = "facts:show_fields"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, ``schema_version`` first."""

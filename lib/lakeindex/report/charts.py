@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Final
 
 from lakeindex.report.run_report import STEPS_OF_FATES, FunnelStep, PastRun, RangeMap, RunReport, SizeBin
-from lakeindex.report.text import human_bytes, human_count
 from lakeindex.run.summary import OUTSIDE, STARTUP, WAITING, RunSummary
+from lakeindex.showing.text import human_bytes, human_count
 
 WORK: Final = "work: the longest task"
 AROUND: Final = "work: plan, start of tasks, turns of other tasks"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakeindex.json_values import json_of
 from lakeindex.report.build import pairs_kept
 from lakeindex.report.run_report import RunReport
 from lakeindex.run.summary import StageSummary
+from lakeindex.showing.notebook import Shown
 
 SCHEMA_VERSION = 1
 
@@ -33,8 +35,10 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """Two runs, and all their figures."""
+
+    shown_by: ClassVar[str] = "lakeindex.report.terminal:show_comparison"
 
     first: str
     second: str

@@ -9,8 +9,8 @@ from lakeindex.release import VERSION
 from lakeindex.report.charts import Bar, Chart, Part, colours_of, percent
 from lakeindex.report.page import template
 from lakeindex.report.table_report import CommitLine, TableReport
-from lakeindex.report.text import human_bytes, human_count
 from lakeindex.run.summary import STARTUP, WAITING
+from lakeindex.showing.text import human_bytes, human_count
 
 MOST_SHOWN: Final = 30
 """Commits that the page and the terminal show, the newest; the JSON has all."""

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from lakeindex.release import VERSION
 from lakeindex.report import charts
 from lakeindex.report.run_report import RunReport
-from lakeindex.report.text import human_bytes, human_count, printable
 from lakeindex.report.titles import title_of
 from lakeindex.run.summary import RunSummary
+from lakeindex.showing.text import human_bytes, human_count, printable
 
 
 def render_page(report: RunReport) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from lakeindex.json_values import json_of
 from lakeindex.run.summary import RunSummary
+from lakeindex.showing.notebook import Shown
 
 SCHEMA_VERSION = 1
 
@@ -147,7 +148,7 @@ class PastRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Shown):
     """One run.
 
     Attributes:
@@ -166,6 +167,8 @@ class RunReport:
         advice: what stands out: a text each, with the likely cause and what to do.
         metadata: what came from Hudi's metadata table; None if nothing did.
     """
+
+    shown_by: ClassVar[str] = "lakeindex.report.terminal:show_report"
 
     table: str
     index_type: str

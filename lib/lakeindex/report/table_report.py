@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeindex.json_values import json_of
-from lakeindex.notebook import rows_html
 from lakeindex.report.run_report import FalsePositives
+from lakeindex.showing.notebook import Shown
 
 SCHEMA_VERSION: Final = 1
 SMALL_FILE_BYTES: Final = 8 * 2**20
 """A base file below this size is called small: each one adds to the cost of a look-up."""
-
-_SHOWN: Final = ("time", "operation", "files", "bytes", "inserts", "updates", "deletes", "seconds", "batch_id")
-_SHOWN_IN_HTML: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class CommitLine:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TableReport:
+class TableReport(Shown):
     """A table over its runs.
 
     Attributes:
@@ -81,6 +78,8 @@ class TableReport:
         notes: what cannot be shown, and why; a sentence each.
         small_below: size in bytes below which a file is called small.
     """
+
+    shown_by: ClassVar[str] = "lakeindex.report.terminal:show_table_report"
 
     table: str
     uri: str
@@ -97,7 +96,3 @@ class TableReport:
     def __repr__(self) -> str:
         known = sum(one.seconds is not None for one in self.commits)
         return f"<{self.table}: {len(self.commits):,} commits, seconds of {known:,} of them>"
-
-    def _repr_html_(self) -> str:
-        rows = [[getattr(one, name) for name in _SHOWN] for one in self.commits[:_SHOWN_IN_HTML]]
-        return rows_html([name.replace("_", " ") for name in _SHOWN], rows, more=len(self.commits) - len(rows))

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from statistics import median
 
-from rich.console import Console
-from rich.padding import Padding
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-
 from lakeindex.report.compare import Compared, Comparison
-from lakeindex.report.grid import Column, Grid, escape
 from lakeindex.report.history_page import MOST_SHOWN, name_of
 from lakeindex.report.run_report import RunReport
 from lakeindex.report.table_report import CommitLine, TableReport
-from lakeindex.report.text import human_bytes, human_count, printable
 from lakeindex.report.titles import title_of
+from lakeindex.showing.grid import Column, Grid, escape
+from lakeindex.showing.notebook import Screen
+from lakeindex.showing.text import human_bytes, human_count, printable
 
 _BAR = 40
 
 
-def show_report(console: Console, report: RunReport) -> None:
+def show_report(console: Screen, report: RunReport) -> None:
     """What stands out, the funnel, the stages, the files that took longest."""
     run = report.run
     console.print(f"[bold]{_text(title_of(report))}[/bold]: {run.outcome}, {run.seconds:.2f} s")
@@ -29,7 +25,7 @@ def show_report(console: Console, report: RunReport) -> None:
         what, *more = _text(sentence).split("\n")
         console.print(f"[yellow]![/yellow] {what}")
         for line in more:
-            console.print(Padding(line, (0, 0, 0, 2)))
+            console.print(f"  {line}")
     console.print(_funnel(report))
     console.print(_stages(report))
     if report.false_positives is not None:
@@ -60,13 +56,11 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-def _funnel(report: RunReport) -> Table:
-    grid = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for justify in ("left", "right", "left"):
-        grid.add_column(justify=justify)
+def _funnel(report: RunReport) -> Grid:
+    grid = Grid([Column(), Column(align="right"), Column(spare=1)], headed=False)
     top = {unit: max((s.count for s in report.funnel if s.unit == unit), default=0) for unit in ("rows", "pairs")}
     for step in report.funnel:
-        bar = ProgressBar(total=max(top[step.unit], 1), completed=step.count, width=_BAR)
+        bar = "\N{BOX DRAWINGS HEAVY HORIZONTAL}" * round(_BAR * step.count / max(top[step.unit], 1))
         grid.add_row(step.name, f"{human_count(step.count)} {step.unit}", bar)
     return grid
 
@@ -100,7 +94,7 @@ def _slowest(report: RunReport) -> Grid:
     return grid
 
 
-def show_comparison(console: Console, found: Comparison) -> None:
+def show_comparison(console: Screen, found: Comparison) -> None:
     """Both runs' figures; those that are nothing in both are left out."""
     grid = Grid.of("", _text(found.first), _text(found.second), "ratio")
     for one in found.figures:
@@ -120,7 +114,7 @@ def _figure(one: Compared, value: float | None) -> str:
     return f"{value:.4g}" if one.unit == "share" else human_count(int(value))
 
 
-def show_table_report(console: Console, found: TableReport) -> None:
+def show_table_report(console: Screen, found: TableReport) -> None:
     """The newest commits of a table, the size after each, what its run took, and what cannot be shown."""
     shown = found.commits[:MOST_SHOWN]
     console.print(f"[bold]{_text(found.table)}[/bold] over {len(found.commits):,} commits, {_text(found.uri)}")

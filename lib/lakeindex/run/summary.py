@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from lakeindex.errors import InvariantError
 from lakeindex.json_values import json_of
-from lakeindex.notebook import facts_html, rows_html
+from lakeindex.showing.notebook import Shown
 from lakeindex.tasks.meter import StageCost
 from lakeindex.time_spent import Spent
 
@@ -110,7 +110,7 @@ class PlannedChange:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunSummary:
+class RunSummary(Shown):
     """What one write did; counts are rows unless they say files or bytes.
 
     Attributes:
@@ -150,6 +150,8 @@ class RunSummary:
             an earlier run that committed the batch, and ``noop`` says that there is nothing to do.
         changes: of a dry run, the files that would be written.
     """
+
+    shown_by: ClassVar[str] = "results:show_run"
 
     instant: str | None
     batch_id: str
@@ -219,32 +221,6 @@ class RunSummary:
             f"<{self.operation.lower()} {self.batch_id!r}: {self.outcome}; {self.rows_in:,} rows in{counts}{gone}; "
             f"{self.seconds:.2f} s>"
         )
-
-    def _repr_html_(self) -> str:
-        facts = {
-            "batch": self.batch_id,
-            "run": self.run_id,
-            "rows in": self.rows_in,
-            **self.fates,
-            "files created": self.files_created,
-            "files rewritten": self.files_rewritten,
-            **(
-                {"files replaced": self.files_replaced, "rows replaced": self.rows_replaced}
-                if self.files_replaced
-                else {}
-            ),
-            "bytes written": self.bytes_written,
-            "seconds": self.seconds,
-            "of them start-up": self.startup_seconds,
-            "of them waiting": self.waiting_seconds,
-            "notes": self.notes,
-        }
-        columns = ("stage", "rows in", "rows out", "pairs in", "pairs out", "seconds", "bytes read", "requests")
-        stages = [
-            (s.name, s.rows_in, s.rows_out, s.pairs_in, s.pairs_out, s.seconds, s.bytes_read, s.requests)
-            for s in self.stages
-        ]
-        return facts_html(f"{self.operation.lower()}: {self.outcome}", facts) + rows_html(columns, stages)
 
     def with_stages(self, stages: Sequence[StageSummary]) -> RunSummary:
         """The same run with its stages, whose time, and what was between them, is its time."""

@@ -12,7 +12,7 @@ from rich.markup import escape as escape_of_rich
 from rich.text import Text
 
 from lakeindex.cli.screen import Pipe, screen
-from lakeindex.report.grid import Column, Grid, escape, unmarked
+from lakeindex.showing.grid import Column, Grid, escape, unmarked
 
 TEXTS = st.text(st.sampled_from("ab[]\\/#@= 1é日\n"), max_size=12)
 

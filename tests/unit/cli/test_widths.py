@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
+from operator import attrgetter
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from lakeindex.cli.rendering import show_check, show_get
 from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
 from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.get.get import GetReport, GetResult
-from lakeindex.report.grid import Grid
+from lakeindex.showing.grid import Grid
+from lakeindex.showing.results import show_check, show_get
 
 PATH = "day=2026-11-01/" + "0123456789" * 30 + ".parquet"
 ROWS = pa.table(
@@ -31,6 +33,10 @@ def printed(show: object, value: object, width: int, *, terminal: bool) -> str:
     return text.getvalue()
 
 
+def show_rows_alone(console: Console, found: GetResult) -> None:
+    show_get(console, found, Console(file=io.StringIO()))
+
+
 def got(rows: pa.Table) -> GetResult:
     names = dict.fromkeys(GetReport.__dataclass_fields__, 0) | {"index_type": "BLOOM", "notes": ()}
     return GetResult(rows, (), GetReport(**names))
@@ -39,7 +45,7 @@ def got(rows: pa.Table) -> GetResult:
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_rows_fit_and_are_whole(width: int, terminal: bool):
-    text = printed(show_get, got(ROWS), width, terminal=terminal)
+    text = printed(show_rows_alone, got(ROWS), width, terminal=terminal)
     assert max(map(len, text.splitlines())) <= width
     squeezed = re.sub(r"\s", "", text)
     assert "x" * 500 + "!" in squeezed
@@ -49,7 +55,7 @@ def test_rows_fit_and_are_whole(width: int, terminal: bool):
 
 
 def test_rows_that_fit_are_lines():
-    text = printed(show_get, got(ROWS.select([0, 1])), 80, terminal=True)
+    text = printed(show_rows_alone, got(ROWS.select([0, 1])), 80, terminal=True)
     assert [line.split() for line in text.splitlines()] == [ROWS.column_names[:2], ["v0", "v1"], []]
 
 
@@ -57,7 +63,9 @@ def test_a_finding_is_whole_at_any_width_and_a_line_when_piped():
     counts = dict.fromkeys(Checked.__dataclass_fields__, 1) | {"unique_scope": "partition"}
     found = Violation(next(iter(Broken)), PATH, f"[x] {PATH} holds something else", "restore it " * 30)
     fields = {"violations": (found,), "checked": Checked(**counts), "notes": ("n" * 300,), "seconds": 1.0}
-    report = CheckReport(**{name: fields.get(name, "t") for name in CheckReport.__dataclass_fields__})
+    report = CheckReport(
+        **{name: fields.get(name, "t") for name in map(attrgetter("name"), dataclasses.fields(CheckReport))}
+    )
     narrow = printed(show_check, report, 40, terminal=True)
     assert max(map(len, narrow.splitlines())) <= 40
     assert PATH in re.sub(r"\s", "", narrow)

@@ -26,7 +26,6 @@ def advise(
     pairs = parse_pairs(options)
     parse_options(pairs)
     from lakeindex.api.table import LakeTable
-    from lakeindex.cli.rendering import show_advice
 
     found = LakeTable(table).advise(list(inputs), options=pairs, checkpoints=checkpoints)
-    say(found, lambda console: show_advice(console, found), as_json=as_json)
+    say(found, as_json=as_json)

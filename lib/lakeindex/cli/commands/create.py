@@ -71,9 +71,8 @@ def create(  # noqa: PLR0913 - the command's options
         config=config,
         metadata=metadata,
     )
-    from lakeindex.cli.rendering import show_created
 
-    say(created, lambda console: show_created(console, created), as_json=as_json)
+    say(created, as_json=as_json)
 
 
 @click.command(name="options")

@@ -27,11 +27,10 @@ def _partition(function: _F) -> _F:
 @json_option
 def schema(table: str, as_json: bool) -> None:
     """List a table's columns and their Arrow types, without meta columns."""
-    from lakeindex.cli.rendering_facts import show_columns
     from lakeindex.commands.look.live_files import table_columns
 
     found = table_columns(table)
-    say(found, lambda console: show_columns(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -39,11 +38,10 @@ def schema(table: str, as_json: bool) -> None:
 @json_option
 def properties(table: str, as_json: bool) -> None:
     """List what a table's hoodie.properties says."""
-    from lakeindex.cli.rendering_facts import show_entries
     from lakeindex.commands.look.live_files import table_entries
 
     found = table_entries(table)
-    say(found, lambda console: show_entries(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -54,11 +52,10 @@ def properties(table: str, as_json: bool) -> None:
 @json_option
 def count(table: str, partition: str | None, as_of: str | None, *, options: tuple[str, ...], as_json: bool) -> None:
     """Count a table's rows, from its commits or footers: no row is read."""
-    from lakeindex.cli.rendering_facts import show_count
     from lakeindex.commands.look.live_files import count_rows
 
     found = count_rows(table, partition=partition, as_of=as_of, options=parse_pairs(options))
-    say(found, lambda console: show_count(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -69,11 +66,10 @@ def count(table: str, partition: str | None, as_of: str | None, *, options: tupl
 @json_option
 def files(table: str, partition: str | None, as_of: str | None, *, options: tuple[str, ...], as_json: bool) -> None:
     """List the base files that readers read; superseded files of the same folders are not among them."""
-    from lakeindex.cli.rendering_facts import show_files
     from lakeindex.commands.look.live_files import live_files
 
     found = live_files(table, partition=partition, as_of=as_of, options=parse_pairs(options))
-    say(found, lambda console: show_files(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -83,8 +79,7 @@ def files(table: str, partition: str | None, as_of: str | None, *, options: tupl
 @json_option
 def partitions(table: str, as_of: str | None, *, options: tuple[str, ...], as_json: bool) -> None:
     """List the partitions that have rows, with their files, bytes and rows."""
-    from lakeindex.cli.rendering_facts import show_partitions
     from lakeindex.commands.look.live_files import live_partitions
 
     found = live_partitions(table, as_of=as_of, options=parse_pairs(options))
-    say(found, lambda console: show_partitions(console, found), as_json=as_json)
+    say(found, as_json=as_json)

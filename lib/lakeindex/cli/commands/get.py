@@ -73,9 +73,9 @@ def get(  # noqa: PLR0913 - the command's options
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
     from lakeindex.api.table import LakeTable
-    from lakeindex.cli.rendering import show_get
     from lakeindex.commands.get.key_sets import KeysFile, OneKey
     from lakeindex.commands.read.read import write_table
+    from lakeindex.showing.results import show_get
 
     asked: list[OneKey | KeysFile] = [*keys, *_by_columns(columns_of_keys)]
     if keys_file is not None:
@@ -94,7 +94,7 @@ def get(  # noqa: PLR0913 - the command's options
     if out is not None:
         write_table(found.rows, out)
         found = found.written_to(out)
-    say(found, lambda console: show_get(console, found), as_json=as_json)
+    say(found, lambda console: show_get(console, found, screen(err=True)), as_json=as_json)
 
 
 def _by_columns(texts: tuple[str, ...]) -> list[dict[str, str]]:
@@ -134,9 +134,9 @@ def head(  # noqa: PLR0913 - the command's options
     if as_csv and as_json:
         raise OptionError("--csv and --json are two forms of one output", culprit="--csv", hint="give one of them")
     from lakeindex.api.table import LakeTable
-    from lakeindex.cli.rendering import show_rows
     from lakeindex.commands.read.json_values import json_value
     from lakeindex.commands.results import SCHEMA_VERSION
+    from lakeindex.showing.results import show_rows
 
     names = None if columns is None else split_names(columns)
     scan = LakeTable(table).scan(columns=names, where=where, as_of=as_of, options=parse_pairs(options))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from lakeindex.cli.group import Failure
-from lakeindex.cli.screen import screen
 from lakeindex.cli.shared import (
     json_option,
     pairs_option,
     parse_pairs,
     progress,
     say,
+    say_compared,
     split_names,
     table_argument,
 )
@@ -38,11 +35,10 @@ def tables(uri: str, depth: int, size: bool, as_json: bool) -> None:
     to. `check` looks at the files. A table that cannot be opened is a line with its error. At most 1,000 folders
     are listed, and none below a table.
     """
-    from lakeindex.cli.rendering_facts import show_tables
     from lakeindex.commands.look.find_tables import find_tables
 
     found = find_tables(uri, depth=depth, size=size)
-    say(found, lambda console: show_tables(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -50,11 +46,10 @@ def tables(uri: str, depth: int, size: bool, as_json: bool) -> None:
 @json_option
 def inspect(table: str, as_json: bool) -> None:
     """Show a table's keys, bound options, size and pending instants, and whether lakeindex can write to it."""
-    from lakeindex.cli.rendering import show_inspection
     from lakeindex.commands.look.inspect import inspect_table
 
     found = inspect_table(table)
-    say(found, lambda console: show_inspection(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -62,12 +57,11 @@ def inspect(table: str, as_json: bool) -> None:
 @json_option
 def history(table: str, as_json: bool) -> None:
     """List the instants of the active timeline, newest first."""
-    from lakeindex.cli.rendering import show_history
     from lakeindex.commands.look.history import history_of
     from lakeindex.commands.written_slices import open_at
 
     found = history_of(open_at(table))
-    say(found, lambda console: show_history(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -77,7 +71,6 @@ def history(table: str, as_json: bool) -> None:
 @click.pass_context
 def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
     """Check every invariant of a table; exit code 6 if one is broken."""
-    from lakeindex.cli.rendering import show_check
     from lakeindex.commands.check.check import check_table
     from lakeindex.tasks.local_runner import LocalRunner
 
@@ -88,13 +81,7 @@ def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
         others = len(report.violations) - 1
         message = first.message + (f" (and {others} more)" if others else "")
         broken = InvariantError(message, culprit=first.culprit, hint=first.hint)
-    if as_json:
-        error = None if broken is None else Failure.of(broken).as_dict()
-        click.echo(json.dumps({**report.as_dict(), "error": error}))
-    else:
-        show_check(screen(), report)
-    if broken is not None:
-        ctx.exit(broken.exit_code)
+    say_compared(ctx, report, broken, as_json=as_json)
 
 
 @click.command()
@@ -126,14 +113,13 @@ def read(  # noqa: PLR0913 - the command's options
     Files that cannot hold a row that meets the condition are not opened: partitions, statistics and, for
     `KEYFIELD = ...` and `KEYFIELD IN (...)`, the index say which. docs/reading.md says what a condition may be.
     """
-    from lakeindex.cli.rendering import show_read
     from lakeindex.commands.scan.request import ScanRequest
     from lakeindex.commands.scan.to_file import write_rows
 
     names = None if columns is None else tuple(split_names(columns))
     request = ScanRequest(names, where, partitions or None, as_of, since, meta=True, options=dict(parse_pairs(options)))
     summary = write_rows(table, out, request, step=progress().step)
-    say(summary, lambda console: show_read(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)
 
 
 @click.command()
@@ -159,10 +145,9 @@ def changes(
     For each key at most one insert, one delete, or one update (the row before and the row after): `_change_type`
     says which, `_commit_instant` the commit. The next feed begins at the instant that is printed.
     """
-    from lakeindex.cli.rendering import show_changes
     from lakeindex.commands.changes.feed import ChangesRequest
     from lakeindex.commands.changes.to_file import write_changes
 
     names = None if columns is None else tuple(split_names(columns))
     summary = write_changes(table, out, ChangesRequest(since, until, names, options=dict(parse_pairs(options))))
-    say(summary, lambda console: show_changes(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)

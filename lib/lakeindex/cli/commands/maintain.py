@@ -27,10 +27,9 @@ def clean(
     What a savepoint or a pending instant may still read stays.
     """
     from lakeindex.api.table import LakeTable
-    from lakeindex.cli.rendering import show_clean
 
     summary = LakeTable(table).clean(keep_commits, dry_run=dry_run, force=force, options=parse_pairs(options))
-    say(summary, lambda console: show_clean(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)
 
 
 @click.command()
@@ -48,10 +47,9 @@ def archive(
     Strays are deleted first; a savepoint, a pending instant or files that were not cleaned yet hold it back.
     """
     from lakeindex.api.table import LakeTable
-    from lakeindex.cli.rendering import show_archive
 
     summary = LakeTable(table).archive(keep_commits, dry_run=dry_run, force=force, options=parse_pairs(options))
-    say(summary, lambda console: show_archive(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)
 
 
 @click.command()
@@ -73,12 +71,11 @@ def maintain(table: str, steps: str | None, checkpoints: str | None, options: tu
     A failed step ends the command; the steps before it remain done.
     """
     from lakeindex.api.table import LakeTable
-    from lakeindex.cli.rendering import show_maintenance
 
     summary = LakeTable(table).maintain(
         split_names(steps) or None, options=parse_pairs(options), checkpoints=checkpoints
     )
-    say(summary, lambda console: show_maintenance(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)
 
 
 @click.command()
@@ -93,8 +90,7 @@ def rollback(table: str, instant: str, force: bool, options: tuple[str, ...], as
     The batch that it committed may be committed again afterwards.
     """
     config = parse_options(parse_pairs(options))
-    from lakeindex.cli.rendering import show_rollback
     from lakeindex.commands.upkeep.rollback_table import rollback_table
 
     summary = rollback_table(table, instant, config, force=force)
-    say(summary, lambda console: show_rollback(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)

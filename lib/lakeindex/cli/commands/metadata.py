@@ -11,8 +11,6 @@ from lakeindex.errors import InvariantError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from lakeindex.cli.screen import Screen
-    from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
     from lakeindex.commands.metadata.verify import MetadataVerified
 
 
@@ -47,7 +45,7 @@ def build(table: str, partitions: tuple[str, ...], force: bool, options: tuple[s
     from lakeindex.commands.metadata.metadata import metadata_build
 
     done = metadata_build(table, partitions, config, force=force)
-    say(done, lambda console: _show_built(console, done), as_json=as_json)
+    say(done, as_json=as_json)
 
 
 @metadata.command()
@@ -70,7 +68,7 @@ def drop(table: str, partitions: tuple[str, ...], options: tuple[str, ...], as_j
     from lakeindex.commands.metadata.metadata import metadata_drop
 
     done = metadata_drop(table, partitions, config)
-    say(done, lambda console: _show_dropped(console, done), as_json=as_json)
+    say(done, as_json=as_json)
 
 
 @metadata.command()
@@ -81,7 +79,7 @@ def status(table: str, as_json: bool) -> None:
     from lakeindex.commands.metadata.metadata import metadata_status
 
     found = metadata_status(table)
-    say(found, lambda console: _show_status(console, found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @metadata.command()
@@ -94,7 +92,7 @@ def verify(ctx: click.Context, /, table: str, as_json: bool) -> None:
 
     found = metadata_verify(table)
     broken = None if found.ok else _broken(found)
-    say_compared(ctx, found, broken, lambda console: _show_verified(console, found), as_json=as_json)
+    say_compared(ctx, found, broken, as_json=as_json)
 
 
 def _broken(found: MetadataVerified) -> InvariantError:
@@ -104,37 +102,3 @@ def _broken(found: MetadataVerified) -> InvariantError:
         culprit=found.examples[0].path,
         hint=found.examples[0].mend,
     )
-
-
-def _show_built(console: Screen, done: MetadataBuilt) -> None:
-    named = ", ".join(done.built)
-    console.print(f"built {named}: {done.files:,} files named; {done.seconds:.2f} s", markup=False)
-
-
-def _show_dropped(console: Screen, done: MetadataDropped) -> None:
-    left = f"; left: {', '.join(done.left)}" if done.left else ""
-    console.print(f"dropped {', '.join(done.dropped) or 'nothing: there is no metadata table'}{left}", markup=False)
-
-
-def _show_status(console: Screen, found: MetadataStatus) -> None:
-    if not found.partitions:
-        console.print(f"table {found.table} has no metadata table", markup=False)
-    for one in found.partitions:
-        kept = f"{one.groups} file groups, {one.logs} logs, {one.bytes:,} bytes" if one.kept else "not kept up"
-        console.print(f"{one.name:<16} {kept}", markup=False)
-    if found.inflight:
-        console.print(f"in the making: {', '.join(found.inflight)}", markup=False)
-    if found.partitions:
-        last = found.last_compaction or "never"
-        console.print(f"compacted {last}; {found.delta_commits} delta commits since", markup=False)
-
-
-def _show_verified(console: Screen, found: MetadataVerified) -> None:
-    where = f"{found.files:,} files in {found.partitions:,} partitions"
-    console.print(f"compared with {where}; {found.seconds:.2f} s", markup=False)
-    for kind, count in found.counts.items():
-        console.print(f"{count:,} {kind}", markup=False)
-    for one in found.examples:
-        console.print(f"  {one.kind} {one.path}: says {one.said}, is {one.is_so}", markup=False)
-    if found.ok:
-        console.print("[green]it says what is there[/green]")

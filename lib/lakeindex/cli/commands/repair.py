@@ -11,8 +11,6 @@ from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
     from lakeindex.api.upkeep import KeepName
-    from lakeindex.cli.screen import Screen
-    from lakeindex.commands.repair.repair_keys import KeysRepaired
 
 _SHOWN = 20
 
@@ -57,25 +55,4 @@ def keys(
     done = LakeTable(table).repair_keys(
         keep=keep, apply=apply, force=force, checkpoints=checkpoints, options=pairs, progress=progress()
     )
-    say(done, lambda console: _show(console, done), as_json=as_json)
-
-
-def _show(console: Screen, done: KeysRepaired) -> None:
-    from lakeindex.cli.rendering import show_notes
-    from lakeindex.report.grid import escape
-
-    show_notes(console, done.notes)
-    if not done.keys:
-        console.print(f"every key is stored once in its {done.scope}")
-        return
-    for one in done.found[:_SHOWN]:
-        console.print(escape(f"{one.key}: stays in {one.kept}, goes from {', '.join(one.removed)}"))
-    if done.keys > _SHOWN:
-        console.print(f"and {done.keys - min(_SHOWN, len(done.found)):,} more keys")
-    console.print(
-        f"{done.keys:,} keys are stored more than once in their {done.scope}; the {done.keep} row of each stays, "
-        f"{done.rows_removed:,} rows go, {done.files_rewritten:,} files change"
-    )
-    console.print(
-        "nothing was written: --apply does it" if done.dry_run else f"committed {done.instant}, {done.seconds:.1f} s"
-    )
+    say(done, as_json=as_json)

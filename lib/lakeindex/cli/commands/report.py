@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from lakeindex.cli.completion import complete_run
-from lakeindex.cli.screen import drawn_by_rich
 from lakeindex.cli.shared import json_option, say
 
 
@@ -27,8 +26,6 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
 
     RUN: the run's folder, TABLE.lakeindex/RUN; or TABLE, or TABLE.lakeindex, for the newest run.
     """
-    from lakeindex.report.terminal import show_report, show_table_report
-
     if history:
         from lakeindex.commands.look.table_report import table_report
 
@@ -37,7 +34,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
             from lakeindex.report.history_page import render_history
 
             html.write_text(render_history(over_time), encoding="utf-8")
-        say(over_time, lambda _: show_table_report(drawn_by_rich(), over_time), as_json=as_json)
+        say(over_time, as_json=as_json)
         return
     from lakeindex.report.kept import find_report
 
@@ -46,7 +43,7 @@ def report(run: str, *, history: bool, checkpoints: str | None, html: Path | Non
         from lakeindex.report.page import render_page
 
         html.write_text(render_page(found), encoding="utf-8")
-    say(found, lambda _: show_report(drawn_by_rich(), found), as_json=as_json)
+    say(found, as_json=as_json)
 
 
 @click.command()
@@ -57,7 +54,6 @@ def compare(first: str, second: str, as_json: bool) -> None:
     """Show two runs side by side: rows, files, bytes and seconds by stage."""
     from lakeindex.report.compare import compare as compared
     from lakeindex.report.kept import find_report
-    from lakeindex.report.terminal import show_comparison
 
     found = compared(find_report(first), find_report(second))
-    say(found, lambda _: show_comparison(drawn_by_rich(), found), as_json=as_json)
+    say(found, as_json=as_json)

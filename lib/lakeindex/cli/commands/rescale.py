@@ -11,8 +11,7 @@ from lakeindex.errors import OptionError
 from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
-    from lakeindex.cli.screen import Screen
-    from lakeindex.commands.rescale.rescale import RescaleSummary
+    pass
 
 
 @click.command()
@@ -48,7 +47,7 @@ def rescale(
     done = LakeTable(table).rescale(
         buckets, partitions=counts or None, dry_run=dry_run, force=force, options=pairs, progress=progress()
     )
-    say(done, lambda console: _show(console, done), as_json=as_json)
+    say(done, as_json=as_json)
 
 
 def _counts(texts: tuple[str, ...]) -> dict[str, int]:
@@ -61,36 +60,3 @@ def _counts(texts: tuple[str, ...]) -> dict[str, int]:
         if counts.setdefault(path, int(count)) != int(count):
             raise OptionError(f"partition {path!r} is given two counts", culprit=text, hint="give one")
     return counts
-
-
-def _show(console: Screen, done: RescaleSummary) -> None:
-    """What was rewritten, and what Hudi writers have to say from now on."""
-    from lakeindex.cli.rendering import show_notes
-    from lakeindex.report.grid import escape
-
-    show_notes(console, done.notes)
-    if done.noop:
-        console.print(f"nothing to do: the table has these buckets already{_by(done)}")
-        return
-    for one in done.partitions:
-        before = "another index" if one.buckets_before is None else f"{one.buckets_before} buckets"
-        console.print(
-            escape(
-                f"{one.partition or '(the table)'}: {before} -> {one.buckets_after} ({one.files} files, "
-                f"{one.bytes:,} bytes)"
-            )
-        )
-    if done.dry_run:
-        console.print(f"would rewrite {sum(one.files for one in done.partitions)} files; nothing was done")
-    else:
-        console.print(
-            f"committed {done.instant}: {done.rows:,} rows in {done.files_created:,} files instead of "
-            f"{done.files_replaced:,}, {done.seconds:.1f} s"
-        )
-    console.print("Hudi writers of this table need:", markup=False)
-    for key, text in done.hudi_options.items():
-        console.print(f"  {key}={text}", markup=False)
-
-
-def _by(done: RescaleSummary) -> str:
-    return f" (committed by {done.instant})" if done.instant else ""

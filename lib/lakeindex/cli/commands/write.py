@@ -301,7 +301,6 @@ def _replace(  # noqa: PLR0913 - the options of a write without a batch
     pairs = parse_pairs(options)
     _check_batch_id(batch_id)
     from lakeindex.api.run import run_delete_partitions
-    from lakeindex.cli.rendering import show_run
 
     summary = run_delete_partitions(
         table,
@@ -312,7 +311,7 @@ def _replace(  # noqa: PLR0913 - the options of a write without a batch
         force=force,
         dry_run=dry_run,
     )
-    say(summary, lambda console: show_run(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)
 
 
 def _values(texts: tuple[str, ...]) -> dict[str, str]:
@@ -388,7 +387,6 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
     from lakeindex.tasks import lean
 
     # isort: split
-    from lakeindex.cli.rendering import show_run
     from lakeindex.pipeline import default_checkpoints
     from lakeindex.storage.paths import absolute
 
@@ -408,7 +406,7 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
             "schema_mode": schema_mode,
         }
     )
-    say(summary, lambda console: show_run(console, summary), as_json=as_json)
+    say(summary, as_json=as_json)
     if not as_json and not dry_run:
         named = default_checkpoints(table)
         beside = default_checkpoints(absolute(table))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lakeindex.cli.rendering import show_check, show_run
-from lakeindex.cli.screen import Screen
 from lakeindex.pipeline import Stage
-from lakeindex.report.grid import escape
+from lakeindex.showing.grid import escape
+from lakeindex.showing.notebook import Screen
+from lakeindex.showing.results import show_check, show_run
 
 if TYPE_CHECKING:
     from lakeindex.cli.demo.story import DemoResult

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -204,6 +205,8 @@ class Advice(JsonResult):
         warnings: problems that were found.
         model: how good the estimates were so far.
     """
+
+    shown_by: ClassVar[str] = "results:show_advice"
 
     table: str
     uri: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +37,8 @@ class ChangesSummary(JsonResult):
         out: the file written.
         bytes_written: its size.
     """
+
+    shown_by: ClassVar[str] = "results:show_changes"
 
     table: str
     uri: str

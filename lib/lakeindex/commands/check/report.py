@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import ClassVar
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.errors import LakeIndexError, MachineError, ObjectNotFoundError, StorageError
-from lakeindex.notebook import facts_html, rows_html
 
 _SHOWN_IN_HTML = 100
 
@@ -122,6 +122,8 @@ class CheckReport(JsonResult):
         seconds: wall time.
     """
 
+    shown_by: ClassVar[str] = "results:show_check"
+
     table: str
     uri: str
     ok: bool
@@ -133,12 +135,6 @@ class CheckReport(JsonResult):
     def __str__(self) -> str:
         found = "every invariant holds" if self.ok else f"{len(self.violations)} invariants broken"
         return f"{self.table}: {found}; {self.checked.files} files, {self.checked.rows} rows checked"
-
-    def _repr_html_(self) -> str:
-        rows = [(one.kind, one.culprit, one.message, one.hint) for one in self.violations[:_SHOWN_IN_HTML]]
-        more = len(self.violations) - len(rows)
-        table = rows_html(("kind", "culprit", "what is wrong", "what to do"), rows, more=more) if rows else ""
-        return facts_html(str(self), {"notes": self.notes, "seconds": self.seconds}) + table
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.showing.notebook import Shown
 from lakeindex.table.columns import table_schema, virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.inference import shown_spec
@@ -99,7 +101,7 @@ class GetReport(JsonResult):
 
 
 @dataclass(frozen=True)
-class GetResult:
+class GetResult(Shown):
     """Rows by key.
 
     Attributes:
@@ -108,6 +110,8 @@ class GetResult:
         report: what it took.
         out: the file that the rows were written to, if they were.
     """
+
+    shown_by: ClassVar[str] = "results:show_get"
 
     rows: pa.Table
     missing: tuple[str, ...]

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.conductor.moved import until_still
@@ -53,6 +53,8 @@ class IndexBuilt(JsonResult):
         seconds: wall time.
     """
 
+    shown_by: ClassVar[str] = "upkeep:show_index_built"
+
     table: str
     uri: str
     index_type: str
@@ -75,6 +77,8 @@ class IndexDropped(JsonResult):
         was_built: whether there was anything in force.
         bytes: size of what was removed.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_index_dropped"
 
     table: str
     uri: str
@@ -123,6 +127,8 @@ class IndexStatus(JsonResult):
         kept_in: where it is: ``lakeindex``, our own store; or ``metadata table``, Hudi's index of the same type, beside
             which our own store is not used.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_index_status"
 
     table: str
     uri: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +70,8 @@ class IndexVerified(JsonResult):
         examples: some of each.
         seconds: wall time.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_index_verified"
 
     table: str
     uri: str

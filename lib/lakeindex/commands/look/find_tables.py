@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeindex.commands.look.history import iso_time
 from lakeindex.commands.results import JsonResult
@@ -82,6 +82,8 @@ class TablesFound(JsonResult):
         complete: whether every folder was listed; otherwise ``skipped`` says how many were not, at least.
         skipped: folders that lie deeper, or were one too many.
     """
+
+    shown_by: ClassVar[str] = "facts:show_tables"
 
     uri: str
     tables: tuple[FoundTable, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
@@ -12,7 +12,7 @@ from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineCha
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant, InstantState
-from lakeindex.notebook import rows_html
+from lakeindex.showing.notebook import Shown
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (
@@ -89,24 +89,23 @@ class TableHistory(JsonResult):
         instants: newest first.
     """
 
+    shown_by: ClassVar[str] = "results:show_history"
+
     table: str
     uri: str
     instants: tuple[HistoryEntry, ...]
 
 
-class History(tuple[HistoryEntry, ...]):
+class History(tuple[HistoryEntry, ...], Shown):
     """Instants, newest first: a tuple that shows itself."""
 
     __slots__ = ()
+    shown_by: ClassVar[str] = "results:show_instants"
 
     def __repr__(self) -> str:
         shown = [f"{e.instant} {e.operation or e.action} {e.state}" for e in self[:_SHOWN_IN_TEXT]]
         more = [f"and {len(self) - len(shown):,} more"] if len(self) > len(shown) else []
         return f"<{len(self):,} instants: {'; '.join(shown + more)}>" if shown else "<no instants>"
-
-    def _repr_html_(self) -> str:
-        rows = [[getattr(entry, name) for name in _SHOWN] for entry in self[:_SHOWN_IN_HTML]]
-        return rows_html([name.replace("_", " ") for name in _SHOWN], rows, more=max(len(self) - len(rows), 0))
 
 
 def table_history(uri: str) -> History:

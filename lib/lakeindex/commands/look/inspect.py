@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakeindex.commands.look.history import iso_time
 from lakeindex.commands.results import JsonResult
@@ -93,6 +94,8 @@ class TableInspection(JsonResult):
         writable: whether an upsert would be accepted.
         refusal: why not.
     """
+
+    shown_by: ClassVar[str] = "results:show_inspection"
 
     name: str
     uri: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.commands.written_slices import open_at, rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options, parse_options
+from lakeindex.showing.notebook import Shown
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
@@ -40,6 +42,13 @@ class LiveFile:
     rows: int
 
 
+class LiveFiles(tuple[LiveFile, ...], Shown):
+    """Live base files, by partition and file id: a tuple that shows itself."""
+
+    __slots__ = ()
+    shown_by: ClassVar[str] = "facts:show_live_files"
+
+
 @dataclass(frozen=True, slots=True)
 class TableFiles(JsonResult):
     """The live base files of a table.
@@ -51,6 +60,8 @@ class TableFiles(JsonResult):
         as_of: the point in time asked for, as an instant; None for now.
         files: by partition and file id.
     """
+
+    shown_by: ClassVar[str] = "facts:show_files"
 
     table: str
     uri: str
@@ -76,9 +87,18 @@ class LivePartition:
     rows: int
 
 
+class LivePartitions(tuple[LivePartition, ...], Shown):
+    """Partitions that have live files, by path: a tuple that shows itself."""
+
+    __slots__ = ()
+    shown_by: ClassVar[str] = "facts:show_live_partitions"
+
+
 @dataclass(frozen=True, slots=True)
 class TablePartitions(JsonResult):
     """The partitions of a table; attributes as of :class:`TableFiles`, and its partitions by path."""
+
+    shown_by: ClassVar[str] = "facts:show_partitions"
 
     table: str
     uri: str
@@ -90,6 +110,8 @@ class TablePartitions(JsonResult):
 @dataclass(frozen=True, slots=True)
 class TableCount(JsonResult):
     """The number of rows of a table; attributes as of :class:`TableFiles`, and its live rows and files."""
+
+    shown_by: ClassVar[str] = "facts:show_count"
 
     table: str
     uri: str
@@ -103,6 +125,8 @@ class TableCount(JsonResult):
 class TableColumns(JsonResult):
     """The columns of a table, without meta columns."""
 
+    shown_by: ClassVar[str] = "facts:show_columns"
+
     table: str
     uri: str
     columns: tuple[Column, ...]
@@ -111,6 +135,8 @@ class TableColumns(JsonResult):
 @dataclass(frozen=True, slots=True)
 class TableEntries(JsonResult):
     """What a table's ``hoodie.properties`` says, name by name."""
+
+    shown_by: ClassVar[str] = "facts:show_entries"
 
     table: str
     uri: str

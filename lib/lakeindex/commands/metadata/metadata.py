@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
@@ -32,6 +33,8 @@ class MetadataBuilt(JsonResult):
         seconds: wall time.
     """
 
+    shown_by: ClassVar[str] = "upkeep:show_metadata_built"
+
     table: str
     uri: str
     built: tuple[str, ...]
@@ -50,6 +53,8 @@ class MetadataDropped(JsonResult):
         dropped: partitions that went.
         left: partitions that are left.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_metadata_dropped"
 
     table: str
     uri: str
@@ -90,6 +95,8 @@ class MetadataStatus(JsonResult):
         delta_commits: completed delta commits since then.
         last_instant: the newest instant that it knows.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_metadata_status"
 
     table: str
     uri: str

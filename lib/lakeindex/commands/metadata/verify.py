@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeindex.commands.metadata.index_faults import MetadataFault, find_index_faults
 from lakeindex.commands.metadata.metadata import opened_view
@@ -33,6 +33,8 @@ class MetadataVerified(JsonResult):
         examples: some of each.
         seconds: wall time.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_metadata_verified"
 
     table: str
     uri: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakeindex.commands.repair.doubled_keys import DoubledKey, DoubledKeys, Keep
 from lakeindex.commands.results import JsonResult
@@ -32,6 +33,8 @@ class KeysRepaired(JsonResult):
         seconds: wall time.
         notes: information for the caller.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_repaired"
 
     uri: str
     scope: str

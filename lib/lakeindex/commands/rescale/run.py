@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeindex.commands.rescale.tasks import BuildTask, BuiltFile, SplitFile, SplitTask, build_files, split_files
 from lakeindex.commands.results import JsonResult
@@ -83,6 +83,8 @@ class RescaleSummary(JsonResult):
         seconds: how long it took.
         notes: what was done to other writers' instants.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_rescaled"
 
     table: str
     uri: str

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from lakeindex.commands.read.out_file import row_writer
 from lakeindex.commands.read.read import check_out, put_file
@@ -37,6 +37,8 @@ class ReadSummary(JsonResult):
         out: the file written.
         bytes_written: its size.
     """
+
+    shown_by: ClassVar[str] = "results:show_read"
 
     table: str
     uri: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
@@ -30,6 +31,8 @@ class CleanSummary(JsonResult):
         finished: instants of unfinished cleans that were carried out first.
         notes: what was done to other writers' instants.
     """
+
+    shown_by: ClassVar[str] = "results:show_clean"
 
     table: str
     uri: str
@@ -68,6 +71,8 @@ class ArchiveSummary(JsonResult):
         first_commit: the oldest commit that is left; None on an empty table.
         notes: what was done to other writers' instants.
     """
+
+    shown_by: ClassVar[str] = "results:show_archive"
 
     table: str
     uri: str

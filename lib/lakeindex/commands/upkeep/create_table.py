@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Required, TypedDict, Unpack
+from typing import ClassVar, Required, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,6 +74,8 @@ class CreatedTable(JsonResult):
         columns: the table's columns.
         existed: it was there, as it was to be made, and was left as it was.
     """
+
+    shown_by: ClassVar[str] = "results:show_created"
 
     table: str
     uri: str

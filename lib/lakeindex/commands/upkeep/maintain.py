@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from lakeindex.commands.check.check import check_table
 from lakeindex.commands.index.index import compact_index
@@ -77,6 +77,8 @@ class StepSummary(JsonResult):
 @dataclass(frozen=True, slots=True)
 class MaintenanceSummary(JsonResult):
     """What maintenance of a table did, step by step."""
+
+    shown_by: ClassVar[str] = "results:show_maintenance"
 
     table: str
     uri: str

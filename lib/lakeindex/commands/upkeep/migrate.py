@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from lakeindex.commands.check.hashed_keys import hashes_of, save_hashes
 from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
@@ -60,6 +61,8 @@ class IndexMigrated(JsonResult):
         seconds: wall time.
         notes: what was done to other writers' instants.
     """
+
+    shown_by: ClassVar[str] = "upkeep:show_index_migrated"
 
     table: str
     uri: str

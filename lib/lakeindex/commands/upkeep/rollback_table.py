@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
@@ -25,6 +26,8 @@ class RollbackSummary(JsonResult):
         last_commit: newest commit that is left; None if there is none.
         notes: what was done to other writers' instants beside this one.
     """
+
+    shown_by: ClassVar[str] = "results:show_rollback"
 
     table: str
     uri: str

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
 
-from lakeindex.cli.screen import Screen
-from lakeindex.report.grid import Grid, escape
-from lakeindex.report.text import human_bytes
+from lakeindex.showing.grid import Column, Grid, escape
+from lakeindex.showing.notebook import Screen
+from lakeindex.showing.text import human_bytes
 
 if TYPE_CHECKING:
     from lakeindex.commands.look.find_tables import FoundTable, TablesFound
     from lakeindex.commands.look.live_files import (
+        LiveFile,
+        LivePartition,
         TableColumns,
         TableCount,
         TableEntries,
@@ -19,8 +23,34 @@ if TYPE_CHECKING:
     )
 
 
+_FOLDED: Final = 20
+
+
 def _line(console: Screen, text: str) -> None:
     console.print(text, markup=False, soft_wrap=True)
+
+
+def facts_of(title: str, facts: Mapping[str, object]) -> Grid:
+    """A title, and a line a fact; those that are None or empty are left out."""
+    grid = Grid((Column(style="bold"), Column()), title=escape(title), headed=False)
+    for name, value in facts.items():
+        if value is not None and value not in ("", ()):
+            grid.add_row(name, escape(_text(value)))
+    return grid
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (tuple, list)):
+        return ", ".join(str(one) for one in value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def show_fields(console: Screen, result: Any) -> None:
+    """What a result holds, field by field."""
+    facts = {one.name.replace("_", " "): getattr(result, one.name) for one in fields(result)}
+    console.print(facts_of(facts.pop("table", None) or type(result).__name__, facts))
 
 
 def show_columns(console: Screen, found: TableColumns) -> None:
@@ -42,14 +72,36 @@ def show_count(console: Screen, found: TableCount) -> None:
 
 def show_files(console: Screen, found: TableFiles) -> None:
     """A line a file."""
-    for file in found.files:
-        _line(console, f"{file.path}  {file.rows:,} rows  {human_bytes(file.bytes)}")
+    show_live_files(console, found.files)
+
+
+def show_live_files(console: Screen, files: Iterable[LiveFile]) -> None:
+    """A line a file."""
+    _sizes(console, ((file.path, f"{file.rows:,} rows", human_bytes(file.bytes)) for file in files))
 
 
 def show_partitions(console: Screen, found: TablePartitions) -> None:
     """A line a partition."""
-    for one in found.partitions:
-        _line(console, f"{one.path or '(the table)'}  {one.files:,} files  {one.rows:,} rows  {human_bytes(one.bytes)}")
+    show_live_partitions(console, found.partitions)
+
+
+def show_live_partitions(console: Screen, partitions: Iterable[LivePartition]) -> None:
+    """A line a partition."""
+    _sizes(
+        console,
+        (
+            (one.path or "(the table)", f"{one.files:,} files", f"{one.rows:,} rows", human_bytes(one.bytes))
+            for one in partitions
+        ),
+    )
+
+
+def _sizes(console: Screen, rows: Iterable[tuple[str, ...]]) -> None:
+    """A path and counts in each line."""
+    shown = [(escape(path), *counts) for path, *counts in rows]
+    if shown:
+        columns = [Column(least=_FOLDED), *(Column(align="right") for _ in shown[0][1:])]
+        console.print(Grid(columns, headed=False, rows=shown))
 
 
 _COLOURS: Final = {"ok": "green", "attention": "yellow", "broken": "red"}
