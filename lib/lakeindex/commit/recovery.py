@@ -243,6 +243,7 @@ def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) ->
         The timeline, None if something was rolled back here; and the claims, those of such rollbacks among them.
     """
     timeline = context.table.load_timeline()
+    timeline.check_known()
     check_zone(context, timeline)
     claims = load_claims(context.storage)
     claimed, begun = {claim.instant for claim in claims}, False

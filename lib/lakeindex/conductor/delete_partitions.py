@@ -33,7 +33,7 @@ from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST
-from lakeindex.table.columns import table_schema
+from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
 from lakeindex.time_spent import Account, current_account
@@ -153,7 +153,7 @@ class _Deletion:
         digest = digest_of_text(_asked(spec), *(file.path for file in files))
         session.plan((), snapshot.instant_time, digest, replacement)
         summary = replace(summary, instant=session.instant, noop=False)
-        schema = schema_to_avro(table_schema(self.table, snapshot), self.table.name)
+        schema = schema_to_avro(written_schema(self.table, snapshot), self.table.name)
         commit = CommitMetadata({}, spec.operation, {SCHEMA_KEY: schema}, replaced_file_ids=ids_by_partition(files))
         instant = session.publish(commit, (), guards, summary.to_json())
         return replace(summary, instant=instant, noop=instant != summary.instant, notes=summary.notes + session.notes)

@@ -51,6 +51,7 @@ def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> 
     table.check_writable(config)
 
     def on(snapshot: Snapshot) -> _T:
+        snapshot.timeline.check_known()
         bound = bind_for_write(table, snapshot, config)
         facts = facts_of(bound, snapshot, config)
         check_names(facts.schema, "the table")  # it is published again with what is written

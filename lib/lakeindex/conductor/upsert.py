@@ -39,7 +39,7 @@ from lakeindex.stages.stage_input.inputs import changed_input
 from lakeindex.stages.stage_input.stage import SCHEMA_FACT, schema_digest, stage_input
 from lakeindex.stages.verify_keys.carried import VerifiedBefore
 from lakeindex.stages.verify_keys.stage import proposed_by, verify_keys
-from lakeindex.table.columns import table_schema
+from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.helpers import helpers_at_hand
 from lakeindex.tasks.memory_bound import memory_bound
@@ -380,7 +380,7 @@ def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFact
             culprit=index.index_type,
             hint="run the batch again; nothing was published",
         )
-    return replace(facts, index=index, schema=table_schema(table, snapshot), before=None)
+    return replace(facts, index=index, schema=written_schema(table, snapshot), before=None)
 
 
 def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:

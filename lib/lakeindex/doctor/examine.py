@@ -28,6 +28,7 @@ from lakeindex.format.instants import instant_time_to_ms
 from lakeindex.runners.java import find_java_home, java_major
 from lakeindex.storage import open_storage
 from lakeindex.storage.port import Storage
+from lakeindex.table.columns import check_written
 from lakeindex.table.handle import Table
 from lakeindex.tasks.memory_bound import LEAST_DEFAULT, default_memory
 
@@ -239,7 +240,7 @@ def _open(store: Storage) -> Table | Check:
 
 def _check_table(table: Table) -> Check:
     try:
-        table.check_writable()
+        check_written(table, table.snapshot())
     except LakeIndexError as error:
         return failed_with("table", error)
     index = table.index()

@@ -41,6 +41,11 @@ WRITE_ACTIONS: Final = frozenset({COMMIT, DELTA_COMMIT, REPLACE_COMMIT})
 COMPLETED_ACTION: Final = {CLUSTERING: REPLACE_COMMIT, COMPACTION: COMMIT, LOG_COMPACTION: DELTA_COMMIT}
 """Actions that change their name on completion."""
 
+ACTIONS: Final = frozenset(
+    {*WRITE_ACTIONS, *COMPLETED_ACTION, CLEAN, ROLLBACK, SAVEPOINT, RESTORE, INDEXING, SCHEMA_COMMIT}
+)
+"""Actions that are known."""
+
 TIME_DIGITS: Final = 17
 _OLD_TIME_DIGITS: Final = 14
 
@@ -49,6 +54,19 @@ _NAME: Final = re.compile(
     r"\.(?P<first>[A-Za-z][A-Za-z0-9-]*)(?:\.(?P<second>[A-Za-z]+))?",
     re.ASCII,
 )
+
+_LIKE_INSTANT: Final = re.compile(r"[0-9]{14,}[._].+", re.DOTALL)
+_LEFTOVER: Final = re.compile(r"(?P<name>.+)\.(tmp|crc|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})", re.ASCII)
+"""Files that a writer which was killed leaves beside an instant's."""
+
+
+def is_unknown_instant(name: str) -> bool:
+    """Whether a timeline file's name begins as an instant does, and has an action or a state that is not known."""
+    if _LIKE_INSTANT.fullmatch(name) is None:
+        return False
+    left = _LEFTOVER.fullmatch(name)
+    instant = parse_instant(name if left is None else left.group("name"))
+    return instant is None or instant.action not in ACTIONS
 
 
 def parse_instant(name: str) -> Instant | None:

@@ -113,6 +113,11 @@ _KEY_OPTIONS: Final[tuple[Option, ...]] = (
     Option(PARTITION_FIELDS_OPTION, KEY_OPTIONS, some_text, "field:SIMPLE or field:TIMESTAMP, separated by commas",
            "Types of the partition fields of a CUSTOM key generator, for the first write to a table of Hudi 0.15, "
            "whose properties do not have them."),
+    Option("hoodie.datasource.write.hive_style_partitioning", KEY_OPTIONS, flag, FLAG,
+           "For the first write to a table of another writer whose folders are `field=value`, or are not, and whose "
+           "properties say otherwise. Compared with the stored paths, and bound.", False, "false"),
+    Option("hoodie.datasource.write.partitionpath.urlencode", KEY_OPTIONS, flag, FLAG,
+           "The same of values that are escaped in the names of folders, or are not.", False, "false"),
     Option(TIMEBASED_PREFIX + "timestamp.type", KEY_OPTIONS, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
            "TIMESTAMP key generator, and TIMESTAMP fields of a CUSTOM one: how the partition field stores the time. "
            "Bound. Hudi 0.15 leaves it out of the properties, and both releases leave all options of times out of "

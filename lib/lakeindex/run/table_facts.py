@@ -6,7 +6,7 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import MergeMode
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.spec import TableFacts
-from lakeindex.table.columns import table_schema
+from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_in_force
 from lakeindex.table.index_inference import index_of_stored
@@ -29,16 +29,17 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
         foreign = not_compared(bound, snapshot)
         if foreign:
             spec = KeySpec.from_properties(bound.key_properties())
-            samples = sample_rows(bound, foreign, spec, table_schema(bound, snapshot))
+            samples = sample_rows(bound, foreign, spec, written_schema(bound, snapshot))
             check_bound(bound, spec, samples, may_lie_elsewhere=bound.may_have_been_global())
             remember_compared(bound, snapshot)
         return bound
+    files = snapshot.base_files_all()
+    schema = written_schema(table, snapshot) if files else None
     index = index_of_stored(table, snapshot, config)
     if index is not None:
         check_virtual_index(table.properties, index.index_type)
     spec = spec_given(table, config)
-    files = snapshot.base_files_all()
-    samples = sample_rows(table, files, spec, table_schema(table, snapshot)) if files else []
+    samples = sample_rows(table, files, spec, schema) if schema is not None else []
     is_global = index is not None and index.is_global
     spelling = spelling_of(table, spec, samples, config, may_lie_elsewhere=is_global)
     bound = spelling.typed(table).bind(config, index=index, spelling=spelling.bound(config))
@@ -56,7 +57,7 @@ def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFact
     check_virtual_index(properties, index.index_type)
     return TableFacts(
         name=table.name,
-        schema=table_schema(table, snapshot),
+        schema=written_schema(table, snapshot),
         keys=KeySpec.from_properties(table.key_properties()),
         ordering_fields=properties.ordering_fields if event_time else (),
         merge_mode=binding.merge_mode,

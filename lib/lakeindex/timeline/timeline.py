@@ -25,7 +25,12 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.errors import (
+    ObjectNotFoundError,
+    TableCorruptError,
+    TableUnsupportedError,
+    TimelineChangedError,
+)
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.format.instants import comparable
@@ -72,9 +77,11 @@ class InstantFiles:
 
     Attributes:
         placed: every instant file, in time order.
+        unknown: names of those with an action or a state that is not known.
     """
 
     placed: tuple[_Placed, ...]
+    unknown: tuple[str, ...] = ()
 
     @staticmethod
     def of(files: Iterable[Instant]) -> InstantFiles:
@@ -145,9 +152,15 @@ def _placed_by_name(name: str) -> _Placed | None:
     return None if instant is None else _placed(instant)
 
 
+@lru_cache(maxsize=131_072)
+def _is_unknown(name: str) -> bool:
+    return names.is_unknown_instant(name)
+
+
 @lru_cache(maxsize=8)
 def _named(listed: tuple[str, ...]) -> InstantFiles:
-    return InstantFiles(tuple(sorted(filter(None, map(_placed_by_name, listed)), key=_BY_ORDER)))
+    placed = sorted(filter(None, map(_placed_by_name, listed)), key=_BY_ORDER)
+    return InstantFiles(tuple(placed), tuple(filter(_is_unknown, listed)))
 
 
 @dataclass(frozen=True)
@@ -285,6 +298,20 @@ class Timeline:
     @cached_property
     def _tombstoned(self) -> dict[str, bool]:
         return {}
+
+    def check_known(self) -> None:
+        """Refuse to write beside what is not understood: an action or a state may mean what must not be passed over.
+
+        Raises:
+            TableUnsupportedError: there is an instant of an unknown action or state.
+        """
+        for name in self.listed.unknown:
+            path = f"{self.layout.folder}/{name}"
+            raise TableUnsupportedError(
+                f"{path} is an instant of an action or a state that this release does not know",
+                culprit=path,
+                hint="write to it with the release of Hudi that made it; if the file is no instant, move it away",
+            )
 
     def is_committed(self, time: str) -> bool:
         """Whether what somebody noted of a write when it was committed still holds: it is part of the table.

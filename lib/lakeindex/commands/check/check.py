@@ -27,7 +27,7 @@ from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import torn_binding
-from lakeindex.table.columns import table_schema
+from lakeindex.table.columns import check_written, table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.inference import spec_given, spelling_of
 from lakeindex.table.spelling.stored_keys import sample_rows
@@ -78,6 +78,7 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
         snapshot = table.listed_snapshot()
         committed = Committed.of(checked_timeline.commits)
         listing = check_listing(table, snapshot, committed)
+        listing = Findings.joined([listing, Findings((), tuple(_unwritten(table, snapshot)))], scope)
         then = columns_then(checked_timeline.commits)
         rows = _check_rows(table, snapshot, committed, runner, scope, then)
         pages = _check_pages(table, snapshot, committed, runner) if deep else ()
@@ -95,6 +96,14 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
         )
         return Findings.joined([checked_timeline.findings, stopped], scope)
     return Findings.joined([checked_timeline.findings, listing, *rows, *pages], scope)
+
+
+def _unwritten(table: Table, snapshot: Snapshot) -> Iterator[str]:
+    """Why lakeindex does not write to the table, which may be sound all the same."""
+    try:
+        check_written(table, snapshot)
+    except LakeIndexError as error:
+        yield f"lakeindex does not write to the table: {error.message} ({error.hint})"
 
 
 def _check_pages(table: Table, snapshot: Snapshot, committed: Committed, runner: Runner) -> Sequence[Findings]:

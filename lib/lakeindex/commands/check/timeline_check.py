@@ -213,13 +213,7 @@ def _check_rollbacks(table: Table, timeline: Timeline) -> Iterator[Violation]:
 
 
 def _notes(timeline: Timeline) -> Iterator[str]:
-    known = {
-        *instants.WRITE_ACTIONS,
-        *instants.COMPLETED_ACTION,
-        *(instants.CLEAN, instants.ROLLBACK, instants.SAVEPOINT, instants.RESTORE, instants.INDEXING),
-        instants.SCHEMA_COMMIT,
-    }
-    for action in sorted({one.action for one in timeline.instants} - known):
+    for action in sorted({one.action for one in timeline.instants} - instants.ACTIONS):
         yield f"instants of the unknown action {action!r} are on the timeline; they were not looked into"
     last = timeline.last_completed_write_time
     for one in timeline.pending_writes:

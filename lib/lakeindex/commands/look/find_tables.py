@@ -186,6 +186,7 @@ def _findings(table: Table, timeline: Timeline) -> list[str]:
     found = []
     try:
         table.check_writable()
+        timeline.check_known()
     except LakeIndexError as error:
         found.append(f"lakeindex does not write to it: {error.message} ({error.hint})")
     if timeline.pending:

@@ -13,7 +13,7 @@ from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Instant
 from lakeindex.options.types import WriteConfig
-from lakeindex.table.columns import table_schema
+from lakeindex.table.columns import check_written, table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
@@ -188,10 +188,8 @@ def _columns(table: Table, found: Snapshot) -> tuple[Column, ...]:
 
 def _refusal(table: Table, found: Snapshot) -> WriteRefusal | None:
     try:
-        table.check_writable()
+        check_written(table, found)
         table.bound_for(WriteConfig())
-        if found.timeline.completed_writes:
-            table_schema(table, found)
     except LakeIndexError as error:
         return WriteRefusal(type(error).__name__, error.message, error.culprit, error.hint)
     return None

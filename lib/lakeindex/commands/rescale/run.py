@@ -32,7 +32,7 @@ from lakeindex.model import ARRANGING_OPERATION, BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.stages.merge_write.written_files import new_file_stat
-from lakeindex.table.columns import table_schema
+from lakeindex.table.columns import written_schema
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
 from lakeindex.table.virtual_key_rules import check_stores_keys
 from lakeindex.tasks.runner import Runner, pack, run_tasks
@@ -159,7 +159,7 @@ class Rescale:
         self, session: WriteSession, identity: RunIdentity, snapshot: Snapshot, started: float
     ) -> RescaleSummary:
         self._check_index(snapshot)
-        self._facts = replace(self._facts, schema=table_schema(self._table, snapshot))
+        self._facts = replace(self._facts, schema=written_schema(self._table, snapshot))
         built = self._write(session, identity, snapshot)
         report = self.summary(snapshot, session.instant, built, started)
         instant = self._publish(session, snapshot, built, report)

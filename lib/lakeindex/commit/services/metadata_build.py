@@ -44,6 +44,7 @@ from lakeindex.metadata_upkeep.upkeep import check_metadata_table
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage.port import Storage
+from lakeindex.table.columns import check_logical_types
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.metadata_kept import described
@@ -198,7 +199,9 @@ def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bo
 
 def _schema_text(storage: Storage, properties: TableProperties, timeline: Timeline) -> str | None:
     """The table's Avro schema; None if nobody has said it."""
-    return timeline.schema_text(storage) or properties.create_schema
+    text = timeline.schema_text(storage) or properties.create_schema
+    check_logical_types(properties.name, text)
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ _ZONE_STEP: Final = dt.timedelta(minutes=15)
 _MOST_ZONES: Final = 4
 _ENCODINGS: Final = {True: "bare `value`", False: "`field:value`"}
 _MOST_TYPED_FIELDS: Final = 4
+_OF_FOLDERS: Final = (keys.HIVE_STYLE[0], keys.URL_ENCODE[0])
+"""What stored paths show, whatever the properties say of it: writers may be told otherwise by their options."""
 _TIMEBASED: Final = (TIMEBASED_PREFIX, keys.OLD_TIMEBASED_PREFIX)
 
 
@@ -93,7 +95,7 @@ def given_properties(table: Table, config: Config) -> dict[str, str]:
                 raise _bad(key, text, f"the partition fields are {', '.join(table.properties.partition_fields)}")
             if table.properties.key_generator is not KeyGeneratorType.CUSTOM:
                 raise _bad(key, text, "only the fields of a custom key generator have types")
-        if known is not None and known != text:
+        if known is not None and known != text and key not in _OF_FOLDERS:
             raise _bad(key, text, f"the table has {known}; leave the option out")
         entries[key] = text
     return entries
@@ -136,9 +138,19 @@ def spelling_of(
             raise open_encoding(f"table {table.name} has no row yet; its record key {key!r}", key)
         if _types_are_open(table, config):
             raise _open_types(table, "no row yet that would show them")
+        _check_folders_said(table, config)
         return Spelling(spec, has_rows=False)
     spec = _fitting_keys(table, spec, samples, config)
     return Spelling(_fitting_paths(table, spec, samples, config, may_lie_elsewhere=may_lie_elsewhere), has_rows=True)
+
+
+def _check_folders_said(table: Table, config: Config) -> None:
+    """No row shows folders that are otherwise than the properties say. Raises: OptionError."""
+    said = {key: str(text).lower() for key, text in table.properties.entries.items() if key in _OF_FOLDERS}
+    for key, text in config.key_options:
+        if key in _OF_FOLDERS and text != (said.get(key) or "false"):
+            hint = f"the table has no row yet that would show it: leave the option out, or set it in {keys.PROPERTIES_PATH}"
+            raise _bad(key, text, hint)
 
 
 def shown_spec(table: Table, files: Sequence[BaseFile], schema: pa.Schema) -> KeySpec | None:
@@ -374,13 +386,16 @@ def _wrong_path(
     """What is to be said of paths that no spelling fits."""
     example = compared[0].example
     assert example is not None
-    for key, other in (
-        (keys.HIVE_STYLE[0], replace(spec, hive_style=not spec.hive_style)),
-        (keys.URL_ENCODE[0], replace(spec, url_encode=not spec.url_encode)),
-    ):
+    hive, encoded = ((not now, now) for now in (spec.hive_style, spec.url_encode))
+    for is_hive, is_encoded in ((hive[0], encoded[1]), (hive[1], encoded[0]), (hive[0], encoded[0])):
+        other = replace(spec, hive_style=is_hive, url_encode=is_encoded)
         if compare_paths(samples, other).fits:
-            said = str(not table.properties.hive_style if key == keys.HIVE_STYLE[0] else not spec.url_encode).lower()
-            hint = f"{key}={said} would fit: the properties of the table say otherwise, {keys.PROPERTIES_PATH}"
+            now = zip(_OF_FOLDERS, (is_hive, is_encoded), (spec.hive_style, spec.url_encode), strict=True)
+            said = [f"{key}={str(fits).lower()}" for key, fits, made in now if fits is not made]
+            hint = (
+                f"{' and '.join(said)} would fit: say so with the first write, {' '.join(f'-o {one}' for one in said)}. "
+                f"Other writers need it as an option of theirs, or in {keys.PROPERTIES_PATH}, which says otherwise"
+            )
             return _unknown_keys(table, "partition path", example, hint)
     if _types_are_open(table, config):
         return _open_types(table, f"{example.stored!r} stored where {example.made!r} would be a path of plain fields")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -250,6 +250,25 @@ _BY_LOGICAL: dict[str, pa.DataType] = {
     "local-timestamp-millis": pa.timestamp("ms"),
     "local-timestamp-micros": pa.timestamp("us"),
 }
+
+
+_LOGICAL: Final = frozenset({*_BY_LOGICAL, "decimal", "uuid"})
+"""Logical types whose values are those of their Arrow type; of ``uuid`` the text, or the bytes."""
+
+
+def unknown_logical_type(text: str) -> str | None:
+    """A logical type in an Avro schema that is not known, and would be lost if the schema was written anew."""
+    todo: list[Any] = [json.loads(text)]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            logical = one.get("logicalType")
+            if isinstance(logical, str) and logical not in _LOGICAL:
+                return logical
+            todo += [one[name] for name in ("fields", "type", "items", "values") if name in one]
+        elif isinstance(one, list):
+            todo += one
+    return None
 
 
 def _from_avro(avro: AvroType, known: dict[str, pa.DataType]) -> tuple[pa.DataType, bool]:
