@@ -149,8 +149,8 @@ def _check_folders_said(table: Table, config: Config) -> None:
     said = {key: str(text).lower() for key, text in table.properties.entries.items() if key in _OF_FOLDERS}
     for key, text in config.key_options:
         if key in _OF_FOLDERS and text != (said.get(key) or "false"):
-            hint = f"the table has no row yet that would show it: leave the option out, or set it in {keys.PROPERTIES_PATH}"
-            raise _bad(key, text, hint)
+            where = keys.PROPERTIES_PATH
+            raise _bad(key, text, f"the table has no row yet that would show it: leave it out, or set it in {where}")
 
 
 def shown_spec(table: Table, files: Sequence[BaseFile], schema: pa.Schema) -> KeySpec | None:
@@ -392,8 +392,9 @@ def _wrong_path(
         if compare_paths(samples, other).fits:
             now = zip(_OF_FOLDERS, (is_hive, is_encoded), (spec.hive_style, spec.url_encode), strict=True)
             said = [f"{key}={str(fits).lower()}" for key, fits, made in now if fits is not made]
+            options = " ".join(f"-o {one}" for one in said)
             hint = (
-                f"{' and '.join(said)} would fit: say so with the first write, {' '.join(f'-o {one}' for one in said)}. "
+                f"{' and '.join(said)} would fit: say so with the first write, {options}. "
                 f"Other writers need it as an option of theirs, or in {keys.PROPERTIES_PATH}, which says otherwise"
             )
             return _unknown_keys(table, "partition path", example, hint)
