@@ -114,10 +114,12 @@ _KEY_OPTIONS: Final[tuple[Option, ...]] = (
            "Types of the partition fields of a CUSTOM key generator, for the first write to a table of Hudi 0.15, "
            "whose properties do not have them."),
     Option("hoodie.datasource.write.hive_style_partitioning", KEY_OPTIONS, flag, FLAG,
-           "For the first write to a table of another writer whose folders are `field=value`, or are not, and whose "
-           "properties say otherwise. Compared with the stored paths, and bound.", False, "false"),
+           "Name partition folders `field=value`. For `create`; and for the first write to a table of another writer "
+           "whose folders are otherwise than its properties say: compared with the stored paths, and bound.",
+           False, "false"),
     Option("hoodie.datasource.write.partitionpath.urlencode", KEY_OPTIONS, flag, FLAG,
-           "The same of values that are escaped in the names of folders, or are not.", False, "false"),
+           "Escape partition values. Without it, a `/` in a value creates a nested folder. Likewise for `create`, and "
+           "for a first write.", False, "false"),
     Option(TIMEBASED_PREFIX + "timestamp.type", KEY_OPTIONS, choice_of(*TIMESTAMP_TYPES), " | ".join(TIMESTAMP_TYPES),
            "TIMESTAMP key generator, and TIMESTAMP fields of a CUSTOM one: how the partition field stores the time. "
            "Bound. Hudi 0.15 leaves it out of the properties, and both releases leave all options of times out of "
@@ -374,7 +376,8 @@ OPTIONS: Final[tuple[Option, ...]] = tuple(option for area in _WRITE_AREAS.value
 _OF_BOTH: Final = (option for option in OPTIONS if option.bound or option.field.startswith("csv_"))
 CREATE_OPTIONS: Final[tuple[Option, ...]] = (*_OF_BOTH, *_CREATE_AREA)
 
-OPTION_AREAS: Final[dict[str, tuple[Option, ...]]] = {**_WRITE_AREAS, "Key generator and partition path": _CREATE_AREA}
+_CREATE_ALONE: Final = tuple(one for one in _CREATE_AREA if one.key not in {option.key for option in OPTIONS})
+OPTION_AREAS: Final[dict[str, tuple[Option, ...]]] = {**_WRITE_AREAS, "Key generator and partition path": _CREATE_ALONE}
 """Every option once, by area, as docs/options.md has them; only those of the last area are for ``create`` alone."""
 
 BY_KEY: Final[dict[str, Option]] = {option.key: option for option in OPTIONS}
