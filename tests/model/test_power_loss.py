@@ -19,6 +19,7 @@ from tests.model.test_faults import (
     CLEAN,
     COMPACT,
     DROP,
+    FIRST_BATCH,
     KEPT,
     LOCKED,
     RESCALE,
@@ -26,8 +27,10 @@ from tests.model.test_faults import (
     SWEEP,
     UNDO,
     UPSERT,
+    build,
+    host,
 )
-from tests.model.world import LAYOUT
+from tests.model.world import LAYOUT, upsert
 
 SEEDS = int(os.environ.get("LAKEINDEX_POWER_SEEDS", "4"))
 """Random subsets of what was not synced, a power cut, beside the three plain ones."""
@@ -113,6 +116,15 @@ def new_partition() -> dict[str, bytes]:
     return {path: data for path, data in UPSERT.prepare().items() if not path.endswith("_partition_metadata")}
 
 
+def kept_commit() -> dict[str, bytes]:
+    """A commit that has a delta commit."""
+    store = MemoryStorage()
+    store.restore(UPSERT.prepare())
+    build(store)
+    upsert(store, FIRST_BATCH, host())
+    return store.snapshot()
+
+
 OWN = ".hoodie/.lakeindex"
 HOODIE, BACKUP, METADATA = PROPERTIES_PATH, PROPERTIES_BACKUP_PATH, ".hoodie/metadata/"
 ORDER = {
@@ -141,6 +153,15 @@ ORDER = {
     "a metadata table before it is whole": (BUILD, "write", BACKUP, (METADATA, NOTE)),
     "the backup before what is built": (BUILD, "delete", BACKUP, (HOODIE, METADATA)),
     "the note of a building before all is done": (BUILD, "delete", NOTE, (HOODIE, BACKUP, METADATA)),
+    "a delta commit that is taken back before its logs": (
+        replace(ROLLBACK, prepare=kept_commit),
+        "delete",
+        f"{METADATA}files/",
+        (".deltacommit",),
+    ),
+    "a compaction before it is planned": (COMPACT, "write", f"{METADATA}files/", ("compaction.requested",)),
+    "a compaction before its files": (COMPACT, "create", ".commit", (f"{METADATA}files/", "compaction.inflight")),
+    "a commit before the lock says whose it is": (LOCKED[0], "create", f"{OWN}/verdicts/", (".hoodie/lock",)),
     "instants before they are archived": (
         ARCHIVE,
         "delete",
@@ -180,6 +201,14 @@ def _is_one_of(path: str, wanted: tuple[str, ...]) -> bool:
         or (one[0] == "/" and one in path)
         for one in wanted
     )
+
+
+def test_a_file_lock_that_was_let_go_of_does_not_come_back() -> None:
+    store = DiskStorage()
+    store.restore(LOCKED[0].prepare())
+    LOCKED[0].run(store)
+    assert ".hoodie/lock" not in store.snapshot()
+    assert store.is_durable(".hoodie/lock")
 
 
 def test_what_a_run_says_is_committed_is_durable() -> None:

@@ -9,9 +9,16 @@ import pytest
 from lakeindex.commit.recovery import recover
 from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.commit.services.rollback import rollback_instant
-from lakeindex.errors import FencedError, LockTimeoutError, OptionError, PendingInstantError, TableCorruptError
+from lakeindex.errors import (
+    FencedError,
+    LockTimeoutError,
+    OptionError,
+    PendingInstantError,
+    StorageError,
+    TableCorruptError,
+)
 from lakeindex.format.instants import instant_time_of
-from lakeindex.lock.file_system_lock import MARGIN_MS
+from lakeindex.lock.file_system_lock import MARGIN_MS, FileSystemLock
 from lakeindex.lock.lock import LOCK_FOLDER
 from lakeindex.lock.storage_lock import DRIFT_MS
 from lakeindex.lock.write_context import WriteContext
@@ -181,6 +188,55 @@ def test_a_storage_lock_is_renewed_when_it_is_due(world: World) -> None:
         world.clock.sleep(0.001)
         held.renew()
         assert json.loads(world.store.read(OBJECT))["validUntil"] == world.clock.now_ms() + VALID_MS
+
+
+@BOTH
+def test_our_own_lock_is_kept_while_hudis_is_waited_for(world: World, config: WriteConfig) -> None:
+    put_hudis(world, config)
+    with pytest.raises(LockTimeoutError), context_of(world, config).locked("test"):
+        pytest.fail("it was held")
+    ours = json.loads(world.store.read(f"{LOCK_FOLDER}/000000000001.json"))
+    assert ours["expires_ms"] > world.clock.now_ms()
+
+
+def test_each_of_the_two_locks_is_kept_and_let_go_of_whatever_becomes_of_the_other(world: World) -> None:
+    def fails(path: str) -> Callable[[Call], Fault | None]:
+        return lambda call: Fault.ERROR if call.path.startswith(path) and call.name in ("write", "replace") else None
+
+    with context_of(world, STORAGE).locked("test") as held:
+        world.clock.sleep(60)
+        world.store.hook = fails(LOCK_FOLDER)
+        with pytest.raises(StorageError):
+            held.renew()
+        assert json.loads(world.store.read(OBJECT))["validUntil"] == world.clock.now_ms() + VALID_MS
+        world.store.hook = fails(OBJECT)
+    world.store.hook = None
+    assert json.loads(world.store.read(f"{LOCK_FOLDER}/000000000001.json"))["released"]
+    assert not json.loads(world.store.read(OBJECT))["expired"]
+
+
+@BOTH
+def test_a_late_beat_takes_no_lock_that_was_let_go_of(world: World, config: WriteConfig) -> None:
+    with context_of(world, config).locked("test") as held:
+        held.check()
+    before = world.store.snapshot()
+    world.clock.sleep(3_600)
+    held.renew()
+    assert world.store.snapshot() == before
+
+
+def test_the_age_of_a_file_lock_is_that_of_its_file(world: World) -> None:
+    """Not of the attempt, which may have waited for longer than that."""
+    put_hudis(world, FILE_SYSTEM)
+    lock = FileSystemLock(world.store, FILE, world.clock, "mark 1", "mark", expire_ms=EXPIRE_MS, purpose="test")
+    assert "a-java-uuid" in (lock.try_acquire() or "")
+    world.clock.sleep((EXPIRE_MS - 1) / 1000)
+    world.store.delete(FILE)
+    assert lock.try_acquire() is None
+    lock.check()
+    world.clock.sleep((EXPIRE_MS - MARGIN_MS + 1) / 1000)
+    with pytest.raises(FencedError, match="about to expire"):
+        lock.check()
 
 
 @pytest.mark.parametrize("fault", [Fault.DONE_BUT_FAILED, Fault.TORN])

@@ -101,6 +101,8 @@ def test_a_late_beat_does_not_take_a_release_back() -> None:
     held.release()
     held.renew()
     assert take(world, "b").epoch == 2
+    held.renew()
+    assert world.names(lock.LOCK_FOLDER) == ["000000000002.json"], "nothing of the old one comes back"
 
 
 def test_a_winner_of_a_deleted_epoch_is_none() -> None:

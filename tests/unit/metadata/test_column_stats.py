@@ -174,6 +174,15 @@ def test_a_record_without_ends_says_something_only_if_all_is_null():
         assert (column_range_of(record, LONG) is not None) is says, (low, high, values, nulls)
 
 
+def test_a_deleted_record_says_nothing():
+    """Its counts are all -1, which are as many nulls as values."""
+    for encoding in (V1, V2):
+        assert column_range_of(deleted_record("f", "c", encoding), INT) is None
+        record = loose(1, 5, INT, encoding)
+        record[FIELD]["isDeleted"] = True
+        assert column_range_of(record, INT) is None
+
+
 def test_the_records_of_a_file_and_of_a_partition():
     found = a_range(1, 5, INT)
     record = column_stats_record("eu", "f.parquet", found, V2)

@@ -16,9 +16,11 @@ from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from lakeindex.metadata import delta_commit
+from lakeindex.metadata.changes import PartitionChange, change_of_files
 from lakeindex.metadata.column_stats import FIELD
-from lakeindex.metadata.keys import partition_stats_key
-from lakeindex.metadata.metadata_table import PARTITION_STATS
+from lakeindex.metadata.keys import column_stats_key, partition_stats_key
+from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata_upkeep.changes import change_of_commit, change_of_undone
 from lakeindex.model import BaseFile, Instant, InstantState
@@ -256,6 +258,19 @@ def test_beside_an_earlier_instant_that_is_pending_a_range_only_widens(table: La
         assert {one[FIELD]["isTightBound"] for one in change[PARTITION_STATS].puts.values()} == {tight}
 
 
+def test_beside_another_write_that_is_pending_what_a_rollback_gives_back_only_widens(table: LakeTable) -> None:
+    """Whatever its instant is: what it writes is not there yet."""
+    instant = table.upsert(rows([7], "d", 2, "a")).instant or ""
+    view, properties = view_of(table), Table.open(open_storage(table.uri)).properties
+    paths = [one.path for one in live_files(table, "d") if one.instant_time == instant]
+    for by in (-1, 0, 1):
+        beside = [Instant(f"{int(instant) + by}", names.COMMIT, InstantState.INFLIGHT)] if by else []
+        data = Timeline.of(view.data.layout, [*view.data.files, *beside], view.table.storage)
+        after = replace(view, data=data.without_completed(instant))
+        change = change_of_undone(after, properties, instant, paths, frozenset())
+        assert {one[FIELD]["isTightBound"] for one in change[PARTITION_STATS].puts.values()} == {not by}, by
+
+
 def test_without_statistics_of_files_new_files_widen(table: LakeTable) -> None:
     """As far as all that was there before is known."""
     table.metadata_drop(["column_stats", "partition_stats"])
@@ -270,3 +285,69 @@ def test_without_statistics_of_files_new_files_widen(table: LakeTable) -> None:
     assert said(table, "d")["v"][:2] == WIDEST
     table.upsert(rows([1], "e", 5, "b"))
     assert said(table, "e")["v"][:2] == ("b", "b")
+
+
+def change_metadata(table: LakeTable, partition: str, puts: dict[str, Any], gone: frozenset[str] = frozenset()) -> None:
+    """A delta commit of the metadata table that no write of the table belongs to."""
+    view = view_of(table)
+    newest = max(one.completion_time or one.time for one in view.timeline.completed_writes)
+    time, end = (f"{int(newest[:17]) + later}" for later in (1, 2))
+    change = {**change_of_files({}), partition: PartitionChange(puts, gone)}
+    delta_commit.write(
+        view, delta_commit.prepare(view, time, change), end if view.table.layout.has_completion_times else None
+    )
+
+
+def without(table: LakeTable, number: int, column: str, **said: object) -> None:
+    """Let ``column_stats`` say something else of a column in the file of a key, or nothing at all."""
+    name = next(one.name for one in live_files(table, "d") if one.file_id == file_of(table, number))
+    key = column_stats_key(column, "d", name)
+    record = view_of(table).lookup(COLUMN_STATS, [key])[key]
+    change_metadata(table, COLUMN_STATS, {}, frozenset({key}))
+    if said:
+        change_metadata(table, COLUMN_STATS, {key: {**record, FIELD: {**record[FIELD], **said}}})
+
+
+@pytest.mark.parametrize("lacking", [{}, {"minValue": None, "maxValue": None}, {"minValue": None}], ids=str)
+def test_what_column_stats_does_not_say_of_a_file_that_stays_its_footer_does(
+    table: LakeTable, lacking: dict[str, object]
+) -> None:
+    """A record without ends is no column of nulls, as long as there are values; one column may lack its record."""
+    table.upsert(rows([7], "d", 2, "zz"))
+    without(table, 7, "v", **lacking)
+    beside = next(key for key in range(40) if file_of(table, key) != file_of(table, 7))
+    table.upsert(rows([beside], "d", 3, "a"))
+    check(table, "d")
+    assert brute(table, "d")["v"][:2] == ("a", "zz")
+
+
+def test_a_partition_of_which_nothing_was_known_gets_no_range_of_its_new_files(table: LakeTable) -> None:
+    """Without statistics of files nobody knows what the others hold."""
+    table.upsert(rows(list(range(40)), "e", 2))
+    table.metadata_drop(["column_stats"])
+    keys = frozenset(partition_stats_key(column, "e") for column in (*COLUMNS, "day", "_hoodie_partition_path"))
+    change_metadata(table, PARTITION_STATS, {}, keys)
+    assert said(table, "e") == {}
+    table.upsert(rows([7], "e", 3, "a"))
+    assert said(table, "e") == {}
+    table.upsert(rows([7], "d", 3, "a"))
+    assert said(table, "d")["v"][:2] == ("a", "m")
+
+
+def test_a_rollback_of_a_replacement_that_was_compacted_gives_the_ranges_back(table: LakeTable) -> None:
+    wanted = said(table, "d")
+    instant = replaced_partition(table, "d")
+    table.maintain(["metadata"])
+    table.rollback(instant)
+    assert said(table, "d") == wanted
+    check(table, "d")
+
+
+def test_a_column_that_a_commit_adds_has_statistics_from_then_on(table: LakeTable) -> None:
+    """It is defined before the commit; else readers skip its rows, as other columns have a range."""
+    wide = rows([7], "d", 2, "a").append_column("extra", pa.array([5], pa.int64()))
+    table.upsert(wide, options={"lakeindex.schema.mode": "add"})
+    found = stored(table)[partition_stats_key("extra", "d")]
+    assert (found["minValue"][1], found["maxValue"][1], found["valueCount"]) == ({"value": 5}, {"value": 5}, 40)
+    assert found["nullCount"] == 39
+    assert table.metadata_verify().ok

@@ -9,16 +9,19 @@ from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.commit.services.metadata_table import drop_metadata_table
 from lakeindex.errors import MetadataTableError
 from lakeindex.format.properties import parse_properties
+from lakeindex.metadata.indexed_columns import DEFINITIONS_PATH
 from lakeindex.metadata_upkeep.switch import (
     NOTE,
     begin_adding,
     begin_building,
+    put_definitions,
 )
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from tests.model.power import DiskStorage
 from tests.model.world import check_metadata
 from tests.unit.commit.protocol_support import World
 from tests.vectors_support import unpack_table
@@ -140,3 +143,25 @@ def test_hudis_backup_is_not_removed(world: World) -> None:
     world.store.write(NOTE, b'{"partitions": [], "whole": true}')
     check_metadata_table(Table.open(world.store), REFUSE)
     assert ".hoodie/hoodie.properties.backup" in world.store.snapshot()
+
+
+def test_a_partition_in_the_making_that_goes_is_not_named_any_more(tmp_path: Path) -> None:
+    root = unpack_table("h120_v6_mdt", tmp_path)
+    text = (root / PATH).read_text()
+    inflight = "hoodie.table.metadata.partitions.inflight"
+    (root / PATH).write_text(f"{text}{inflight}=record_index\n")
+    table = Table.open(open_storage(str(root)))
+    assert drop_metadata_table(table, ["record_index"]) == ("record_index",)
+    properties = check_metadata_table(table, KEEP)
+    assert (set(properties.metadata_partitions), properties.metadata_partitions_inflight) == (
+        {"files", "column_stats"},
+        (),
+    )
+
+
+def test_definitions_are_durable_before_anything_names_them() -> None:
+    store = DiskStorage()
+    store.write(DEFINITIONS_PATH, b"older")
+    put_definitions(store, "{}")
+    assert store.read(DEFINITIONS_PATH) == b"{}"
+    assert store.is_durable(DEFINITIONS_PATH)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeindex.errors import UsageError
 from lakeindex.predicates.bounds import ALL_NULL, UNKNOWN, Bounds, answers
 from lakeindex.predicates.nodes import Path, Value
 from lakeindex.predicates.predicate import Predicate, predicate_of
@@ -217,3 +218,101 @@ def test_facts_decide():
         assert predicate.may_match(facts) is may, condition
         assert predicate.may_match({})
         assert predicate_of(predicate.expression, SCHEMA).may_match(facts) or not may, condition
+
+
+def test_nothing_is_pruned_that_a_few_floats_can_be():
+    """Every group of up to three of these values, whose statistics leave NaN aside; every comparison and its opposite."""
+    schema = pa.schema([("f", pa.float64()), ("g", pa.float64())])
+    texts = [f"f {one} {value}" for one in OPERATORS for value in (4, 5, 6)]
+    texts += [
+        "f IN (5)",
+        "f IN (4, 5)",
+        "f IN (5, NULL)",
+        "f NOT IN (5, NULL)",
+        "f BETWEEN 5 AND 5",
+        "f IS NULL",
+        "f < g",
+        "g >= f",
+    ]
+    texts += [f"NOT ({one})" for one in texts] + [f"({one}) IS NOT TRUE" for one in texts]
+    predicates = [predicate_of(one, schema) for one in texts]
+    assert {one.columns for one in predicates} == {("f",), ("f", "g")}
+    wrong = []
+    for count in (1, 2, 3):
+        for values in itertools.combinations_with_replacement((5.0, 6.0, math.nan, None), count):
+            rows = [{"f": one, "g": 5.0} for one in values]
+            found = arrow_answers(pa.Table.from_pylist(rows, schema), [one.expression for one in predicates])
+            for predicate, answered in zip(predicates, found.columns, strict=True):
+                possible, seen = answers(predicate.node, facts_of(rows, predicate)), set(answered.to_pylist())
+                wrong += [(predicate.text, values, possible)] if not seen <= possible else []
+    assert not wrong, wrong[:3]
+
+
+def test_literals_at_and_beyond_the_ends_of_each_type():
+    """Numbers are compared as numbers, whatever the column can hold; a fraction of its units is between two values."""
+    values = {
+        pa.int8(): (-128, 127),
+        pa.int32(): (-(2**31), 2**31 - 1),
+        pa.uint32(): (0, 2**32 - 1),
+        pa.int64(): (-(2**63), 2**63 - 1),
+    }
+    wrong = []
+    for kind, (least, most) in values.items():
+        column = pa.table({"n": pa.array([least, 1, most, None], kind)})
+        for literal in (
+            least - 10**20,
+            least - 1,
+            least,
+            least + 0.5 if kind != pa.int64() else least,
+            1,
+            1.5,
+            most,
+            most + 1,
+            most + 10**20,
+        ):
+            for operator, compare in COMPARED.items():
+                answered = predicate_of(f"n {operator} {literal}", column.schema).mask(column).to_pylist()
+                wanted = [compare(least, literal), compare(1, literal), compare(most, literal)]
+                wrong += [(kind, operator, literal)] if [one or False for one in answered] != [*wanted, False] else []
+                opposite = predicate_of(f"NOT (n {operator} {literal})", column.schema).mask(column).to_pylist()
+                wrong += (
+                    [(kind, "NOT", operator)]
+                    if [one or False for one in opposite] != [*(not w for w in wanted), False]
+                    else []
+                )
+    assert not wrong
+
+
+COMPARED = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "=": lambda a, b: a == b,
+            "!=": lambda a, b: a != b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}  # fmt: skip
+
+
+def test_times_in_every_unit():
+    noon = dt.datetime(2026, 1, 31, 12, 0, 0, 500_000)  # noqa: DTZ001 - local
+    day = noon.date()
+    cases = [
+        (pa.date32(), day, ["'2026-01-31'"], ["'2026-01-30'", "'2026-01-31 12:00:00'"]),
+        (pa.date64(), day, ["'2026-01-31'", "'2026-01-31 00:00'"], ["'2026-02-01'", "'2026-01-31 00:00:00.001'"]),
+        (pa.timestamp("ms"), noon, ["'2026-01-31 12:00:00.5'", "'2026-01-31T12:00:00.500'"], ["'2026-01-31 12:00:00.5001'"]),
+        (pa.timestamp("ns"), noon, ["'2026-01-31 12:00:00.500000000'"], ["'2026-01-31 12:00:00.500000001'"]),
+        (pa.timestamp("us", "UTC"), noon.replace(tzinfo=dt.UTC), ["'2026-01-31 14:00:00.5+02:00'", "'2026-01-31 12:00:00.5Z'"], ["'2026-01-31 10:00:00.5+02:00'"]),
+        (pa.time32("ms"), noon.time(), ["'12:00:00.5'"], ["'12:00:00'", "'12:00:00.0005'"]),
+        (pa.time64("us"), noon.time(), ["'12:00:00.500000'"], ["'12:00:00.05'"]),
+    ]  # fmt: skip
+    for kind, value, same, other in cases:
+        rows = pa.table({"t": pa.array([value], kind)})
+        for text in (*same, *other):
+            assert predicate_of(f"t = {text}", rows.schema).filter(rows).num_rows == (text in same), (kind, text)
+        before = predicate_of(f"t > {other[-1]} OR t < {other[-1]}", rows.schema)
+        assert before.filter(rows).num_rows == 1, kind
+    for kind, text in (
+        (pa.timestamp("us"), "2026-01-31 24:00:00"),
+        (pa.timestamp("us"), "2026-01-31 23:60:00"),
+        (pa.timestamp("us"), "2026-01-31 23:59:60"),
+        (pa.timestamp("us"), "2026-01-31 12:00:00Z"),
+        (pa.date32(), "2026-02-29"),
+        (pa.time64("us"), "24:00:00"),
+        (pa.time64("us"), "12:60:00"),
+    ):
+        with pytest.raises(UsageError, match="is nothing that column 't'"):
+            predicate_of(f"t = '{text}'", pa.schema([("t", kind)]))

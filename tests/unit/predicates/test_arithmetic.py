@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakeindex.errors import UsageError
+from lakeindex.predicates.arithmetic import decimal_type, number_of
 from lakeindex.predicates.predicate import predicate_of
 
 WIDE = pa.schema(
@@ -59,6 +60,48 @@ def test_whole_numbers_and_decimals_are_exact(condition: str, holds: bool):
 def test_what_has_too_many_digits_is_refused_when_it_is_read(condition: str):
     with pytest.raises(UsageError, match=r"there is no [+*] of|at most 76 digits"):
         predicate_of(condition, WIDE)
+
+
+def test_the_types_of_sums_are_sparks():
+    """As ``DecimalPrecision`` of Spark has them; whole numbers are decimals of all their digits."""
+    d, wrong = pa.decimal128, []
+    for operator, left, right, wanted in (
+        ("+", d(10, 2), d(5, 1), d(11, 2)),
+        ("-", d(10, 2), d(5, 4), d(13, 4)),
+        ("*", d(10, 2), d(5, 1), d(16, 3)),
+        ("*", d(19, 2), d(18, 1), d(38, 3)),
+        ("*", d(20, 2), d(18, 9), d(38, 10)),
+        ("*", d(38, 10), d(38, 10), d(38, 6)),
+        ("*", d(38, 2), d(38, 1), d(38, 3)),
+        ("/", d(10, 2), d(5, 1), d(17, 8)),
+        ("/", d(5, 0), d(1, 0), d(11, 6)),
+        ("/", d(5, 0), d(6, 0), d(12, 7)),
+        ("/", d(5, 1), d(5, 0), d(11, 7)),
+        ("/", d(38, 10), d(38, 10), d(38, 6)),
+        ("+", d(38, 10), d(38, 2), d(38, 6)),
+        ("+", pa.int32(), d(5, 1), d(12, 1)),
+    ):
+        found = decimal_type(operator, left, right)
+        wrong += [(operator, left, right, found)] if found != wanted else []
+    assert not wrong
+
+
+def test_a_number_has_as_many_digits_as_it_needs():
+    for text, wanted in {
+        "0.5": (1, 1),
+        "1.50": (3, 2),
+        "0": (1, 0),
+        "00012": (2, 0),
+        "-7": (1, 0),
+        "1e3": (4, 0),
+        "0." + "0" * 75 + "1": (76, 76),
+        "1" + "0" * 75: (76, 0),
+    }.items():
+        found = number_of(text)
+        assert found is not None, text
+        assert ((found.type.precision, found.type.scale), found.scalar.as_py()) == (wanted, Decimal(text)), text
+    assert number_of("1" + "0" * 76) is None
+    assert number_of("0." + "0" * 76 + "1") is None
 
 
 def test_columns_of_a_sum_are_known():

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError, TableCorruptError, TableUnsupportedError
-from lakeindex.format.hfile import HFile, blocks, format_hfile, merge_hfile
+from lakeindex.format.hfile import HFile, blocks, format_hfile, merge_hfile, reading
 from lakeindex.format.hfile.blocks import LoneBlock
 from lakeindex.format.hfile.reading import Place
 from lakeindex.format.hfile.varints import (
@@ -267,7 +267,9 @@ def with_checksums(data: bytes) -> bytes:
     while out[at : at + 8] != blocks.TRAILER:
         behind, encoded = struct.unpack_from(">i", out, at + 8)[0], struct.unpack_from(">i", out, at + 29)[0]
         out[at + 24] = 2
-        struct.pack_into(">I", out, at + encoded, google_crc32c.value(bytes(out[at : at + encoded])))
+        for number, start in enumerate(range(0, encoded, 16_384)):
+            piece = bytes(out[at + start : at + min(start + 16_384, encoded)])
+            struct.pack_into(">I", out, at + encoded + 4 * number, google_crc32c.value(piece))
         at += 33 + behind
     return bytes(out)
 
@@ -364,7 +366,7 @@ def test_damaged_integers_are_told() -> None:
     for data in (b"", b"\x80", b"\xff" * 12):
         with pytest.raises((ValueError, IndexError)):
             read_varint(data, 0)
-    for data in (b"", b"\x80", b"\x8e\x01"):
+    for data in (b"", b"\x80", b"\x8e\x01", b"\x87" + bytes(20), b"\x80" + bytes(20)):
         with pytest.raises(ValueError, match="cut-off"):
             read_vint(data, 0)
 
@@ -384,3 +386,76 @@ def test_a_block_is_about_as_small_as_gzip_makes_it_and_any_gzip_reads_it(what: 
     assert blocks.parse_block(block, 0, blocks.GZIP).content == content
     assert gzip.decompress(block[blocks.HEADER_BYTES :]) == content  # the checksums behind are zeros, as padding is
     assert len(block) - blocks.HEADER_BYTES <= len(gzip.compress(content, 6)) * 1.1 + 4, what
+
+
+def test_each_piece_of_a_block_has_a_checksum() -> None:
+    """As HBase writes them: of 16 KiB each, and one of what is left."""
+    content = random.Random(5).randbytes(40_000)
+    data = with_checksums(format_hfile([(b"key", content)], SCHEMA, codec=blocks.NONE))
+    assert list(HFile.of(data, "x").entries()) == [(b"key", content)]
+    for at in (100, 16_500, 33_000, 39_990):
+        bad = bytearray(data)
+        bad[at] ^= 1
+        with pytest.raises(TableCorruptError, match="does not fit its checksum"):
+            list(HFile.of(bytes(bad), "x").entries())
+
+
+def test_what_cannot_be_is_told_without_checksums_too() -> None:
+    """Lengths that lead out of where they stand, a version beside a value, another version of the format."""
+    data = format_hfile([(b"key", b"value")], SCHEMA, codec=blocks.NONE)
+    entry = struct.pack(">iih", 15, 5, 3) + b"key"
+    index = struct.pack(">h", 3) + b"key"
+    root = data.index(blocks.ROOT_INDEX)
+    assert data.count(entry) == 1
+    cases = {
+        "a key into its value": data.replace(entry, struct.pack(">iih", 15, 5, 16) + b"key"),
+        "a value over the end": data.replace(entry, struct.pack(">iih", 15, 50, 3) + b"key"),
+        "a negative value": data.replace(entry, struct.pack(">iih", 21, -1, 3) + b"key"),
+        "a version": data.replace(b"value\0", b"value\1"),
+        "a key of the index": data[:root] + data[root:].replace(index, struct.pack(">h", 9) + b"key", 1),
+        "version 2": data[:-1] + b"\x02",
+        "version 4": data[:-1] + b"\x04",
+    }
+    passed = []
+    for what, bad in cases.items():
+        try:
+            passed.append((what, list(HFile.of(bad, "x").entries())))
+        except TableCorruptError:
+            assert bad != data, what
+    assert not passed
+    place = struct.pack(">qi", 0, 10) + index
+    whole = struct.pack(">3i", 1, 0, len(place)) + place
+    assert reading._inner_places(whole) == [Place(b"key", 0, 10)]
+    for begin, end in ((0, len(place) + 1), (5, 5), (-1, len(place))):
+        with pytest.raises(ValueError, match="leave it"):
+            reading._inner_places(struct.pack(">3i", 1, begin, end) + place)
+
+
+def test_blocks_are_as_large_as_they_are_asked_to_be_and_name_each_other() -> None:
+    """In the header of each block, where the one before it begins; in the trailer, the first and the last."""
+    entries = [(b"k%03d" % number, b"v" * (number % 40)) for number in range(200)] + [(b"l", b"large" * 200)]
+    data = format_hfile(entries, SCHEMA, codec=blocks.NONE, block_bytes=400)
+    file = HFile.of(data, "x")
+    places = file.places()
+    assert len(places) > 10
+    sizes = [(len(file.entries_at(one)), blocks.decoded_bytes(file.raw(one.offset, one.size))) for one in places]
+    assert all(size <= 400 or count == 1 for count, size in sizes)
+    assert all(size > 320 for _, size in sizes[:-2]), "and no smaller than need be"
+    before = [struct.unpack_from(">q", data, one.offset + 16)[0] for one in places]
+    assert before == [-1, *(one.offset for one in places[:-1])]
+    length, at = read_varint(data, len(data) - 4_096 + 8)
+    trailer = parse_message(data[at : at + length])
+    assert (trailer[9], trailer[10]) == ([places[0].offset], [places[-1].offset])
+    keys, values = (sum(len(one[part]) for one in entries) // len(entries) for part in (0, 1))
+    said = [struct.unpack(">i", file.info[name])[0] for name in (b"hfile.AVG_KEY_LEN", b"hfile.AVG_VALUE_LEN")]
+    assert (said, file.info[b"hfile.LASTKEY"]) == ([keys, values], b"\0\x01l")
+
+
+def test_no_request_asks_for_more_than_8_mib() -> None:
+    entries = [(b"%02d" % number, bytes(1_000_000)) for number in range(12)]
+    source = Ranges(format_hfile(entries, SCHEMA, codec=blocks.NONE))
+    file = source.open()
+    source.fetched.clear()
+    assert [key for key, _ in file.lookup([key for key, _ in entries])] == [key for key, _ in entries]
+    assert len(source.fetched) == 2
+    assert max(size for _, size in source.fetched) <= 8 << 20
