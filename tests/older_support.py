@@ -11,9 +11,8 @@ from lakeindex.api.table import LakeTable, open_table
 from tests.vectors_support import unpack
 
 OLDER = Path(__file__).parent / "vectors" / "older"
-WHOLE = ("bloom", "bucket", "global_bloom", "record", "simple")
-STATES = ("stage_input", "index_lookup", "verify_keys", "planned", "committed")
-DOORS = ("cli", "airflow")
+WHOLE = ("bloom", "bucket", "global_bloom", "record", "simple", "bloom_6", "record_9")
+KILLED = ("stage_input_cli", "index_lookup_cli", "verify_keys_cli", "planned_cli", "committed_cli", "planned_6")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ Standard library only: DAG files, jobs, runners and stages all read this one tab
 
 from __future__ import annotations
 
-import hashlib
-import re
 import uuid
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -127,9 +125,6 @@ SUMMARY_FILE: Final = "summary.json"
 """Left in a run's folder when it has finished."""
 
 
-_OLD_AIRFLOW_NAME: Final = 150
-
-
 def run_id_of(batch_id: str | None) -> str:
     """Folder name of a run, for every door: of the batch id if there is one,
     so that a retry finds its checkpoints; else new.
@@ -139,12 +134,6 @@ def run_id_of(batch_id: str | None) -> str:
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.=") else "-" for c in batch_id).strip(".")
     tail = uuid.uuid5(uuid.NAMESPACE_URL, batch_id).hex[:8]
     return f"batch-{safe[:80]}-{tail}"
-
-
-def older_run_ids(batch_id: str) -> tuple[str, ...]:
-    """Names that older releases gave to the run of a batch: Airflow's doors had one of their own."""
-    text = re.sub(r"[^A-Za-z0-9._-]+", "-", batch_id.removesuffix("/-1"))
-    return (f"{text[:_OLD_AIRFLOW_NAME]}-{hashlib.sha256(batch_id.encode()).hexdigest()[:8]}",)
 
 
 def default_checkpoints(uri: str) -> str:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commit import session as commit
-from lakeindex.commit.run_records import Attempt
 from lakeindex.errors import BatchIdReusedError
-from lakeindex.run.run_folders import run_id_for
-from tests.older_support import DOORS, STATES, WHOLE, Older, stored, unpack_older
+from tests.older_support import KILLED, WHOLE, Older, stored, unpack_older
 
 
 def upserted(table: LakeTable, story: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -77,66 +71,31 @@ def test_a_batch_that_was_taken_back_runs_again(name: str, tmp_path: Path):
     assert older.table.check().ok
 
 
-@contextmanager
-def fencing(table: LakeTable) -> Iterator[list[int]]:
-    """Numbers of the attempts that are started meanwhile."""
-    numbers: list[int] = []
-    real = commit.start_attempt
-
-    def watched(*arguments: Any) -> Attempt:
-        attempt = real(*arguments)
-        numbers.append(attempt.number)
-        return attempt
-
-    commit.start_attempt = watched  # type: ignore[assignment] # restored below
-    try:
-        yield numbers
-    finally:
-        commit.start_attempt = real
-
-
-def claimed_instant(older: Older) -> str:
-    (pending,) = unpack_older(older.folder.name, older.folder / "again").folder.glob(
-        "table/.hoodie/.lakeindex/instants/*.json"
-    )
-    return pending.stem
-
-
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", KILLED)
 class TestAKilledRun:
+    """What it left in its run folder is as that code had it, and may be made again; what it left on the table counts."""
+
     @pytest.fixture
-    def older(self, state: str, door: str, tmp_path: Path) -> Older:
-        return unpack_older(f"{state}_{door}", tmp_path)
+    def older(self, name: str, tmp_path: Path) -> Older:
+        return unpack_older(name, tmp_path)
 
-    def test_is_retried_under_the_name_it_had(self, older: Older, state: str):
-        run = older.story["killed"]
-        summary = older.table.upsert(older.batch("b3"), batch_id="b3", run_id=run["run_id"])
-        assert summary.noop is (state == "committed")
-        is_right(older.table, older.story["rows_after"])
-        taken_over = {stage.name for stage in summary.stages if stage.reused}
-        if state in {"index_lookup", "verify_keys", "planned"}:
-            assert "stage_input" in taken_over
-
-    def test_leaves_the_table_to_others(self, older: Older, state: str):
+    def test_leaves_the_table_to_others(self, older: Older, name: str):
         """Somebody else's batch comes first: it settles what is dead."""
-        before = older.story["rows_after" if state == "committed" else "rows"]
+        before = older.story["rows_after" if name.startswith("committed") else "rows"]
         rows = upserted(older.table, before)
         is_right(older.table, rows)
 
-    def test_is_retried_by_its_batch(self, older: Older, state: str):
-        run_id = older.story["killed"]["run_id"]
-        named = run_id_for("b3", older.table.uri, str(older.runs))
-        assert (
-            named == run_id
-        )  # whichever door began it: so its attempts are fenced, its checkpoints and plan taken over
-        with fencing(older.table) as superseded:
-            summary = older.table.upsert(older.batch("b3"), batch_id="b3")
-        if state == "planned":
-            assert summary.instant == claimed_instant(older)  # the plan that the older attempt put on the table
-            assert superseded == [2]
-        assert summary.noop is (state == "committed")
-        if state in {"index_lookup", "verify_keys", "planned"}:
-            assert "stage_input" in {stage.name for stage in summary.stages if stage.reused}
+    def test_is_retried_by_its_batch(self, older: Older, name: str):
+        summary = older.table.upsert(older.batch("b3"), batch_id="b3")
+        assert summary.run_id == older.story["killed"]["run_id"]  # so its attempt is fenced
+        assert summary.noop is name.startswith("committed")
         is_right(older.table, older.story["rows_after"])
         assert older.table.upsert(older.batch("b3"), batch_id="b3").noop
+
+
+def test_a_planned_run_of_this_format_is_carried_on(tmp_path: Path):
+    older = unpack_older("planned_6", tmp_path)
+    (claimed,) = older.folder.glob("table/.hoodie/.lakeindex/instants/*.json")
+    summary = older.table.upsert(older.batch("b3"), batch_id="b3")
+    assert summary.instant == claimed.stem  # the plan that the killed attempt put on the table
+    assert "stage_input" in {stage.name for stage in summary.stages if stage.reused}

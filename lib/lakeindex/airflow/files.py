@@ -75,13 +75,6 @@ def table_is_there(uri: str) -> bool:
     return True
 
 
-def run_id_for(batch_id: str, uri: str, checkpoints: str) -> str:
-    """Name of the run of a batch, as :func:`lakeindex.run.run_folders.run_id_for` has it."""
-    from lakeindex.run.run_folders import run_id_for as named
-
-    return named(batch_id, uri, checkpoints)
-
-
 def maintenance_step(uri: str, step: str, checkpoints: str, options: Mapping[str, str]) -> dict[str, Any]:
     """Take one step of a table's maintenance in this process.
 

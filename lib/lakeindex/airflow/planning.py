@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
@@ -50,16 +49,7 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
             hint="name files, folders or * patterns that are there, as the Airflow worker sees them",
         )
     refuse_backfill(plan, context)
-    return as_it_began(plan)
-
-
-def as_it_began(plan: DagPlan) -> DagPlan:
-    """The plan with the name of the run that an older release began, if it did:
-    a retry takes it over, and fences it.
-    """
-    from lakeindex.airflow import files
-
-    return replace(plan, run_id=files.run_id_for(plan.batch_id, plan.uri, plan.checkpoints))
+    return plan
 
 
 def refuse_backfill(plan: DagPlan, context: Mapping[str, Any]) -> None:

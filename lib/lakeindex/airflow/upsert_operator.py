@@ -11,7 +11,7 @@ from lakeindex.airflow.assets import TABLES_ALIAS, tell_what_was_done
 from lakeindex.airflow.failures import told_failures
 from lakeindex.airflow.operator import PLAN_KEY, RETRIES, RUN_SUMMARY, SPARK_CONF, WHOLE_RUN, JobOperator
 from lakeindex.airflow.plan import DagPlan
-from lakeindex.airflow.planning import as_it_began, refuse_backfill
+from lakeindex.airflow.planning import refuse_backfill
 from lakeindex.airflow.tables import LOCAL, SINGLE
 from lakeindex.errors import UsageError
 from lakeindex.model import BATCH_OPERATIONS, Operation
@@ -103,7 +103,7 @@ class LakeIndexUpsertOperator(JobOperator):
         with told_failures(context):
             plan = self.plan()
             refuse_backfill(plan, context)
-            plan = self.plan_of_run = as_it_began(plan)
+            self.plan_of_run = plan
         context["ti"].xcom_push(key=PLAN_KEY, value=plan.to_xcom())
         self.conf = {**SPARK_CONF, **(self.conf or {})}
         self.submit_job_of(plan, WHOLE_RUN, context)

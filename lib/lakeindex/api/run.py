@@ -337,16 +337,12 @@ def _spec(
     *,
     dry_run: bool = False,
 ) -> RunSpec:
-    from lakeindex.run.run_folders import run_id_for
     from lakeindex.run.spec import RunSpec
 
     pairs = tuple(sorted(option_texts(options or {}).items()))
     parse_options(pairs)  # wrong options fail before anything is looked at
-    if dry_run:  # its folder is made when it begins
-        name = run_id or run_id_of(batch_id)
-        return RunSpec(absolute(uri), "", name, batch_id or name, operation, (), pairs)
-    where = absolute(run_folders(checkpoints, uri))
-    run_id = run_id or (run_id_of(None) if batch_id is None else run_id_for(batch_id, absolute(uri), where))
+    run_id = run_id or run_id_of(batch_id)
+    where = "" if dry_run else absolute(run_folders(checkpoints, uri))  # a dry run's folder is made when it begins
     return RunSpec(absolute(uri), where, run_id, batch_id or run_id, operation, (), pairs)
 
 

@@ -72,7 +72,7 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
     if not staged.manifest.counters["rows_out"]:
         return replace(nothing_to_do(spec, staged), dry_run=True)
     if source is None:
-        done = find_done(context, identity_of(spec, staged.manifest, runner))
+        done = find_done(context, identity_of(spec, staged.manifest))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
     looked_up = batch.located(opened.facts, opened.snapshot, staged, None)

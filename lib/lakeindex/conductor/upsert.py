@@ -232,7 +232,7 @@ def merge_until_published(
         InvariantError: an identity is broken; nothing was published.
     """
     config = spec.config
-    identity = identity_of(spec, staged.manifest, runner)
+    identity = identity_of(spec, staged.manifest)
     session = begin_write(table, identity, spec.operation, config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return done_before(spec, session)

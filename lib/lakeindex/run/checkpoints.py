@@ -28,12 +28,6 @@ from lakeindex.storage.port import Storage
 from lakeindex.tasks.memory_bound import cache_bytes, current_share
 
 MANIFEST_VERSION = 5
-READ_VERSIONS: Final[Mapping[int, tuple[Stage, ...]]] = {
-    MANIFEST_VERSION: tuple(Stage),
-    4: tuple(Stage),  # before staged files left columns to the files of the batch
-    3: (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK),  # before a count was added to what stage 4 found
-}
-"""Which manifests of a version are taken over: older ones of stages whose checkpoints are as they were."""
 
 _TYPES = {
     "string": pa.string(),
@@ -184,7 +178,7 @@ class RunFolder:
         path = self.manifest_path(stage)
         try:
             raw = json.loads(self.store.read(path))
-            if stage not in READ_VERSIONS.get(raw["manifest_version"], ()):
+            if raw["manifest_version"] != MANIFEST_VERSION:
                 return None
             tables = {name: tuple(Part(**p) for p in parts) for name, parts in raw.pop("tables").items()}
             manifest = Manifest(tables=tables, **raw)
@@ -202,9 +196,7 @@ class RunFolder:
             found = json.loads(self.store.read(self.manifest_path(stage)))
         except (ObjectNotFoundError, ValueError):
             return False
-        return isinstance(found, dict) and stage not in READ_VERSIONS.get(
-            found.get("manifest_version", MANIFEST_VERSION), ()
-        )
+        return isinstance(found, dict) and found.get("manifest_version", MANIFEST_VERSION) != MANIFEST_VERSION
 
     def require_manifest(self, stage: Stage) -> Manifest:
         """As :meth:`read_manifest`; a missing one is an error that says which stage to run."""

@@ -75,7 +75,7 @@ def _end_run(spec: RunSpec) -> tuple[str, ...]:
     store = storage_at(spec.checkpoints_uri)
     known = roster_of(store, spec.table_uri)
     note = None
-    if not known:  # the first run of this table here that is entered; older releases may have left others
+    if not known:  # the first run of this table here that is entered
         known, note = _found(store, spec.table_uri, spec.run_id)
         for one in known:
             enrol(store, spec.table_uri, one)

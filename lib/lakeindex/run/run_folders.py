@@ -7,9 +7,8 @@
     <root>/_runs/<table key>/<end>~<run id>.json    the roster: runs of a table that have finished, by time
     <root>/_runs/root.json                          the root was looked at: it is no table, and holds none
 
-Nothing is deleted because of its place or name. A folder is a run of a table if its marker says so. A folder without
-one, as older releases left them, is a run if it has the manifest of a stage, and the table, its report or its root name
-each other. The roster only saves listing: what it names is looked at before it goes.
+Nothing is deleted because of its place or name. A folder is a run of a table if its marker says so. The roster only
+saves listing: what it names is looked at before it goes.
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakeindex.commit.ledger import LEDGER_FOLDER
-from lakeindex.commit.run_records import run_folder as attempts_folder
 from lakeindex.errors import ObjectNotFoundError, OptionError, UsageError
-from lakeindex.pipeline import SUMMARY_FILE, Stage, default_checkpoints, older_run_ids, run_id_of
+from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.paths import absolute
 from lakeindex.storage.port import Listing, Storage
@@ -104,23 +101,6 @@ def begin_run(spec: RunSpec) -> None:
     store.write(f"{spec.run_id}/{RUN_FILE}", records.encode(marker))
 
 
-def run_id_for(batch_id: str, table_uri: str, checkpoints_uri: str) -> str:
-    """Name of the run of a batch: the one that every door gives it, or what an older release began it as.
-
-    So a retry takes over the checkpoints and the plan of the run, and fences it, whoever began it.
-    """
-    name = run_id_of(batch_id)
-    table, store = storage_at(table_uri), storage_at(checkpoints_uri)
-    older = older_run_ids(batch_id)
-    for one in older:
-        if table.list_folder(f"{attempts_folder(records.key_of(one))}/attempts").objects:
-            return one
-    for one in older:
-        if any(store.list_folder(one).objects) and not any(store.list_folder(name).objects):
-            return one
-    return name
-
-
 def check_root(store: Storage) -> None:
     """Refuse a checkpoints' root that is a table or holds one:
     run folders are deleted in time, and rows must not be near.
@@ -164,41 +144,11 @@ def _last(path: str) -> str:
 
 
 def is_run_of(store: Storage, name: str, table_uri: str) -> bool:
-    """Whether a folder below the root is a run of this table, going by what is in it, and in the table."""
-    listing = store.list_folder(name)
-    if any(_last(one) == _HOODIE for one in listing.folders):
+    """Whether a folder below the root is a run of this table, as its marker says."""
+    if any(_last(one) == _HOODIE for one in store.list_folder(name).folders):
         return False
-    files = {_last(one.path) for one in listing.objects}
-    if RUN_FILE in files:
-        marker = _json(store, f"{name}/{RUN_FILE}")
-        return marker.get("run_id") == name and _is_same(marker.get("table"), table_uri)
-    if not any(_is_manifest(store, name, stage) for stage in Stage if f"{stage}.json" in files):
-        return False
-    return _named_by(store, name, table_uri, files)
-
-
-def _named_by(store: Storage, name: str, table_uri: str, files: set[str]) -> bool:
-    """Whether a run without a marker and a table know of each other."""
-    table = storage_at(table_uri)
-    summary = _json(store, f"{name}/{SUMMARY_FILE}") if SUMMARY_FILE in files else {}
-    batch, instant = summary.get("batch_id"), summary.get("instant")
-    if isinstance(batch, str) and isinstance(instant, str):
-        try:
-            table.head(f"{LEDGER_FOLDER}/{records.key_of(batch)}/{instant}.json")
-        except ObjectNotFoundError:
-            pass
-        else:
-            return True
-    if _REPORT in files:
-        return _is_same(_json(store, f"{name}/{_REPORT}").get("table"), table_uri)
-    if table.list_folder(f"{attempts_folder(records.key_of(name))}/attempts").objects:
-        return True
-    return table_name_for_runs(store.uri) == table_name_for_runs(default_checkpoints(table_uri))
-
-
-def _is_manifest(store: Storage, name: str, stage: Stage) -> bool:
-    found = _json(store, f"{name}/{stage}.json")
-    return (found.get("stage"), found.get("run_id")) == (str(stage), name) and isinstance(found.get("basis"), str)
+    marker = _json(store, f"{name}/{RUN_FILE}")
+    return marker.get("run_id") == name and _is_same(marker.get("table"), table_uri)
 
 
 def _json(store: Storage, path: str) -> dict[str, Any]:

@@ -203,29 +203,13 @@ def test_an_upsert_does_not_look_into_the_folders_of_others(tmp_path: Path, monk
     assert listings(3) == few > 0
 
 
-def test_older_runs_count_by_their_manifest(tmp_path: Path):
+def test_runs_of_another_release_stay(tmp_path: Path):
+    """They have no marker that names the table."""
     older = unpack_older("bloom", tmp_path)
-    mine = older.runs / "mine"
-    mine.mkdir()
-    (mine / "summary.json").write_text("{}")
-    before = {path.name for path in older.runs.iterdir()}
-    assert len(before) == 10
-    summary = older.table.upsert(older.batch("b3"), batch_id="b3", options={"lakeindex.checkpoint.keep.runs": "3"})
-    after = {path.name for path in older.runs.iterdir()} - {"_runs", "mine"}
-    assert (mine / "summary.json").exists()
-    assert len(after) == 3
-    assert summary.run_id in after
-    assert after - before == set()  # it had run before, and was taken back
-
-
-def test_older_runs_of_another_table_stay(tmp_path: Path):
-    older = unpack_older("bloom", tmp_path)
-    table = make_table(tmp_path / "t")
     before = {path.name for path in older.runs.iterdir()}
     age(older.runs)
-    for number in range(100, 103):
-        upsert(table, number, older.runs)
-    table.maintain(["runs"], checkpoints=str(older.runs))
+    older.table.upsert(older.batch("b3"), batch_id="b3", options={"lakeindex.checkpoint.keep.runs": "1"})
+    older.table.maintain(["runs"])
     assert before < {path.name for path in older.runs.iterdir()}
 
 

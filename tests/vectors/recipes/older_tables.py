@@ -1,4 +1,5 @@
-"""Tables and half-finished runs in tests/vectors/older, as lakeindex wrote them at the commit that the README there names.
+"""Tables and half-finished runs in tests/vectors/older, as lakeindex wrote them at the last commit that the README there names
+(this file as it was at the one before wrote the others).
 
     git worktree add ../then COMMIT        # the code to keep a trace of
     PYTHONPATH=../then/lib:. python tests/vectors/recipes/older_tables.py /lake/older
@@ -20,7 +21,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.airflow.plan import safe_run_id
 from lakeindex.api.table import LakeTable
 from lakeindex.pipeline import run_id_of
 from lakeindex.options.parse import parse_create_options
@@ -32,19 +32,16 @@ from lakeindex.conductor.upsert import run_batch, run_stage
 from lakeindex.storage import open_storage
 from lakeindex.table import host
 from lakeindex.commit import session as commit
-from lakeindex.table.create import CreateSpec, create_table
+from lakeindex.table.create import create_table
+from lakeindex.table.create_spec import CreateSpec
 from lakeindex.write.types.avro_schema import schema_to_avro
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), False), ("day", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
-INDEXES = {
-    "bloom": {},
-    "global_bloom": {"hoodie.index.type": "GLOBAL_BLOOM"},
-    "simple": {"hoodie.index.type": "SIMPLE"},
-    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
-    "record": {"hoodie.index.type": "RECORD_INDEX"},
+TABLES = {
+    "bloom_6": {"hoodie.write.table.version": "6"},
+    "record_9": {"hoodie.write.table.version": "9", "hoodie.index.type": "RECORD_INDEX"},
 }
-KILLED = ("stage_input", "index_lookup", "verify_keys", "planned", "committed")
-DOORS = {"cli": run_id_of, "airflow": safe_run_id}
+KILLED = ("planned",)
 host._host_name = lambda: "host-of-then:boot:pid"
 
 
@@ -69,7 +66,7 @@ class Story:
         (folder / "in").mkdir(parents=True)
         (folder / "table").mkdir()
         config = parse_create_options(options)
-        spec = CreateSpec("table", SCHEMA.names, ("id",), ("day",), "ts", config, schema_to_avro(SCHEMA, "table"))
+        spec = CreateSpec("table", SCHEMA.names, ("id",), ("day",), ("ts",), config, schema_to_avro(SCHEMA, "table"))
         create_table(open_storage(str(folder / "table")), spec)
         self.table = LakeTable(str(folder / "table"))
 
@@ -100,6 +97,8 @@ class Story:
 def whole(folder, options):
     """Upserts, deletes, a rollback, a clean, an archiving."""
     story = Story(folder, options)
+    if options["hoodie.write.table.version"] == "9":
+        story.table.metadata_build(["column_stats", "record_index"])
     story.upsert("b1", batch(range(240), 1))
     story.upsert("b2", batch([*range(0, 60), *range(240, 260)], 2, deleted=range(50, 60)))
     story.table.delete(pa.table({"id": ["k0070", "k0071"], "day": ["d1", "d2"]}), batch_id="gone")
@@ -115,31 +114,32 @@ def whole(folder, options):
     keep = {"hoodie.cleaner.commits.retained": "2", "hoodie.keep.min.commits": "3"}
     story.table.clean(2)
     story.table.archive(3, options=keep)
-    story.close(rolled_back="b3", kept_runs="table.lakeindex")
+    shutil.rmtree(folder / "table.lakeindex")  # it names the files of /lake/older
+    story.close(rolled_back="b3")
 
 
-def killed(folder, state, door):
+def killed(folder, state):
     """A table with two commits, and a third run that was killed."""
     story = Story(folder, {})
     story.upsert("b1", batch(range(60), 1))
     story.upsert("b2", batch(range(0, 60, 5), 2, deleted=[10]))
     rows = batch([*range(0, 20), *range(60, 70)], 3, deleted=[3])
     path = story.write("b3", rows)
-    done = subprocess.run([sys.executable, __file__, "--kill", state, door, str(folder)], check=False)
+    done = subprocess.run([sys.executable, __file__, "--kill", state, str(folder)], check=False)
     assert done.returncode == 9, done.returncode
     del story.batches["b3"]
     now = sorted(story.rows.values(), key=lambda r: r["id"])
     story.apply(rows)
-    told = {"batch_id": "b3", "input": path.name, "run_id": DOORS[door]("b3"), "door": door, "state": state}
+    told = {"batch_id": "b3", "input": path.name, "run_id": run_id_of("b3"), "state": state}
     after = sorted(story.rows.values(), key=lambda r: r["id"])
     story.rows = {row["id"]: row for row in now}
     story.close(killed=told, rows_after=after)
 
 
-def kill_at(state, door, folder):
+def kill_at(state, folder):
     """In a process of its own: run the batch up to a point, and die there as a kill would have it."""
     spec = RunSpec(
-        table_uri=f"{folder}/table", checkpoints_uri=f"{folder}/table.lakeindex", run_id=DOORS[door]("b3"), batch_id="b3",
+        table_uri=f"{folder}/table", checkpoints_uri=f"{folder}/table.lakeindex", run_id=run_id_of("b3"), batch_id="b3",
         operation=Operation.UPSERT, inputs=(f"{folder}/in/b3.parquet",),
     )
     runner = LocalRunner(2)
@@ -158,11 +158,10 @@ def main():
         kill_at(*sys.argv[2:])
     out = Path(sys.argv[1]).resolve()
     shutil.rmtree(out, ignore_errors=True)
-    for name, options in INDEXES.items():
+    for name, options in TABLES.items():
         whole(out / name, options)
     for state in KILLED:
-        for door in DOORS:
-            killed(out / f"{state}_{door}", state, door)
+        killed(out / f"{state}_6", state)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commit.run_records import RunIdentity
-from lakeindex.errors import LakeIndexError, SchemaMismatchError
+from lakeindex.errors import SchemaMismatchError
 from lakeindex.hashing.batch_digest import NO_ROWS, BatchDigest, digest_batch
 from lakeindex.pipeline import REASON
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.stages.stage_input.input_pieces import read_pieces
-from lakeindex.stages.stage_input.inputs import FoundInputs, Split, content_digest, find_batch, split_inputs
+from lakeindex.stages.stage_input.inputs import FoundInputs, Split, split_inputs
 from lakeindex.stages.stage_input.text_files import without_bad_values
 from lakeindex.tasks.memory_bound import current_share, piece_bytes
 from lakeindex.tasks.runner import Runner, for_work, run_tasks
@@ -78,16 +78,8 @@ def rows_fact(spec: RunSpec, facts: TableFacts, digest: BatchDigest) -> dict[str
     return {} if spec.batch_id == spec.run_id else {ROWS_FACT: digest.text(*(facts.given or ()))}
 
 
-def identity_of(spec: RunSpec, staged: Manifest, runner: Runner) -> RunIdentity:
+def identity_of(spec: RunSpec, staged: Manifest) -> RunIdentity:
     """What the run commits: its batch, and digests of its content by this release's algorithms and the older ones."""
-    digest, older = str(staged.facts["input_digest"]), staged.facts.get("older_digest")
+    digest, older = str(staged.facts["input_digest"]), staged.facts["older_digest"]
     rows = staged.facts.get(ROWS_FACT)
-    if older is not None:
-        whole = digest if rows is None else f"{digest} {rows}"
-        return RunIdentity(spec.run_id, spec.batch_id, whole, (str(older),))
-    try:  # an older release staged it
-        found = find_batch(spec.inputs, spec.config.input_format, spec.checkpoints_uri)
-        content = content_digest(found, runner, spec.config)
-    except LakeIndexError:
-        return RunIdentity(spec.run_id, spec.batch_id, digest)
-    return RunIdentity(spec.run_id, spec.batch_id, content, (digest,))
+    return RunIdentity(spec.run_id, spec.batch_id, digest if rows is None else f"{digest} {rows}", (str(older),))
