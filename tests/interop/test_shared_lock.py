@@ -17,8 +17,8 @@ from moto.server import ThreadedMotoServer
 
 import lakeindex
 from lakeindex.errors import FencedError, LockTimeoutError
+from lakeindex.lock.hudi_lock import LOCK_PATH, decode_lock
 from lakeindex.lock.lock import TableLock
-from lakeindex.lock.storage_lock import LOCK_PATH, decode_lock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.options.parse import parse_options
 from lakeindex.storage import open_storage

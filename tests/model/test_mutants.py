@@ -13,8 +13,8 @@ from lakeindex.commit import session as commit
 from lakeindex.commit.run_records import Attempt, AttemptRecord, RunIdentity
 from lakeindex.commit.services import rollback
 from lakeindex.index.key_match import match_keys
+from lakeindex.lock.hudi_lock import StorageLock
 from lakeindex.lock.lock import TableLock
-from lakeindex.lock.storage_lock import StorageLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.stages.merge_write import insert_check
 from lakeindex.storage.port import Storage

@@ -18,9 +18,8 @@ from lakeindex.errors import (
     TableCorruptError,
 )
 from lakeindex.format.instants import instant_time_of
-from lakeindex.lock.file_system_lock import MARGIN_MS, FileSystemLock
+from lakeindex.lock.hudi_lock import DRIFT_MS, MARGIN_MS, FileSystemLock
 from lakeindex.lock.lock import LOCK_FOLDER
-from lakeindex.lock.storage_lock import DRIFT_MS
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import LockProvider, WriteConfig

@@ -22,7 +22,7 @@ from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
 from lakeindex.metadata.reading import MetadataView
-from lakeindex.metadata_upkeep.changes import change_of_commit, change_of_undone
+from lakeindex.metadata_upkeep.upkeep import change_of_commit, change_of_undone
 from lakeindex.model import BaseFile, Instant, InstantState
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.commit.archive.log_archive import LogArchive
-from lakeindex.commit.archive.lsm_archive import LsmArchive
+from lakeindex.commit.archive.archive import LogArchive, LsmArchive
 from lakeindex.commit.archive.recorded import Recorded
 from lakeindex.errors import FencedError, TableCorruptError, TimelineChangedError
 from lakeindex.format.commit_metadata import CommitMetadata

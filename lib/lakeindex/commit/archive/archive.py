@@ -2,16 +2,374 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import groupby
+from typing import Any, Final, Protocol
 
-from lakeindex.commit.archive.log_archive import LogArchive
-from lakeindex.commit.archive.lsm_archive import LsmArchive
-from lakeindex.commit.archive.recorded import Recorded
-from lakeindex.model import Instant
+from lakeindex.commit.archive.recorded import Recorded, overtaken
+from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.format import instants as names
+from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
+from lakeindex.format.file_names import crc_path
+from lakeindex.format.instants import comparable
+from lakeindex.model import Instant, InstantState
+from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
+from lakeindex.timeline import records
+from lakeindex.timeline.archive import lsm_files as lsm
+from lakeindex.timeline.archive.lsm_files import ArchivedInstant, LsmFile, Manifest
+from lakeindex.timeline.avro_instants import avro_record
 from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.log_files import format_avro_block, parse_avro_records
 from lakeindex.timeline.timeline import Timeline
+
+_LOG: Final = re.compile(r"\.commits_\.archive\.(?P<number>[0-9]+)_[0-9]+-[0-9]+-[0-9]+")
+
+SCHEMA: Final = files("lakeindex.table").joinpath("archived_meta_entry.avsc").read_text().strip()
+"""Avro schema of the entries, JSON."""
+
+_UNKNOWN: Final = "UNKNOWN"
+_ROLLING_STAT: Final = "ROLLING_STAT"
+_MERGED: Final = 10
+_MOST_BYTES: Final = 1_000_000_000
+_KEPT_MANIFESTS: Final = 3
+_UNREADABLE: Final = -1
+_NEWEST: Final = 4
+"""Files of the lowest level that are looked into for instants that are on the timeline, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class LsmArchive:
+    """The archive of layout 2: a Parquet file for each batch of instants, then the manifest that names it.
+
+    In Hudi's order: the Parquet file, ``manifest_<N+1>``, ``_version_``. The manifest is created where none is: of two
+    who write one of the same number, one is told. A Parquet file that no manifest names is what a killed writer left,
+    and gives way; so does a manifest that is not whole. When a level has ten files, they are merged into one of the
+    next; the files of the newest manifests stay for their readers. Source: Hudi 1.2 ``LSMTimelineWriter``.
+
+    Attributes:
+        storage: the table's folder.
+        folder: the archive, relative to it.
+    """
+
+    storage: Storage
+    folder: str
+
+    def recorded(self) -> Recorded:
+        """The completed instants in the newest files; none of an archive whose manifest cannot be read."""
+        try:
+            manifest = lsm.load_manifest(self.storage, self.folder)
+        except TableCorruptError:
+            return Recorded(frozenset(), _UNREADABLE)
+        newest = sorted(manifest.files, key=lambda one: (comparable(one.last), -one.level))[-_NEWEST:]
+        rows = (row for one in newest for row in self._rows_or_none(one))
+        return Recorded(frozenset((row.time, row.action) for row in rows), manifest.number)
+
+    def record(self, timeline: Timeline, files: Sequence[Instant], seen: Recorded) -> str:
+        """Write a Parquet file, and the manifest behind the one that was seen.
+
+        Raises:
+            FencedError: another writer has written one there.
+            TableCorruptError: the manifest that counts cannot be read.
+        """
+        rows = list(self._rows_of(timeline, files))
+        manifest = lsm.load_manifest(self.storage, self.folder)
+        if manifest.number != seen.number:
+            raise overtaken(self._path(lsm.manifest_name(seen.number + 1)))
+        name = lsm.file_name(rows[0].time, rows[-1].time, 0)
+        if all(one.name != name for one in manifest.files):
+            self._add(manifest, (), name, rows)
+        return self._path(name)
+
+    def tidy(self) -> None:
+        """Merge the files of each level that has ten, then remove what no kept manifest names."""
+        level, merged = 0, True
+        while merged:
+            merged = self._merge(level)
+            level += 1
+        if level > 1:
+            self._clean(_KEPT_MANIFESTS + level - 1)
+
+    def _rows_of(self, timeline: Timeline, files: Sequence[Instant]) -> Iterator[ArchivedInstant]:
+        """A row for each completed instant, in time order."""
+        in_order = sorted(files, key=_key)
+        for key, group in groupby(in_order, key=_key):
+            states = {one.state: one for one in group}
+            done = states.get(InstantState.COMPLETED)
+            if done is not None:
+                content = self._content(timeline, done)
+                yield ArchivedInstant(key[1], done.completion_time, done.action, content, self._plan(timeline, states))
+
+    def _plan(self, timeline: Timeline, states: dict[InstantState, Instant]) -> bytes | None:
+        """What Hudi keeps of the files before the completed one: a clean's or compaction's plan, and of what replaces
+        file groups the inflight file, or the requested one if that is empty. Whether a commit is a compaction the
+        files before it tell.
+        """
+        action = states[InstantState.COMPLETED].action
+        began = {one.action for one in states.values()}
+        wanted = {
+            names.CLEAN: (InstantState.REQUESTED,),
+            names.REPLACE_COMMIT: (InstantState.INFLIGHT, InstantState.REQUESTED),
+            names.COMPACTION: (InstantState.REQUESTED,),
+        }
+        for state in wanted.get(names.COMPACTION if names.COMPACTION in began else action, ()):
+            content = self._content(timeline, states[state]) if state in states else None
+            if content:
+                return content
+        return None
+
+    def _content(self, timeline: Timeline, instant: Instant) -> bytes | None:
+        try:
+            return self.storage.read(timeline.path(instant)) or None
+        except ObjectNotFoundError:
+            raise TimelineChangedError(
+                f"{timeline.path(instant)} is gone: another writer archives the timeline",
+                culprit=timeline.path(instant),
+                hint="run again",
+            ) from None
+
+    def _add(self, manifest: Manifest, gone: Sequence[LsmFile], name: str, rows: Sequence[ArchivedInstant]) -> None:
+        data = lsm.format_rows(rows)
+        self._settle(self._path(name), data, manifest.number)
+        kept = tuple(one for one in manifest.files if one not in gone)
+        following = Manifest(manifest.number + 1, (*kept, lsm.named_file(name, len(data))))
+        self._settle(self._path(lsm.manifest_name(following.number)), lsm.format_manifest(following), manifest.number)
+        path = self._path(lsm.VERSION_FILE)
+        records.remove(self.storage, [crc_path(path)])
+        records.put(self.storage, path, str(following.number).encode())
+        self.storage.sync([path])
+
+    def _settle(self, path: str, data: bytes, counted: int) -> None:
+        """Create a file, durably; what a killed writer left of one in its place gives way.
+
+        Raises:
+            FencedError: another writer has gone on since the manifest ``counted``.
+        """
+        if records.settle(self.storage, path, data) != data:
+            if lsm.load_manifest(self.storage, self.folder).number != counted:
+                raise overtaken(path)
+            records.remove(self.storage, [crc_path(path)])  # Hadoop's checksum of what was there would not fit
+            records.put(self.storage, path, data)
+        self.storage.sync([path])
+
+    def _merge(self, level: int) -> bool:
+        manifest = lsm.load_manifest(self.storage, self.folder)
+        there = lsm.in_order(one for one in manifest.files if one.level == level)
+        if len(there) < _MERGED:
+            return False
+        chosen = _candidates(there)
+        if len(chosen) < 2:
+            return False
+        rows = [row for one in chosen for row in self._rows(one)]
+        first = min((one.first for one in chosen), key=comparable)
+        last = max((one.last for one in chosen), key=comparable)
+        self._add(manifest, chosen, lsm.file_name(first, last, level + 1), rows)
+        return True
+
+    def _clean(self, kept: int) -> None:
+        listed = list_names(self.storage, self.folder)
+        manifests = lsm.listed_manifests(listed)
+        keep = sorted(manifests)[-kept:]
+        if len(keep) == len(manifests):
+            return
+        needed = {one.name for number in keep for one in lsm.read_manifest(self.storage, self.folder, number).files}
+        old = [manifests[number] for number in sorted(manifests) if number not in keep]
+        files = [name for name in listed if lsm.parse_file(name, 0) is not None and name not in needed]
+        for gone in (old, files):  # manifests first: none that is left names a file that is gone
+            paths = [self._path(name) for name in gone]
+            records.remove(self.storage, [one for path in paths for one in (path, crc_path(path))])
+
+    def _rows_or_none(self, file: LsmFile) -> tuple[ArchivedInstant, ...]:
+        try:
+            return self._rows(file)
+        except (TableCorruptError, ObjectNotFoundError):
+            return ()
+
+    def _rows(self, file: LsmFile) -> tuple[ArchivedInstant, ...]:
+        path = self._path(file.name)
+        return lsm.parse_rows(self.storage.read(path), path)
+
+    def _path(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+
+def _candidates(files: Sequence[LsmFile]) -> list[LsmFile]:
+    """The oldest files of a level that are merged: ten, or fewer if they are large."""
+    chosen: list[LsmFile] = []
+    size = 0
+    for one in files:
+        size += one.size_bytes
+        chosen.append(one)
+        if len(chosen) >= _MERGED:
+            break
+        if size > _MOST_BYTES:
+            if len(chosen) > 1:
+                break
+            chosen, size = [], 0
+    return chosen
+
+
+def _key(instant: Instant) -> tuple[str, str, str]:
+    return comparable(instant.time), instant.time, names.completed_action(instant.action)
+
+
+@dataclass(frozen=True, slots=True)
+class LogArchive:
+    """The archive of layout 1: each time a new log file, ``.commits_.archive.<N>_1-0-1``.
+
+    It has one ``HoodieArchivedMetaEntry`` for each file of an instant, as Hudi writes it. The schema of the entries is
+    the one that Hudi 0.15 puts into its log files; 1.2 reads them on a table of version 6.
+
+    Attributes:
+        storage: the table's folder.
+        folder: the archive, relative to it.
+    """
+
+    storage: Storage
+    folder: str
+
+    def recorded(self) -> Recorded:
+        """The completed instants in the newest log file."""
+        number = self._newest_number()
+        path = self._path(number)
+        try:
+            found = parse_avro_records(self.storage.read(path), path, entry_key) if number else []
+        except (TableCorruptError, ObjectNotFoundError):
+            found = []
+        return Recorded(frozenset(key for key in found if key is not None), number)
+
+    def record(self, timeline: Timeline, files: Sequence[Instant], seen: Recorded) -> str:
+        """Write the log file behind the one that was seen. Raises: FencedError: somebody has written one there."""
+        listed = self.storage.list_folder(timeline.layout.folder).objects
+        modified = {one.path: one.modified_ms for one in listed}
+        entries = [archived_entry(self.storage, timeline, one, modified.get(timeline.path(one), 0)) for one in files]
+        path = self._path(seen.number + 1)
+        data = format_avro_block(SCHEMA, entries)
+        if records.settle(self.storage, path, data) != data:
+            raise overtaken(path)
+        self.storage.sync([path])
+        return path
+
+    def tidy(self) -> None:
+        """Nothing: Hudi merges log files where it is told to."""
+
+    def _newest_number(self) -> int:
+        """Number of the newest log file; 0 if there is none."""
+        listed = self.storage.list_folder(self.folder).objects
+        found = (_LOG.fullmatch(one.path.rpartition("/")[2]) for one in listed)
+        return max((int(match["number"]) for match in found if match), default=0)
+
+    def _path(self, number: int) -> str:
+        """The newest log file may carry another write token: Hudi's are of one writer, and so are always this one."""
+        return f"{self.folder}/.commits_.archive.{number}_1-0-1"
+
+
+def archived_entry(storage: Storage, timeline: Timeline, instant: Instant, modified_ms: int) -> dict[str, Any]:
+    """The entry of one instant file. Content that cannot be read is left out: the entry then says when and what only.
+
+    Args:
+        storage: the table's folder.
+        timeline: the timeline.
+        instant: the instant in the state of the file.
+        modified_ms: when the file was written, milliseconds since the epoch.
+    """
+    entry: dict[str, Any] = {
+        "commitTime": instant.time,
+        "actionType": names.completed_action(instant.action),
+        "actionState": instant.state.value.upper(),
+        "version": None,
+        "stateTransitionTime": names.instant_time_of(modified_ms),
+    }
+    try:
+        return entry | _content(storage, timeline, instant)
+    except (TableCorruptError, TimelineChangedError, ObjectNotFoundError):
+        return entry
+
+
+def entry_key(entry: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Time and action of a completed instant's entry; None for one of an earlier state."""
+    if entry["actionState"] != InstantState.COMPLETED.value.upper():
+        return None
+    return entry["commitTime"], entry["actionType"]
+
+
+def _content(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, Any]:
+    match instant.action:
+        case names.CLEAN if instant.is_completed:
+            return {"hoodieCleanMetadata": _avro(storage, timeline, instant)}
+        case names.CLEAN:
+            return {"hoodieCleanerPlan": _avro(storage, timeline, instant)}
+        case names.ROLLBACK:
+            return {"hoodieRollbackMetadata": _avro(storage, timeline, instant)} if instant.is_completed else {}
+        case names.COMPACTION if instant.state is InstantState.REQUESTED:
+            return {"hoodieCompactionPlan": _avro(storage, timeline, instant)}
+        case names.REPLACE_COMMIT | names.CLUSTERING:
+            return _replace(storage, timeline, instant)
+    return {"hoodieCommitMetadata": _commit(_metadata(storage, timeline, instant))}
+
+
+def _replace(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, Any]:
+    match instant.state:
+        case InstantState.REQUESTED:
+            return {"hoodieRequestedReplaceMetadata": _avro(storage, timeline, instant)}
+        case InstantState.INFLIGHT:
+            return {"HoodieInflightReplaceMetadata": _commit(_metadata(storage, timeline, instant))}
+    metadata = timeline.commit_metadata(storage, instant)
+    replaced = {partition: list(ids) for partition, ids in metadata.replaced_file_ids.items()}
+    return {"hoodieReplaceCommitMetadata": {**_commit(metadata), "partitionToReplaceFileIds": replaced}}
+
+
+def _metadata(storage: Storage, timeline: Timeline, instant: Instant) -> CommitMetadata:
+    """What a commit's file says; of a requested or an empty inflight file what Hudi takes an empty one for."""
+    if instant.state is InstantState.REQUESTED or not storage.head(timeline.path(instant)).size_bytes:
+        return CommitMetadata({}, _UNKNOWN, {_ROLLING_STAT: ""})
+    return timeline.commit_metadata(storage, instant)
+
+
+def _commit(metadata: CommitMetadata) -> dict[str, Any]:
+    return {
+        "partitionToWriteStats": {part: [_stat(one) for one in stats] for part, stats in metadata.write_stats.items()},
+        "extraMetadata": {key: text for key, text in metadata.extra_metadata.items() if text is not None},
+        "version": None,
+        "operationType": metadata.operation or _UNKNOWN,
+    }
+
+
+def _stat(stat: WriteStat) -> dict[str, Any]:
+    """The fields of Hudi's ``HoodieWriteStat`` in Avro; those of log files,
+    which the table has none of, are nothing.
+    """
+    return {
+        "fileId": stat.file_id,
+        "path": stat.path,
+        "prevCommit": stat.prev_commit if stat.prev_commit is not None else NO_PREVIOUS,
+        "numWrites": stat.num_writes,
+        "numDeletes": stat.num_deletes,
+        "numUpdateWrites": stat.num_update_writes,
+        "totalWriteBytes": stat.total_write_bytes,
+        "totalWriteErrors": stat.total_write_errors,
+        "partitionPath": stat.partition_path,
+        "totalLogRecords": 0,
+        "totalLogFiles": None,
+        "totalUpdatedRecordsCompacted": 0,
+        "numInserts": stat.num_inserts,
+        "totalLogBlocks": 0,
+        "totalCorruptLogBlock": 0,
+        "totalRollbackBlocks": 0,
+        "fileSizeInBytes": stat.file_size_bytes,
+    }
+
+
+def _avro(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, Any] | None:
+    """The record of an instant file that is Avro itself, which has the same fields in the archive;
+    None if it is empty.
+    """
+    path = timeline.path(instant)
+    data = storage.read(path)
+    return avro_record(data, path) if data else None
 
 
 class TimelineArchive(Protocol):
