@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeindex.airflow.run_fields import FIELDS, rendered
+from lakeindex.airflow.planning import FIELDS, rendered
 from lakeindex.errors import UsageError
 
 SECRET = "a-password-of-prod"

@@ -9,9 +9,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import HBaseTableError
 from lakeindex.index.hbase.kind import HBaseIndex
-from lakeindex.index.hbase.marker import IndexMarker, MarkerRow
 from lakeindex.index.hbase.rows import Row as HBaseRow
-from lakeindex.index.hbase.store import HBaseStore
+from lakeindex.index.hbase.store import HBaseStore, IndexMarker, MarkerRow
 from lakeindex.index.stored.change_log import ChangeLog
 from lakeindex.index.stored.store_context import Completed, StoreContext
 from lakeindex.options.parse import parse_options

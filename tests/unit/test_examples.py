@@ -41,7 +41,6 @@ def line_of(name: str) -> int:
     "name",
     [
         "lakeindex.api.table",
-        "lakeindex.api.row_readers",
         "lakeindex.api.looking",
         "lakeindex.api.creating",
         "lakeindex.api.finding",
@@ -50,7 +49,7 @@ def line_of(name: str) -> int:
 )
 def test_docstrings(name: str, lake: pa.Table):
     """The examples of a module follow each other, on one table, and know what those before them named."""
-    if name == "lakeindex.api.row_readers":
+    if name == "lakeindex.api.table":
         table = lakeindex.LakeTable("lake/orders")
         table.upsert(pa.table({"id": ["a", "b"], "region": ["eu", "us"], "ts": [1, 1], "amount": [3.5, 4.0]}))
         table.delete(pa.table({"id": ["b"], "region": ["us"]}))

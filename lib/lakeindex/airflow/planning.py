@@ -1,14 +1,25 @@
-"""What the first task of a run works out: which input, and whether it is there. Looks at storage, so tasks call it."""
+"""What the first task of a run works out: which input, and whether it is there. Looks at storage, so tasks call it.
+
+Templates over a DAG run are worked out in a sandbox of their own: who may trigger a run may name its dates, and nothing
+else. Airflow's whole context has connections, variables and macros in it (``conn``, ``var``, ``macros``, ``task``,
+``ti``): passwords, and code. The form's input is a text of whoever may trigger the run, so it sees plain values of the
+run and its interval only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowSkipException
+from jinja2 import StrictUndefined, meta, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from lakeindex.airflow.plan import DagPlan, make_plan
-from lakeindex.airflow.run_fields import rendered
 from lakeindex.airflow.tables import TableConf
 from lakeindex.errors import InputError, UsageError
 from lakeindex.model import MergeMode, Operation
@@ -16,6 +27,208 @@ from lakeindex.model import MergeMode, Operation
 #: Airflow's type of the runs of a backfill.
 BACKFILL: Final = "backfill"
 MERGE_OPTION: Final = "hoodie.write.record.merge.mode"
+#: What a template may name; times are datetimes, ``dag_run`` has ``run_id``, ``run_type``,
+#: ``logical_date`` and ``conf``.
+TIMES: Final = ("logical_date", "data_interval_start", "data_interval_end")
+TEXTS: Final = ("ds", "ds_nodash", "ts", "ts_nodash", "ts_nodash_with_tz", "run_id", "dag_id")
+RUN: Final = "dag_run"
+FIELDS: Final = (*TIMES, *TEXTS, RUN)
+
+_LONGEST: Final = 10_000
+_STATEMENTS: Final = (nodes.Output, nodes.If)
+_NUMBERS: Final = (int, float)
+
+_JINJAS: Final = (
+    "capitalize",
+    "default",
+    "first",
+    "int",
+    "last",
+    "length",
+    "lower",
+    "string",
+    "title",
+    "trim",
+    "upper",
+)
+"""Filters of Jinja's whose results are no longer than what they are given."""
+
+_METHODS: Final[Mapping[type, frozenset[str]]] = {
+    datetime: frozenset(
+        {"date", "isocalendar", "isoformat", "isoweekday", "replace", "strftime", "timestamp", "weekday"}
+    ),
+    date: frozenset({"isocalendar", "isoformat", "isoweekday", "replace", "strftime", "weekday"}),
+    dict: frozenset({"get"}),
+    str: frozenset({"endswith", "lower", "lstrip", "replace", "rstrip", "split", "startswith", "strip", "upper"}),
+}
+"""Methods that may be called, likewise (what they are given is measured, and so are results)."""
+
+_WIDTH: Final = re.compile(r"%[^A-Za-z%]*([0-9]{3}|\*)")
+"""A format that asks for a hundred characters or more."""
+
+
+def _short(value: Any) -> Any:
+    """A value that is no longer than a template may be. Raises: SecurityError."""
+    if isinstance(value, (str, list)) and len(value) > _LONGEST:
+        raise SecurityError(f"a value has {len(value):,} characters")
+    return value
+
+
+def _formatted(text: str, *values: Any) -> str:
+    if _WIDTH.search(text):
+        raise SecurityError(f"{text!r} is too wide a format")
+    return str(_short(text % values))
+
+
+def _replaced(text: str, old: str, new: str, count: int = -1) -> str:
+    given, gone, put = _short(str(text)), str(old), str(new)
+    if len(put) > _LONGEST // 100:
+        raise SecurityError(f"{len(put):,} characters are too many to put in place of others")
+    return str(_short(given.replace(gone, put, count)))
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Expressions over plain values; no loops, no imports, nothing that grows: neither texts nor memory."""
+
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Numbers, and texts that are joined: a text times a number fills the memory."""
+        if operator == "+" and isinstance(left, str) and isinstance(right, str):
+            return _short(left + right)
+        if operator == "**" or not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
+            raise SecurityError(f"{left!r} {operator} {right!r} is not worked out")
+        return super().call_binop(context, operator, left, right)
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """A field of the run, unless it is too long."""
+        return _short(super().getattr(obj, attribute))
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """A field of the run, unless it is too long."""
+        return _short(super().getitem(obj, argument))
+
+    def call(self, context: Any, method: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """One of the methods that are offered."""
+        del context
+        owner, name = getattr(method, "__self__", None), getattr(method, "__name__", "")
+        if name not in _METHODS.get(type(owner), frozenset()):
+            raise SecurityError(f"{name or method!r} is not called")
+        for one in (owner, *args, *kwargs.values()):
+            _short(one)
+        if name == "replace" and isinstance(owner, str):
+            return _replaced(owner, *args, **kwargs)
+        wide = next((one for one in (*args, *kwargs.values()) if _WIDTH.search(str(one))), None)
+        if name == "strftime" and wide is not None:
+            raise SecurityError(f"{wide!r} is too wide a format")
+        return _short(method(*args, **kwargs))
+
+
+_SANDBOX: Final = _Sandbox(undefined=StrictUndefined, autoescape=False)
+_SANDBOX.globals.clear()
+_SANDBOX.filters = {name: _SANDBOX.filters[name] for name in _JINJAS}
+_SANDBOX.filters |= {
+    "ds": lambda time: time.strftime("%Y-%m-%d"),
+    "ds_nodash": lambda time: time.strftime("%Y%m%d"),
+    "ts": lambda time: time.isoformat(),
+    "ts_nodash": lambda time: time.strftime("%Y%m%dT%H%M%S"),
+    "ts_nodash_with_tz": lambda time: time.isoformat().replace("-", "").replace(":", ""),
+}
+_SANDBOX.filters["format"] = _formatted
+_SANDBOX.filters["replace"] = _replaced
+
+
+def rendered(templates: Sequence[str], context: Mapping[str, Any]) -> list[str]:
+    """Templates over the fields of a run; empty ones are left out.
+
+    Args:
+        templates: texts of the form or of the table's file.
+        context: Airflow's, of the running task; only :data:`FIELDS` of it are seen.
+
+    Raises:
+        UsageError: a template names something else, does what is not allowed,
+            or needs an interval that the run has not.
+    """
+    fields = _fields_of(context)
+    return [_rendered(text.strip(), fields) for text in templates if text.strip()]
+
+
+def _rendered(text: str, fields: Mapping[str, Any]) -> str:
+    if len(text) > _LONGEST:
+        raise _bad_template(text[:100], f"has {len(text):,} characters")
+    try:
+        return _worked_out(text, fields)
+    except UsageError:
+        raise
+    except Exception as error:  # a template is code of whoever may trigger the run, and raises what it likes
+        raise _bad_template(text, f"cannot be worked out: {type(error).__name__}: {error}") from error
+
+
+def _worked_out(text: str, fields: Mapping[str, Any]) -> str:
+    parsed = _SANDBOX.parse(text)
+    for statement in parsed.find_all(nodes.Stmt):
+        if not isinstance(statement, _STATEMENTS):
+            raise _bad_template(text, f"has a {type(statement).__name__.lower()} in it")
+    for name in sorted(meta.find_undeclared_variables(parsed)):
+        if name not in FIELDS:
+            raise _bad_template(text, f"names {name!r}")
+        if fields.get(name) is None:
+            raise UsageError(
+                f"the input {text!r} needs {_what(name)}, and this run has none",
+                culprit="input",
+                hint="trigger the run with a logical date, or name the input in the form",
+            )
+    return _SANDBOX.from_string(text).render(dict(fields))
+
+
+def _what(name: str) -> str:
+    return "a data interval" if name.startswith("data_interval") else f"a logical date ({name})"
+
+
+def _bad_template(text: str, why: str) -> UsageError:
+    return UsageError(
+        f"the input {text!r} {why}",
+        culprit="input",
+        hint=f"templates see {', '.join(FIELDS)}, the filters {', '.join(sorted(_SANDBOX.filters))}; "
+        "connections, variables and macros are not for the form",
+    )
+
+
+def _fields_of(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values: nothing that leads on to the task, the DAG or their modules."""
+    run = context.get("dag_run")
+    fields: dict[str, Any] = {name: _time(context.get(name)) for name in TIMES}
+    known = {"run_id": getattr(run, "run_id", None), "dag_id": getattr(run, "dag_id", None)}
+    fields |= {name: _text(known.get(name) or context.get(name)) for name in TEXTS}
+    fields[RUN] = {
+        "run_id": fields["run_id"],
+        "run_type": _text(getattr(run, "run_type", None)),
+        "logical_date": fields["logical_date"],
+        "conf": _plain(getattr(run, "conf", None)),
+    }
+    return fields
+
+
+def _time(value: Any) -> datetime | None:
+    """A datetime of Python's own; Airflow's may be a proxy, or pendulum's."""
+    if value is None or not hasattr(value, "isoformat"):
+        return None
+    try:
+        return datetime.fromisoformat(value.isoformat())
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """JSON values; nothing else."""
+    try:
+        return json.loads(json.dumps(value)) or {}
+    except (TypeError, ValueError):
+        return {}
 
 
 def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may_skip: bool) -> DagPlan:

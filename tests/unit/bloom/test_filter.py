@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lakeindex.bloom import BloomFilter, build_filter, expected_fpp, extend_filter, parse_filter
 from lakeindex.bloom import filter as filters
-from lakeindex.bloom.filter import build_sized, lacks_bits
-from lakeindex.bloom.plain_loops import probe_keys
+from lakeindex.bloom.filter import build_sized, lacks_bits, probe_keys
 from lakeindex.bloom.sizing import FilterSize
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import string_buffers

@@ -14,13 +14,15 @@ from lakeindex.doctor.examine import (
     check_connection,
     check_java,
     check_memory,
+    check_packages,
     check_place,
+    check_pyspark_client,
+    check_python,
     check_spark_starts,
     check_submit,
     probe,
 )
 from lakeindex.doctor.findings import CheckVerdict
-from lakeindex.doctor.packages import check_packages, check_pyspark_client, check_python
 from lakeindex.storage.memory import MemoryStorage
 from lakeindex.storage.port import ObjectMeta
 from tests.cli_support import lakeindex, validate

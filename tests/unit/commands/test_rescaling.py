@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.rescale import run as rescale_run
-from lakeindex.commands.rescale import tasks as rescale_tasks
+from lakeindex.commands.rescale import run as rescale_tasks
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, rescale_table, switch_index
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import InvariantError, TableCorruptError, UsageError, WriteConflictError

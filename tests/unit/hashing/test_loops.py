@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.bloom import kernels, plain_loops
+from lakeindex.bloom import filter as plain_loops
+from lakeindex.bloom import kernels
 from lakeindex.hashing import murmur_kernels, plain_murmur
 from lakeindex.hashing.arrow import StringBuffers, string_buffers
 from lakeindex.hashing.loops import Loop

@@ -16,7 +16,7 @@ import lakeindex
 from lakeindex.model import Change, Operation
 from lakeindex.pipeline import Stage, default_checkpoints
 from lakeindex.report import charts
-from lakeindex.report.advice import _SKEW
+from lakeindex.report.build import _SKEW
 from lakeindex.report.kept import find_report
 from lakeindex.report.page import render_page
 from lakeindex.report.run_report import FunnelStep, PastRun, RangeLine, RangeMap, RunReport, SizeBin

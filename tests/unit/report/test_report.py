@@ -15,7 +15,7 @@ from rich.console import Console
 import lakeindex
 from lakeindex.errors import UsageError
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.advice import Finding, advise
+from lakeindex.report.build import Finding, advise
 from lakeindex.report.compare import compare
 from lakeindex.report.kept import find_report
 from lakeindex.report.page import render_page

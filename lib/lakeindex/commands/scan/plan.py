@@ -3,12 +3,17 @@
 A file is left out on evidence only: it lies in another partition, ``column_stats`` says that none of its rows can meet
 the condition, or the index in force says that it holds none of the keys. What is left is read by
 :mod:`lakeindex.commands.scan.reading`, where footers leave out row groups.
+
+Record keys that a condition asks for (``id = 'a'`` and ``id IN (...)``) go through the index, as ``get`` does.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +23,6 @@ from lakeindex.commands.get.key_sets import key_spec_of, knows_keys
 from lakeindex.commands.get.rows import FileAsk, GetTask, narrowed
 from lakeindex.commands.read.read import RowSource, row_source
 from lakeindex.commands.read.time_travel import check_meta_columns
-from lakeindex.commands.scan.keys import asked_keys
 from lakeindex.commands.scan.partitions import path_facts
 from lakeindex.commands.scan.request import ScanReport, ScanRequest
 from lakeindex.commands.scan.statistics import stored_facts
@@ -27,11 +31,13 @@ from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.options.parse import index_spec, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import Predicate, predicate_of
+from lakeindex.predicates.values import array_of
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.write.base_file import COMMIT_TIME
+from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 from lakeindex.write.keys.key_spec import KeySpec
+from lakeindex.write.keys.keys import KeyGenerator
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +239,39 @@ def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) ->
         needed.add(COMMIT_TIME)
     extra = (one for one in source.schema if one.name in needed and one.name not in chosen)
     return pa.schema([*schema, *extra])
+
+
+_MOST_KEYS: Final = 1_000_000
+_PLAIN: Final = (pa.types.is_string, pa.types.is_int32, pa.types.is_int64)
+
+
+def asked_keys(predicate: Predicate, spec: KeySpec | None, schema: pa.Schema) -> pa.Array | None:
+    """Record keys of which every chosen row has one, distinct, ascending; None if the condition names none.
+
+    Args:
+        predicate: the condition.
+        spec: how keys are made; None if that is not known.
+        schema: the table's columns.
+    """
+    stored = predicate.equal_values((RECORD_KEY,))
+    if stored is not None:
+        return pa.array(list(stored), pa.string())
+    if spec is None:
+        return None
+    fields = spec.record_key_fields
+    values = [predicate.equal_values(tuple(name.split("."))) for name in fields]
+    kinds = [schema.field(name).type if name in schema.names else None for name in fields]
+    if any(one is None for one in values) or not all(_is_plain(kind) for kind in kinds):
+        return None
+    known = [one for one in values if one is not None]
+    if math.prod(map(len, known)) > _MOST_KEYS:
+        return None
+    rows = list(zip(*itertools.product(*known), strict=True)) or [() for _ in fields]
+    columns = {name: array_of(list(column), kind) for name, column, kind in zip(fields, rows, kinds, strict=True)}
+    keys, problems = KeyGenerator(spec).record_keys(pa.table(columns))
+    texts = {key for key, problem in zip(keys.to_pylist(), problems.to_pylist(), strict=True) if problem is None}
+    return pa.array(sorted(texts), pa.string())
+
+
+def _is_plain(kind: pa.DataType | None) -> bool:
+    return kind is not None and any(is_plain(kind) for is_plain in _PLAIN)
