@@ -11,7 +11,6 @@ def noted(what: str, work: Callable[[], object]) -> tuple[str, ...]:
 
     Args:
         what: what is the case if it goes wrong: "the run's report could not be written".
-        work: does it.
 
     Returns:
         A note for the summary if it went wrong, whatever went wrong; else nothing.

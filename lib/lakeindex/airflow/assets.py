@@ -20,7 +20,6 @@ def table_asset(name: str, uri: str) -> Asset:
     """The asset of a table; what a DAG that reads the table is scheduled on.
 
     Args:
-        name: the table's name.
         uri: its folder, an absolute path or a URL.
     """
     place = plain(uri)
@@ -32,7 +31,6 @@ class ToldCommit:
     """A commit that events tell of. Its changes are ``table.changes(since=commit.previous, until=commit.point)``.
 
     Attributes:
-        uri: the table.
         instant: the commit.
         previous: the point in time before it; None of the table's first write.
         completion_time: when it was completed; None on a table of version 6, which does not record it.
@@ -87,9 +85,7 @@ def tell_what_was_done(plan: DagPlan, run: Mapping[str, Any], context: Mapping[s
     which must be an outlet. By the alias a run that committed nothing makes no event.
 
     Args:
-        plan: the run.
         run: its summary.
-        context: of the running task.
 
     Returns:
         What the task returns as XCom: table, instant, batch id and the counts of rows by fate.

@@ -20,9 +20,6 @@ ERROR_KEY: Final = "lakeindex_error"
 def told_failures(context: Any) -> Iterator[None]:
     """Leave what goes wrong inside as XCom, for the report tab, and fail the task as it deserves.
 
-    Args:
-        context: of the running task.
-
     Raises:
         AirflowFailException: trying again would not help.
         LakeIndexError: it may pass, like a store that does not answer: Airflow tries again.

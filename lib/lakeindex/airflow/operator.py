@@ -118,9 +118,7 @@ class JobOperator(SparkSubmitOperator):
         """Submit ``self.application`` with the plan's arguments.
 
         Args:
-            plan: the run.
             job: the stage, or :data:`WHOLE_RUN`; names what the job leaves when it fails.
-            context: of the running task.
 
         Raises:
             AirflowFailException: what went wrong will go wrong again.

@@ -235,9 +235,7 @@ def plan_run(table: TableConf, context: Mapping[str, Any], *, batch_id: str, may
     """The plan of the running DAG run, its input looked up.
 
     Args:
-        table: the table.
         context: of the running task; its params may say more than the table's file.
-        batch_id: names the batch.
         may_skip: whether input that is not there yet skips the task.
 
     Raises:

@@ -76,7 +76,6 @@ class FailedTask:
     """A task that failed.
 
     Attributes:
-        task_id: its id.
         map_index: which instance of it; -1 if it is not mapped.
         url: the page of its log.
         waits: whether it is tried again.

@@ -96,7 +96,6 @@ def footer_with_added(old: Mapping[str, str], added: StringArray, config: WriteC
     Args:
         old: key/value metadata of the file that is replaced.
         added: keys that the old file did not hold.
-        config: filter options of this write.
 
     Returns:
         None if the filter must be built anew from all keys: it is not ours, is full, damaged, or of other options.

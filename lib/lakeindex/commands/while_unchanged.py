@@ -26,7 +26,6 @@ def while_unchanged(uri: str, read: Callable[[Table, Timeline], _T], *, use_meta
     itself whether it was folded meanwhile.
 
     Args:
-        uri: the table.
         read: what to do with the table and the timeline that was listed; nothing of an earlier try is left.
         use_metadata: ``hoodie.metadata.enable``.
 

@@ -22,7 +22,6 @@ def open_at(uri: str, *, use_metadata: bool = True) -> Table:
     """Open the table for reading.
 
     Args:
-        uri: the table.
         use_metadata: ``hoodie.metadata.enable``: the metadata table is asked for the files, if there is one.
 
     Raises:

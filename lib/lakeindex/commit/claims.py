@@ -31,7 +31,6 @@ class Claim:
     """Content of one claim.
 
     Attributes:
-        instant: the instant.
         token: unique to the claim.
         run_key: folder of the run that writes it; empty for another writer's instant that we roll back.
         run_id: the run, for people.
@@ -60,7 +59,6 @@ def claim_new_instant(
     by now.
 
     Args:
-        context: the writer.
         run: whose instant it is.
         attempt: number of the attempt that takes it.
         action: what it is going to be: a commit or a replacecommit.

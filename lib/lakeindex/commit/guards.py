@@ -34,8 +34,6 @@ class ExpectedFile:
 
     Attributes:
         path: relative to the table's folder.
-        size_bytes: its size.
-        rows: its rows.
     """
 
     path: str

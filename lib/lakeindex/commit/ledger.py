@@ -32,7 +32,6 @@ class LedgerEntry:
     """One committed batch.
 
     Attributes:
-        batch_id: the batch.
         input_digest: digest of what was committed; empty where nothing tells any more.
         instant: the commit.
         summary: what its run reported, JSON text.
@@ -86,7 +85,6 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
     """The batch's commit, if it is in the table and not to be committed again.
 
     Args:
-        context: the writer.
         run: whose batch it is.
         timeline: of the table, if it was loaded just now.
 

@@ -49,7 +49,6 @@ def recover(context: WriteContext, lock: TableLock, own: str | None = None, *, a
     """Settle everything that is not alive.
 
     Args:
-        context: the writer.
         lock: the lock, held.
         own: our instant, which is left alone.
         alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.

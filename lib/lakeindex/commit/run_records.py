@@ -207,8 +207,6 @@ class PlannedFile:
     """One data file that a run is going to write.
 
     Attributes:
-        partition_path: its partition.
-        file_id: its file group.
         write_token: ``<task>-<stage>-<attempt>`` of its name.
         previous: the slice that it replaces; ``None`` for a new file group.
         updates: rows it replaces, for the inflight file.
@@ -255,7 +253,6 @@ class RunPlan:
         instant: the run's instant.
         digest: digest of what is written where.
         generation: which plan of the run it is, from 1.
-        planned: the files.
         token: unique to the plan.
         replacement: what is taken out of the table; None for a plain commit.
     """

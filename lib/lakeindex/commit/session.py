@@ -141,9 +141,6 @@ def make_ready(
     """Put the inflight file, partition metadata and markers there.
 
     Args:
-        context: the writer.
-        run: the run.
-        plan: its plan.
         operation: Hudi's ``operationType``.
         retried: whether an earlier attempt of the run may have left a torn inflight file.
             A first attempt finds none of its own: what it finds is another writer's, who may begin with an empty one.
@@ -273,7 +270,6 @@ def begin_write(
     and supersedes earlier attempts of the run.
 
     Args:
-        table: the table.
         run: which run, and which batch.
         operation: Hudi's ``operationType``.
         config: lease, waiting times, policies.
@@ -389,7 +385,6 @@ class WriteSession:
         """Decide the run's instant and file names, and put everything on the table that must be there before data.
 
         Args:
-            planned: the files to write.
             snapshot_time: the instant that the plan was made on; ``None`` for an empty table.
             plan_digest: digest of what is written where; names of new file groups are not part of it.
             replacement: file groups that the write takes out of the table: it ends as a replacecommit.

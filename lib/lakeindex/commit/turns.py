@@ -108,8 +108,6 @@ class Turn:
     """A writer's place among the others, while it has one.
 
     Attributes:
-        storage: the table's folder.
-        host: clock and process.
         lease_ms: lease of the ticket; a holder that does not renew it in time is passed.
         wait_ms: how long to wait, in all.
     """

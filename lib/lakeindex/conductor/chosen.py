@@ -59,11 +59,8 @@ class ChosenBatch:
     """A batch of rows of the table: it is another one when the table has moved.
 
     Args:
-        spec: the run.
         coming: the rows that come, if the chosen ones are replaced.
-        table: the table.
         source: chooses the rows.
-        runner: schedules the tasks.
     """
 
     def __init__(self, spec: RunSpec, coming: FoundInputs | None, table: Table, source: Source, runner: Runner) -> None:

@@ -35,8 +35,6 @@ def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> R
     (:func:`lakeindex.run.spec.writing_nothing`), and that the run folder is thrown away.
 
     Args:
-        spec: the run.
-        runner: schedules the tasks.
         source: chooses the rows of the table that are changed, if ``spec`` says so.
 
     Returns:

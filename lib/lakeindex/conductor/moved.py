@@ -26,7 +26,6 @@ def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) ->
     """Whether an error is explained by the table's having changed since the snapshot, and not by damage.
 
     Args:
-        table: the table.
         snapshot: what was worked on; None if the error came from taking it.
         error: what the work ended with.
     """
@@ -64,8 +63,6 @@ def until_still(
     writer waits for the lock.
 
     Args:
-        table: the table.
-        config: options of the run.
         work: what to do with the snapshot.
         abandon: takes back what was planned on a snapshot that is none any more.
         who: whose work it is, for the log.

@@ -217,12 +217,8 @@ def merge_until_published(
     """Begin, and merge and publish until it has succeeded.
 
     Args:
-        spec: the run.
-        table: the table.
         facts: what tasks know of it.
-        staged: stage 1.
         looked_up: stages 2 to 4, if they ran; what is missing or no longer true is looked up here.
-        runner: schedules the tasks.
 
     Returns:
         The summary of the whole run; of the earlier run, with ``noop``, if the batch is committed already.
@@ -268,9 +264,6 @@ class GivenBatch:
     """A batch that the caller has given: it stays what it is.
 
     Attributes:
-        spec: the run.
-        runner: schedules the tasks.
-        staged: stage 1.
         looked_up: stages 2 to 4, if they ran.
     """
 
@@ -418,11 +411,6 @@ def look_up(
     """Stages 2 to 4 against one snapshot; those whose checkpoints fit are taken over.
 
     Args:
-        spec: the run.
-        facts: the table.
-        snapshot: its state.
-        staged: stage 1.
-        runner: schedules the tasks.
         before: the look-up on an earlier snapshot, by the same index: files that did not change are not searched again.
     """
     lookup = run_metered(spec, lambda: index_lookup(spec, facts, snapshot, staged.manifest, runner))

@@ -28,7 +28,6 @@ class Check:
     Attributes:
         name: what was looked at.
         verdict: how it is.
-        found: what was found.
         cure: what to do; None where nothing has to be done.
         error: class of the error that a run would end with; None unless it fails.
         exit_code: that error's exit code; 0 unless it fails.

@@ -52,7 +52,6 @@ class Snapshot:
     """The table as of one instant. Partitions are looked at when they are first asked for, and then remembered.
 
     Attributes:
-        storage: the table's folder.
         timeline: the instants it is made from.
         as_of: the newest instant that counts; ``None`` for all.
         replaced: when file groups were replaced: (partition path, file id) -> time.
@@ -219,7 +218,6 @@ def snapshot(storage: Storage, timeline: Timeline, as_of: str | None = None, *, 
     """The table as of an instant (inclusive), or as it is now.
 
     Args:
-        storage: the table's folder.
         timeline: its timeline, or what of it counts.
         as_of: the newest instant that counts; None for all.
         told: asks the metadata table for the files; None: folders are listed.
@@ -241,8 +239,6 @@ def named_snapshot(storage: Storage, timeline: Timeline, named: FilesByPartition
     """The table as it is now, of files that somebody has named; no folder is listed.
 
     Args:
-        storage: the table's folder.
-        timeline: its timeline.
         named: all files that there are; which of them are live follows from the timeline.
 
     Raises:

@@ -80,9 +80,6 @@ class CacheEntry:
     """What is cached of one base file: small enough to travel from a task to the driver.
 
     Attributes:
-        partition: its partition path.
-        name: its file name.
-        size: its bytes.
         footer: what its footer says, without filter.
         filter_place: where the filter is; None if it has none.
     """

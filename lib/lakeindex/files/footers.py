@@ -47,7 +47,6 @@ class Footer:
     """What a base file's footer says, as far as it can be believed.
 
     Attributes:
-        rows: rows of the file.
         row_group_rows: rows of each row group.
         min_key: least record key in Java's order; None if there is no range that can be trusted.
         max_key: greatest record key; None exactly if ``min_key`` is.
@@ -82,9 +81,7 @@ class Shape:
     """What a base file's footer says, but for what it says of the keys.
 
     Attributes:
-        rows: rows of the file.
         row_group_rows: rows of each row group.
-        arrow_schema: its columns.
     """
 
     rows: int
@@ -115,7 +112,6 @@ class ParquetFooter:
     """What reading rows takes, and nothing of the keys.
 
     Attributes:
-        metadata: the parsed footer.
         arrow_schema: the file's columns.
     """
 
@@ -145,7 +141,6 @@ class FileLayout:
 
     Attributes:
         footer: what the footer says, with its filter.
-        metadata: the parsed Parquet footer.
         key_ends: least and greatest record key of each row group by its statistics (UTF-8 bytes);
             None where it has none.
         key_bytes: compressed bytes of the key column.

@@ -23,8 +23,6 @@ class StoredColumns:
     """Columns of one base file by row group, read when they are asked for.
 
     Args:
-        storage: the table's folder.
-        file: the file.
         virtual: how record keys are made, where rows do not store them: their column is made then.
 
     Raises:
@@ -66,7 +64,6 @@ class StoredColumns:
         """Row groups that may hold a value of a column of texts that is not less than this one, by its statistics.
 
         Args:
-            name: the column.
             least: plain text.
         """
         names = self._file.schema_arrow.names

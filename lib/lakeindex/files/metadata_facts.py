@@ -38,7 +38,6 @@ class StoredRange:
     Attributes:
         min_key: no key is less, in the order of UTF-8 bytes.
         max_key: no key is greater.
-        rows: keys in it.
     """
 
     min_key: str

@@ -36,10 +36,6 @@ class RowCount:
 def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
     """Rows of base files; footers that the footer cache has are not read. A damaged file is no error:
     whoever takes it out of the table may do so because it is damaged.
-
-    Args:
-        storage: the table's folder.
-        files: the files.
     """
     known = FooterCache(storage).load(files, tidy=False)
 

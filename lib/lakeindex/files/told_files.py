@@ -30,7 +30,6 @@ def told_files(
     """What the metadata table says: of every partition all files that were committed and not cleaned.
 
     Args:
-        table: the metadata table.
         timeline: the one of the table that it is about, listed before.
         again: the metadata table, as the properties say now.
 

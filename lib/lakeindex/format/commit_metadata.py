@@ -170,7 +170,6 @@ def parse_commit_metadata(data: bytes, source: str) -> CommitMetadata:
 
     Args:
         data: content of the timeline file.
-        source: its path, for messages.
 
     Raises:
         TableCorruptError: empty, truncated or otherwise not commit metadata.
@@ -217,7 +216,6 @@ def _indented(value: Json, line: str) -> str:
     plain values, which are nearly all there is, are written by the compiled encoder.
 
     Args:
-        value: what to write.
         line: the line break and indentation that it stands behind.
     """
     if not isinstance(value, dict | list) or not value:

@@ -50,7 +50,6 @@ class Marker:
 
     Attributes:
         partition_path: partition of the file.
-        file_name: its name.
         kind: what it is.
     """
 

@@ -57,7 +57,6 @@ class LogBlock:
     Attributes:
         kind: one of :class:`BlockKind`, or a number that a newer release gave.
         header: texts by the ordinals of :class:`HeaderKey`.
-        content: its bytes.
     """
 
     kind: int
@@ -80,7 +79,6 @@ def read_blocks(data: bytes, source: str) -> Iterator[LogBlock]:
 
     Args:
         data: a whole log file.
-        source: its name, for messages.
 
     Raises:
         TableCorruptError: a block is torn or no block; those before it were given.
@@ -99,8 +97,6 @@ def damaged_log(what: str, source: str, error: Exception) -> TableCorruptError:
 
     Args:
         what: what is the case, and where.
-        source: the file.
-        error: what was found.
     """
     return TableCorruptError(
         f"{what}: {type(error).__name__}: {error}",

@@ -49,7 +49,6 @@ def format_properties(entries: Mapping[str, str], comments: Iterable[str] = ()) 
     """Properties text, ASCII only, entries in the given order.
 
     Args:
-        entries: keys and values.
         comments: lines put first, each behind a ``#``; they must not hold line ends.
     """
     lines = [f"#{_escape(comment, value=True)}" for comment in comments]

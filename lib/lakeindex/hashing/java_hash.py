@@ -46,7 +46,6 @@ def bucket_hashes(keys: StringArray, fields: Sequence[str], *, old_rule: bool = 
     """``List.hashCode`` of what Hudi hashes of each key: int32 [n].
 
     Args:
-        keys: record keys as they are stored.
         fields: names of the hash fields.
         old_rule: which strings of a key are hashed: as Hudi 0.15 (True) or 1.x does.
 

@@ -122,7 +122,6 @@ def located(work: Workload, load: LookupLoad, note: str) -> Expected:
     """Locations of the keys that are there, looked up in a store.
 
     Args:
-        work: the batch.
         load: of the store.
         note: what it needs.
     """

@@ -45,8 +45,6 @@ class FileFacts:
 
     Attributes:
         number: its place among the files of the look-up.
-        partition_path: its partition.
-        file_id: its file group.
         key_range: from its footer; open if footers are not read.
     """
 
@@ -86,7 +84,6 @@ class FilesInScope:
     """Live files in which keys may be; made once, asked about chunk after chunk.
 
     Args:
-        files: the files.
         partition: the partition of all of them; None: they are of any.
     """
 
@@ -202,7 +199,6 @@ class Index(ABC):
         Args:
             keys: distinct keys, sorted by UTF-8 bytes.
             files: the files in scope: of one partition, or of the whole table.
-            config: options of the write.
             store: of a stored index, what :meth:`StoredIndex.open` returned.
 
         Raises:

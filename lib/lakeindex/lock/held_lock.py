@@ -27,7 +27,6 @@ def holding(
     """Hold the lock; its lease is renewed meanwhile.
 
     Args:
-        table: the table.
         purpose: what for; others that wait for the lock see it.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.

@@ -91,8 +91,6 @@ class StorageLock:
     A put is the check: it succeeds only if nobody else has put since. After it the lock is ours for its whole validity.
 
     Args:
-        storage: the table's folder.
-        clock: time.
         owner: unique to this acquisition.
         mark: how the owners of all writers of lakeindex of this table begin.
         validity_ms: for how long a put holds it.
@@ -228,8 +226,6 @@ class FileSystemLock:
 
     Args:
         storage: the folder that it is in.
-        path: its file.
-        clock: time.
         owner: unique to this acquisition.
         mark: how the owners of all writers of lakeindex of this table begin.
         expire_ms: age at which anybody may delete the file; 0: never.
@@ -389,8 +385,6 @@ def hudi_lock(storage: Storage, host: Host, config: WriteConfig, purpose: str) -
     """The lock that the options name, not taken yet; None if they name none.
 
     Args:
-        storage: the table's folder.
-        host: clock and process.
         config: the provider and its settings.
         purpose: what for; Hudi's writers that wait for it print it.
 
@@ -423,8 +417,6 @@ def acquire(lock: HudiLock, host: Host, *, wait_ms: int, waiting: Callable[[], N
     """Take Hudi's lock, waiting for a living holder.
 
     Args:
-        lock: the lock.
-        host: clock.
         wait_ms: how long to wait, at most.
         waiting: called again and again meanwhile: keeps ours.
 

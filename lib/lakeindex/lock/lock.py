@@ -167,7 +167,6 @@ def acquire(
     """Take the lock, waiting for a living holder.
 
     Args:
-        storage: the table's folder.
         host: who we are.
         lease_ms: lease.
         wait_ms: how long to wait, at most.

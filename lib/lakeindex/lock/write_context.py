@@ -81,9 +81,6 @@ class WriteContext:
     """One writer at one table.
 
     Attributes:
-        table: the table.
-        host: clock and process.
-        config: options.
         heartbeat: renews leases; ``None`` where the steps of the protocol do.
         force: whether foreign pending instants are rolled back whatever their age.
         notes: what was done to other writers' instants, for the summary; grows.

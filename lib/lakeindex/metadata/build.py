@@ -43,7 +43,6 @@ class NewPartition:
     """A partition that a metadata table is to have.
 
     Attributes:
-        name: its name.
         groups: ids of its file groups, in order.
         change: what is in it at first; deletes are left out.
     """
@@ -73,7 +72,6 @@ def make_table(table: MetadataTable, name: str) -> None:
 
     Args:
         table: the metadata table. Who makes it holds the table's lock.
-        name: the table's name.
     """
     _put(table, f"{METADATA_ROOT}/.hoodie/hoodie.properties", _properties(table, name))
 
@@ -86,7 +84,6 @@ def add_partition(table: MetadataTable, what: Building, new: NewPartition, time:
     Args:
         table: the metadata table. Who makes it holds the table's lock.
         what: when and how.
-        new: the partition.
         time: instant of its delta commit, as :func:`free_instant` gives it.
     """
     timeline = table.load_timeline()
@@ -132,7 +129,6 @@ def free_instant(table: MetadataTable, what: Building) -> str:
     """The instant of a partition that is made: of a kind of its own, which no action of the table has.
 
     Args:
-        table: the metadata table.
         what: when and how.
     """
     timeline = table.load_timeline()

@@ -62,7 +62,6 @@ class ValueKind:
     """Type of a column's values, with the facts of a decimal.
 
     Attributes:
-        type: the type.
         precision: digits of a decimal; else 0.
         scale: digits of a decimal behind the point; else 0.
     """
@@ -145,7 +144,6 @@ def column_ranges(footer: pq.FileMetaData, columns: Collection[str]) -> tuple[Co
     """What a file's footer says of its columns; nothing of columns that it has not, or of types without an order.
 
     Args:
-        footer: the parsed footer.
         columns: names of columns, in Hudi's form.
     """
     wanted, found = frozenset(columns), []
@@ -163,7 +161,6 @@ def column_kinds(footer: pq.FileMetaData, columns: Collection[str]) -> dict[str,
     """The types of a file's columns, whether it has rows or not; without columns of types that have no order.
 
     Args:
-        footer: the parsed footer.
         columns: names of columns, in Hudi's form.
     """
     wanted, found = frozenset(columns), {}

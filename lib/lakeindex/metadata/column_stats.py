@@ -68,7 +68,6 @@ def column_stats_record(
     Args:
         partition: path of the file's partition. It is part of the key only; a record of Hudi does not name it.
         file_name: without a folder.
-        column_range: what is known of the column.
         encoding: of the table's statistics.
     """
     del partition
@@ -81,8 +80,6 @@ def partition_stats_record(
     """The record of a column in a partition.
 
     Args:
-        partition: the partition's path.
-        column_range: what is known of the column.
         encoding: of the table's statistics.
         tight: the range is made of all files of the partition and replaces what the table has; otherwise it is made of
             new files and widens it.
@@ -94,7 +91,6 @@ def column_range_of(record: Mapping[str, Any], kind: ValueKind) -> ColumnRange |
     """What a record says of a column in a file: the inverse of :func:`column_stats_record`.
 
     Args:
-        record: a decoded one.
         kind: the type of the column in the newest files. V1 does not say the type of a record, and a column may have
             become wider since.
 
@@ -147,10 +143,6 @@ def merge_column_stats(older: Mapping[str, Any], newer: Mapping[str, Any]) -> di
 
     A newer record that is tight or deleted, and any record after a deleted one, replaces the older. Else ranges are
     united and counts are added. Ends of types without a common order are left out.
-
-    Args:
-        older: a decoded record.
-        newer: a decoded record.
     """
     before, after = older[FIELD], newer[FIELD]
     if after["isDeleted"] or before["isDeleted"] or after.get("isTightBound"):
@@ -193,7 +185,6 @@ def has_form(column_range: ColumnRange, encoding: StatsEncoding) -> bool:
     """Whether a range can be written. Ends of V1's decimals have at most 15 digits before the point.
 
     Args:
-        column_range: what is known of a column.
         encoding: of the table's statistics.
     """
     kind, ends = column_range.kind, (column_range.least, column_range.greatest)

@@ -59,21 +59,13 @@ _AT_ONCE: Final = 4
 
 
 def last_compaction(timeline: Timeline) -> str | None:
-    """Instant of the newest completed compaction.
-
-    Args:
-        timeline: the metadata table's.
-    """
+    """Instant of the newest completed compaction."""
     done = [one.time for one in timeline.completed_writes if one.action == names.COMMIT]
     return max(done, default=None)
 
 
 def delta_commits_since(timeline: Timeline) -> int:
-    """Completed delta commits since the newest compaction.
-
-    Args:
-        timeline: the metadata table's.
-    """
+    """Completed delta commits since the newest compaction."""
     last = last_compaction(timeline) or ""
     done = (one for one in timeline.completed_writes if one.action == names.DELTA_COMMIT)
     return sum((one.completion_time or one.time) > last for one in done)
@@ -339,12 +331,7 @@ def _plan_schema() -> dict[str, Any]:
 
 
 def unfinished(table: MetadataTable, timeline: Timeline) -> Iterator[str]:
-    """What of the metadata table's own timeline keeps us from writing, in words.
-
-    Args:
-        table: the metadata table.
-        timeline: its timeline.
-    """
+    """What of the metadata table's own timeline keeps us from writing, in words."""
     for one in timeline.pending:
         if one.action in (names.LOG_COMPACTION, names.INDEXING, names.RESTORE):
             yield f"{one.action} {one.time} of {table.folder('')} is unfinished"

@@ -78,7 +78,6 @@ def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -
 
     Args:
         view: the metadata table. Who writes holds the table's lock.
-        delta: what to write.
         completion_time: when it is completed; None in timeline layout 1. The same for everybody who writes it.
     """
     storage, layout = view.table.storage, view.table.layout
@@ -110,7 +109,6 @@ def undo(view: MetadataView, time: str) -> None:
 
     Args:
         view: the metadata table. Who undoes holds the table's lock.
-        time: its instant.
     """
     storage, timeline = view.table.storage, view.timeline
     files = [one for one in timeline.files if one.time == time and one.action == names.DELTA_COMMIT]
@@ -131,7 +129,6 @@ def forget_pending(view: MetadataView, time: str) -> None:
 
     Args:
         view: the metadata table. Who does so holds the table's lock.
-        time: its instant.
     """
     files = [one for one in view.timeline.files if one.time == time and one.action == names.DELTA_COMMIT]
     _remove(view.table.storage, [view.timeline.path(one) for one in files if not one.is_completed])

@@ -18,7 +18,6 @@ def groups_of(keys: Sequence[str], count: int) -> list[int]:
     """The number of each key's file group.
 
     Args:
-        keys: keys of records.
         count: how many groups there are: those on the table, whatever an option says.
     """
     if count == 1:

@@ -94,7 +94,6 @@ def indexed_columns(definitions: str | None, table_version: int, schema: pa.Sche
 
     Args:
         definitions: text of ``index.json``; None if the table has none.
-        table_version: of the table.
         schema: of its base files, meta columns included.
 
     Raises:
@@ -131,7 +130,6 @@ def with_definition(
         text: as it is; None if the table has none.
         name: ``column_stats`` or ``record_index``.
         columns: with statistics; none of a record index.
-        table_version: of the table.
         partitioned: the record index has a record for a key in each partition of the table.
 
     Raises:

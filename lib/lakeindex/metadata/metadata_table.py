@@ -68,7 +68,6 @@ class MetadataTable:
     """The metadata table that readers of a table use.
 
     Attributes:
-        storage: the table's folder.
         version: version of both tables.
         layout: where the files of its own timeline are.
         partitions: those that readers use.
@@ -84,7 +83,6 @@ class MetadataTable:
         """The metadata table of a table; None if readers use none.
 
         Args:
-            storage: the table's folder.
             version: the table's version.
             layout: of its timeline, 1 or 2.
             partitions: ``hoodie.table.metadata.partitions``.
@@ -105,7 +103,6 @@ def file_id(partition: str, group: int, data_partition: str | None = None) -> st
 
     Args:
         partition: one of :data:`GROUP_PREFIXES`.
-        group: its number in the partition.
         data_partition: partition of the table that its keys are of, in a partitioned record index; None elsewhere.
     """
     within = "" if data_partition is None else f"-{_escaped(data_partition)}"

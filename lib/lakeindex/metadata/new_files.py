@@ -23,9 +23,7 @@ class NewFile:
     """A data file.
 
     Attributes:
-        partition: path of its partition.
         name: without a folder.
-        footer: its Parquet footer.
     """
 
     partition: str
@@ -37,7 +35,6 @@ def read_new_files(table: MetadataTable, files: Mapping[str, Mapping[str, int]])
     """Some data files with their footers; none if the metadata table says nothing that is in them.
 
     Args:
-        table: the metadata table.
         files: partition path -> file name -> bytes.
 
     Raises:

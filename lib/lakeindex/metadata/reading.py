@@ -94,8 +94,6 @@ class MetadataView:
     """The metadata table at one moment.
 
     Attributes:
-        table: the metadata table.
-        timeline: its timeline.
         data: the timeline of the table that it is about.
     """
 
@@ -193,7 +191,6 @@ class MetadataView:
         """The records of a slice by their keys, older and newer ones merged.
 
         Args:
-            one: the slice.
             keys: those that are wanted; only blocks of its files that can hold one are fetched. None: all.
 
         Raises:
@@ -346,7 +343,6 @@ class MetadataView:
         """The base file of a slice that has one. Raises: TableCorruptError.
 
         Args:
-            one: the slice.
             whole: all of it is going to be read: with one request, unless it is large.
         """
         if one.base is None:

@@ -60,9 +60,7 @@ def decode_record(data: bytes, schema: str, source: str) -> Record:
     """A record.
 
     Args:
-        data: its bytes.
         schema: the Avro schema of the file or block that holds it, JSON.
-        source: where it is from, for messages.
 
     Raises:
         TableCorruptError: it is damaged.

@@ -62,7 +62,6 @@ class FileSlice:
 
     Attributes:
         partition: partition of the metadata table.
-        file_id: the file group.
         instant: the slice's; a log of version 6 that is added to it has it in its name.
         base: its base file; None where nothing was compacted yet.
         logs: in the order in which they count.
@@ -116,8 +115,6 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
     timeline is listed again. Base files that are older than the timeline need no such care.
 
     Args:
-        table: the metadata table.
-        timeline: its timeline, listed before.
         partition: one that it has.
 
     Raises:
@@ -153,11 +150,7 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
 
 
 def instants_of_files(table: MetadataTable) -> frozenset[str]:
-    """Instants in the names of all base files and logs of the metadata table.
-
-    Args:
-        table: the metadata table.
-    """
+    """Instants in the names of all base files and logs of the metadata table."""
     folders = [table.folder(partition) for partition in table.partitions]
     listed = [name for folder in folders for name in list_names(table.storage, folder)]
     found = (_LOG.fullmatch(name) or _BASE.fullmatch(name) for name in listed)
@@ -179,10 +172,6 @@ def is_complete(timeline: Timeline, time: str) -> bool:
     Its timeline begins with its first completed write: Hudi 0.15 archives cleans and rollbacks apart from writes, so
     older ones of those may be there still. Source: ``BaseHoodieLogRecordReader``, ``HoodieFileGroup`` of Hudi 1.2,
     which ask the timeline of completed writes ``containsOrBeforeTimelineStarts``.
-
-    Args:
-        timeline: the metadata table's.
-        time: the instant.
     """
     if time in timeline.completed_write_times:
         return True

@@ -61,7 +61,6 @@ class _Indexes:
     """The statistics of a table as they are defined, which is read once for an action.
 
     Attributes:
-        table: the metadata table.
         definitions: text of the definitions of its indexes; None if it has none.
     """
 
@@ -97,10 +96,6 @@ def has_statistics(table: MetadataTable) -> bool:
 
 def statistics_of_new(table: MetadataTable, files: Iterable[NewFile]) -> MetadataChange:
     """What the statistics of files are, made of their footers.
-
-    Args:
-        table: the metadata table.
-        files: the files.
 
     Raises:
         TableCorruptError: the definitions of the indexes cannot be read.
@@ -146,7 +141,6 @@ def statistics_of_partitions(table: MetadataTable, files: Iterable[NewFile]) -> 
     """What the statistics of partitions are, made of all their live files: they replace what there is.
 
     Args:
-        table: the metadata table.
         files: all live files of some partitions.
 
     Raises:
@@ -162,7 +156,6 @@ def statistics_of_gone(
     """What the deletion of files that are not live changes: their records go.
 
     Args:
-        table: the metadata table.
         files: partition path -> file names.
         schema_text: the table's Avro schema, without meta columns.
 

@@ -44,7 +44,6 @@ class MovedKeys:
     """Record keys of one file group.
 
     Attributes:
-        file: its newest file.
         put: keys that are in it now.
         gone: keys that were in it before.
     """
@@ -58,9 +57,7 @@ def moved_keys(storage: Storage, before: Snapshot, commit: CommitMetadata) -> li
     """What keys a commit moved.
 
     Args:
-        storage: the table's folder.
         before: the table as it was when the commit was decided.
-        commit: what it did.
 
     Raises:
         TableCorruptError: one of its files, or one that it replaced, cannot be read.
@@ -151,7 +148,6 @@ def said_moves(view: MetadataView, moved: Iterable[MovedKeys], *, refuse: bool) 
     A key that goes from where the index does not have it leaves the place that it is said to be in.
 
     Args:
-        view: the metadata table.
         moved: keys by file group.
         refuse: whether a key that is put somewhere, and stays somewhere else, is refused.
 

@@ -47,7 +47,6 @@ def drop_metadata(table: Table, partitions: Collection[str] = ()) -> tuple[str, 
     """Take the metadata table away, or some of its partitions. Under the lock.
 
     Args:
-        table: the table.
         partitions: those that go; all, if none are named or ``files`` is among them, without which there are no others.
 
     Returns:
@@ -86,8 +85,6 @@ def begin_adding(storage: Storage, partition: str, instant: str) -> None:
     """Note that a partition is added to a metadata table, before its first file is there. Under the lock.
 
     Args:
-        storage: the table's folder.
-        partition: the partition.
         instant: of the delta commit that adds it.
 
     Raises:
@@ -110,10 +107,8 @@ def define_index(
     """Write what an index is of where Hudi 1.x looks for it, before readers use it. Under the lock.
 
     Args:
-        storage: the table's folder.
         partition: its partition of the metadata table.
         columns: what it is about.
-        version: of the table.
         partitioned: a record index has a record for a key in each partition of the table.
 
     Raises:
@@ -127,7 +122,6 @@ def switch_on(storage: Storage, partitions: Collection[str], *, defined: bool = 
     """Let readers use what was built. Under the lock.
 
     Args:
-        storage: the table's folder.
         partitions: all partitions of the metadata table.
         defined: there are definitions of indexes.
     """

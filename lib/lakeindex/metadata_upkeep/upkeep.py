@@ -66,10 +66,7 @@ def change_of_commit(
     """What a commit changes.
 
     Args:
-        view: the metadata table, before it.
-        properties: the table's.
         time: the commit's instant.
-        commit: what it did.
         keys: where a key is unique.
 
     Raises:
@@ -95,7 +92,6 @@ def change_of_gone(view: MetadataView, files: Mapping[str, Sequence[str]]) -> Me
     """What the deletion of files that nobody reads any more changes.
 
     Args:
-        view: the metadata table.
         files: partition path -> file names.
 
     Raises:
@@ -119,8 +115,6 @@ def change_of_undone(
     """What the roll-back of an instant changes that a compaction has taken in; its files are still there.
 
     Args:
-        view: the metadata table.
-        properties: the table's.
         time: the instant, which is pending.
         paths: its data files.
         returned: partitions in which it replaced file groups, which are live again; None if that is not known.
@@ -188,7 +182,6 @@ def check_metadata_table(table: Table, config: WriteConfig) -> TableProperties:
     """Re-read the properties, and make sure that we may write: version, features, metadata table. Under the lock.
 
     Args:
-        table: the table.
         config: whether a metadata table is kept up or refused, and what becomes of unknown properties.
 
     Returns:
@@ -212,7 +205,6 @@ def metadata_view(context: WriteContext, properties: TableProperties | None = No
     """The metadata table as it is now; None if readers use none.
 
     Args:
-        context: the writer.
         properties: the table's, if they were just read.
     """
     now = context.table.current_properties() if properties is None else properties
@@ -239,10 +231,7 @@ def prepare_upkeep(context: WriteContext, properties: TableProperties, time: str
     """Read and make all that a commit's delta commit needs, so that nothing is in its way once the commit is decided.
 
     Args:
-        context: the writer.
-        properties: the table's, as they are now.
         time: the commit's instant.
-        commit: what it did.
 
     Raises:
         TableCorruptError, MetadataTableError: the metadata table cannot be kept up.
@@ -279,7 +268,6 @@ def keep_commit(context: WriteContext, verdict: Verdict, upkeep: Upkeep | None =
     """Write the delta commit of a commit that was decided; the commit comes after it.
 
     Args:
-        context: the writer.
         verdict: on the commit.
         upkeep: what was prepared under the same lock; None of another writer's commit.
     """
@@ -311,8 +299,6 @@ def keep_deletion(context: WriteContext, time: str, paths: Iterable[str]) -> str
     """Write the delta commit of a clean, which is completed after it.
 
     Args:
-        context: the writer.
-        time: its instant.
         paths: files that it had to delete; those that are still there are left out.
 
     Returns:
@@ -337,7 +323,6 @@ def announce_rollback(context: WriteContext, time: str, rollback: str, paths: It
     table without the commit and the metadata table with it.
 
     Args:
-        context: the writer.
         time: the instant that is rolled back. It may be completed still.
         rollback: the rollback's own instant, which is pending.
         paths: data files of the instant, which are there.
@@ -383,12 +368,7 @@ def _replaced_in(view: MetadataView, time: str) -> frozenset[str] | None:
 
 
 def undo(context: WriteContext, time: str) -> None:
-    """Take the delta commit of an instant back that is rolled back; the instant is still pending, and does not count.
-
-    Args:
-        context: the writer.
-        time: the instant.
-    """
+    """Take back the delta commit of an instant that is rolled back, is still pending, and does not count."""
     view = metadata_view(context)
     if view is not None:
         delta_commit.undo(view, time)
@@ -399,10 +379,6 @@ def sweep_deltas(context: WriteContext, properties: TableProperties) -> tuple[st
 
     Of an instant that was rolled back, the whole delta commit goes: our verdict says so, and the timeline does not have
     it. Of one that was archived, what is pending again goes: the archive of the metadata table names it as completed.
-
-    Args:
-        context: the writer.
-        properties: the table's, as they are now.
 
     Returns:
         Their instants.
@@ -425,7 +401,6 @@ def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
     """Compact the metadata table and delete what nobody reads of it any more, unless something is pending.
 
     Args:
-        context: the writer.
         least: delta commits since the last compaction from which on it is worth while.
 
     Returns:
@@ -457,9 +432,6 @@ def compact_if_due(context: WriteContext) -> str | None:
 def archiving_bound(view: MetadataView) -> str:
     """Instant from which on everything must stay on the table's timeline: what is older is in base files of the
     metadata table, and Hudi 0.15 believes no log of an instant that is not on the timeline.
-
-    Args:
-        view: the metadata table.
 
     Returns:
         Empty if nothing was compacted yet.

@@ -22,7 +22,6 @@ def open_pages(source: pa.NativeFile | BinaryIO, **how: Any) -> pq.ParquetFile:
     """A base file to be decoded.
 
     Args:
-        source: the file.
         how: more of ``pyarrow.parquet.ParquetFile``'s arguments.
 
     Raises:
@@ -38,7 +37,6 @@ def read_groups(
 
     Args:
         file: from :func:`open_pages`.
-        groups: the row groups.
         columns: top-level columns; all if not said.
         use_threads: decode columns at the same time.
 
@@ -83,7 +81,6 @@ def read_group_batches(
 
     Args:
         file: from :func:`open_pages`.
-        group: the row group.
         columns: top-level columns, at least one.
         most_rows: rows of a batch.
         use_threads: decode columns at the same time.

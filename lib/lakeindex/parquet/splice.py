@@ -111,7 +111,6 @@ def parts_of(
 
     Args:
         data: the whole file.
-        metadata: its parsed footer.
         footer: what :func:`footer_bytes` gave, if it was asked before.
         is_stored: see :class:`ParquetParts`.
         nan: see :class:`ParquetParts`.

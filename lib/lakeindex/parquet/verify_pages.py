@@ -35,10 +35,6 @@ class VerifiedPages:
 def verify_pages(data: Content, metadata: pq.FileMetaData) -> VerifiedPages:
     """Walk a file; it is read once, in pieces of 8 MiB.
 
-    Args:
-        data: the file.
-        metadata: its parsed footer.
-
     Raises:
         DamagedPagesError: the footer is not what was written, or says that chunks lie where they cannot.
     """

@@ -104,8 +104,6 @@ class Part:
 
     Attributes:
         path: relative to the checkpoints' root.
-        rows: rows in it.
-        bytes: its size.
         digest: of its bytes.
     """
 
@@ -120,8 +118,6 @@ class Manifest:
     """What a finished stage left behind.
 
     Attributes:
-        stage: the stage.
-        run_id: the run.
         basis: digest of what the stage worked from.
         tables: checkpoint table -> its files.
         counters: what the summary reports.
@@ -238,7 +234,6 @@ class RunFolder:
 
         Args:
             path: what the name begins with; the part that is returned has the whole.
-            table: the rows.
             row_group_rows: of each row group; None: all rows are one.
         """
         sink = pa.BufferOutputStream()

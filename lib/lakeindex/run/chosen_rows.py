@@ -26,7 +26,6 @@ class ChosenRows:
 
     Attributes:
         change: what is done with them.
-        where: the condition.
         text: the condition as messages show it.
         values: of an update, names of columns and what digests of their new values are made of; in the order given.
     """
@@ -47,7 +46,6 @@ def is_chosen(run_id: str, path: str) -> bool:
     """Whether a file of the batch holds chosen rows of the table, and not rows that a caller has given.
 
     Args:
-        run_id: the run.
         path: of the file, below the root of the run folders.
     """
     return path.startswith(f"{run_id}/{CHOSEN_FOLDER}/")

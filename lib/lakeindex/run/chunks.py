@@ -215,7 +215,6 @@ class StagedRows:
     """Rows of the batch by chunk and row number, read where they are sliced.
 
     Attributes:
-        folder: the run's.
         chunks: those that are named, by number.
         chunk: number of each row's chunk.
         row: number of each row in it.

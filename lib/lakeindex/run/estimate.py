@@ -28,8 +28,6 @@ def estimate_of(
 
     Args:
         index_type: the index that was asked.
-        staged: manifest of stage 1.
-        lookup: manifest of stage 2.
         summaries: the stages' lines.
     """
     mine = [one for one in summaries if one.name in _LOOKUP]

@@ -80,8 +80,6 @@ def applied(storage: Storage, timeline: Timeline, source: str) -> Applied | None
     """How far a source is applied to a table; None: nothing of it is.
 
     Args:
-        storage: the table's folder.
-        timeline: the table's.
         source: the table that the changes are of.
     """
     names = [one.path.rpartition("/")[2] for one in storage.list_folder(_folder(source)).objects]

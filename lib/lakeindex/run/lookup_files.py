@@ -26,7 +26,6 @@ class LookupFile:
 
     Attributes:
         number: its place in the checkpoint.
-        file: the base file.
         rows: rows in it; 0 if its footer was not asked for.
         row_groups: row groups in it, likewise.
         min_key: least key in Java's order, or None if the footer does not say.

@@ -54,9 +54,6 @@ def replaced_by(operation: Operation, snapshot: Snapshot, staged: Manifest, *, i
     """What an operation replaces.
 
     Args:
-        operation: the run's.
-        snapshot: the table's state.
-        staged: stage 1.
         is_global: keys are unique in the whole table.
     """
     if operation is Operation.BULK_INSERT:

@@ -37,7 +37,6 @@ def run_stage_job(stage: Stage | None, spec: RunSpec, *, local: bool = False) ->
 
     Args:
         stage: the stage, or None for all of them in one application.
-        spec: the run.
         local: threads of this process do it; neither a JVM nor PySpark is needed.
 
     Returns:

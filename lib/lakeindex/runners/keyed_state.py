@@ -67,7 +67,6 @@ class KeyedState:
     """The state of one index, in a folder that Spark can write to.
 
     Args:
-        session: a live session.
         folder: path or URL of the folder, as Spark's file systems know it.
         settings: what was fixed when it was made.
     """

@@ -18,7 +18,6 @@ def frame_of_pieces(
     """A DataFrame whose rows are read on the executors, whenever Spark asks for them.
 
     Args:
-        session: a live session.
         pieces: how many there are.
         read: gives the rows of a piece by its number; it is pickled.
         schema: their columns.

@@ -26,9 +26,6 @@ class StoreOptions(Mapping[str, str]):
 
     Names are in small letters, but Hadoop's, those with a ``.``, as they were given:
     names of services in them have a case.
-
-    Attributes:
-        pairs: names and values, sorted.
     """
 
     pairs: tuple[tuple[str, str], ...] = ()

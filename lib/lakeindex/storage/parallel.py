@@ -43,7 +43,6 @@ def in_parallel(uri: str, function: Callable[[T], R], items: Iterable[T], worker
     Args:
         uri: of the store that is asked.
         function: does the requests of an item; in a copy of the caller's context, so that they count for the caller.
-        items: what is asked for.
         workers: how many at once, at most; by default as many as the store's distance asks for,
             and a few one after the other. A store on this machine is asked by the caller alone at first.
     """

@@ -45,13 +45,7 @@ def _runs(thread: Path) -> bool:
 
 
 class StoredBytes:
-    """An object's bytes: every slice is one ranged request.
-
-    Args:
-        storage: the store.
-        path: the object.
-        size: its size.
-    """
+    """An object's bytes: every slice is one ranged request."""
 
     def __init__(self, storage: Storage, path: str, size: int) -> None:
         self._storage, self._path, self._size = storage, path, size
@@ -72,8 +66,6 @@ class StorageFile(io.RawIOBase):
     """One object as a file; every read is one ranged request.
 
     Args:
-        storage: the store.
-        path: the object.
         size: its size, if it is known; asked for otherwise.
     """
 

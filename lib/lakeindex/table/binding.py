@@ -167,7 +167,6 @@ def store_binding(storage: Storage, binding: TableBinding, *, keep_copy: bool = 
     """Create ``table.json``; a torn one gives way.
 
     Args:
-        storage: the table's folder.
         binding: what to bind, if nothing is.
         keep_copy: whether the properties do not say it, too.
 
@@ -209,7 +208,6 @@ def resolve_binding(
     """The binding a write with these options has to use.
 
     Args:
-        properties: the table's properties.
         bound: what is bound already, if anything.
         config: the write's options.
         index: of a bound table the index in force, if a rewrite has changed the bound one;
@@ -271,7 +269,6 @@ def open_encoding(what: str, field: str) -> OptionError:
 
     Args:
         what: what has such a key, for the message.
-        field: its name.
     """
     return OptionError(
         f"{what} is stored as `value` by Hudi 0.15 and as `{field}:value` by Hudi 1.2 at its defaults: "

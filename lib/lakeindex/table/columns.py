@@ -100,10 +100,6 @@ def _schema_text(table: Table, timeline: Timeline) -> str | None:
 def virtual_keys(table: Table, schema: pa.Schema) -> VirtualKeys | None:
     """How the keys of stored rows are made; None where they are stored.
 
-    Args:
-        table: the table.
-        schema: its columns.
-
     Raises:
         TableUnsupportedError, OptionError: a key generator that is not followed.
     """

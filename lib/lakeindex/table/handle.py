@@ -43,7 +43,6 @@ class Table:
     """A copy-on-write table.
 
     Attributes:
-        storage: the table's folder.
         properties: ``hoodie.properties``; the partition types come from the binding where the file has none.
         binding: values bound for every writer; ``None`` on another writer's table that we have not written to.
         use_metadata: whether the metadata table is asked for the files, if there is one, instead of the folders.
@@ -59,7 +58,6 @@ class Table:
         """Open a table for reading.
 
         Args:
-            storage: the table's folder.
             use_metadata: ``hoodie.metadata.enable``.
 
         Raises:

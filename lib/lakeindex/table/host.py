@@ -44,7 +44,6 @@ class Host:
     """What the protocol needs from the machine.
 
     Attributes:
-        clock: time.
         process: this process.
         is_gone: whether a process is certainly gone; ``False`` where that cannot be known.
         new_token: makes unique texts.

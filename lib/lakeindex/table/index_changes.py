@@ -35,7 +35,6 @@ def index_in_force(
     """The table's index now.
 
     Args:
-        storage: the table's folder.
         timeline: the instants that count.
         bound: what ``table.json`` says.
         times: :func:`index_change_times`, if they were just listed.

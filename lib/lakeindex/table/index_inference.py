@@ -81,7 +81,6 @@ def index_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> In
 
     Args:
         table: the table; nothing is done if it is bound.
-        snapshot: its state.
         config: options of its first write by us.
 
     Returns:
@@ -218,7 +217,6 @@ def buckets_of_stored(table: Table, snapshot: Snapshot, config: WriteConfig) -> 
 
     Args:
         table: the table, not bound yet.
-        snapshot: its state.
         config: options of its first write by us; those of a bucket index are compared with the stored keys.
 
     Raises:

@@ -61,11 +61,6 @@ def described(partitions: Collection[str]) -> str:
 
 
 def metadata_table_of(storage: Storage, properties: TableProperties) -> MetadataTable | None:
-    """The metadata table that readers of a table use; None if they use none.
-
-    Args:
-        storage: the table's folder.
-        properties: the table's, as they are now.
-    """
+    """The metadata table that readers of a table use; None if they use none."""
     version, layout = properties.version, properties.timeline_layout.version
     return MetadataTable.of(storage, version, layout, properties.metadata_partitions)

@@ -58,7 +58,6 @@ def check_stores_keys(properties: TableProperties, what: str) -> None:
     """Refuse what is not done on tables with virtual keys.
 
     Args:
-        properties: the table's.
         what: what is asked for, for the message.
 
     Raises:

@@ -79,8 +79,6 @@ def do_task(
     """Run one task under a meter of its own; what runners call on the executing side.
 
     Args:
-        function: does the task.
-        task: what to do.
         share: memory it may hold, in bytes; None: as much as who calls.
         options: of the stores that it opens; None: those of who calls.
     """
@@ -120,7 +118,6 @@ def for_work(runner: Runner, work_bytes: float, config: WriteConfig, files: int 
     """Who runs a map that reads about so many bytes: a small one is done sooner than a job of Spark's is started.
 
     Args:
-        runner: of the run.
         work_bytes: that the map reads, about.
         config: says what is small.
         files: base files that it reads or writes, if these are most of its work.

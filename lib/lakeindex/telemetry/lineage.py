@@ -67,7 +67,6 @@ class LineageFacets:
 
     Attributes:
         inputs: where the batch came from.
-        outputs: the table.
         run_facets: facets of the run.
         job_facets: facets of the job.
     """
@@ -89,7 +88,6 @@ def lineage_facets(
     """Datasets and facets of a run.
 
     Args:
-        table_uri: the table's folder.
         inputs: files, folders and ``*`` patterns of the batch.
         summary: what the run did, if it did something.
         schema: the table's columns, if they are known.
@@ -113,7 +111,6 @@ def facets_of_summary(table_uri: str, inputs: Sequence[str], summary: Mapping[st
     """Datasets and facets of a run that ended well, from the JSON it left.
 
     Args:
-        table_uri: the table's folder.
         inputs: files, folders and ``*`` patterns of the batch.
         summary: the run's summary.
     """
@@ -298,9 +295,6 @@ def dataset_name(uri: str) -> tuple[str, str]:
     ``az://c/t``              ``abfss://c@ACCOUNT.dfs.core.windows.net``, if the      ``/t``
                               environment names the account; else ``az://c``
     ========================  ======================================================  ==============
-
-    Args:
-        uri: a path or URL.
     """
     place = _without_pattern(plain(uri))
     scheme, separator, rest = place.partition("://")

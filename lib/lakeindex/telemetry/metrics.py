@@ -79,7 +79,6 @@ def metrics_file(place: str, spec: RunSpec) -> MetricsFile:
 
     Args:
         place: a file ``NAME.prom``, which tables may share, or a folder, in which each table has its own file.
-        spec: the run.
 
     Raises:
         UsageError: prometheus-client is not installed.

@@ -30,7 +30,6 @@ class RunObserver:
     exception that leaves the block is the run's failure and passes on. Nothing that goes wrong in here fails the run.
 
     Args:
-        spec: the run.
         stage: the only stage that this process does, or None for all of them.
         parent: ``NAMESPACE/JOB/RUN ID`` of what started the run, if the caller knows it, for OpenLineage.
 

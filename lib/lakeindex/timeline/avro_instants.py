@@ -67,7 +67,6 @@ class RollbackPlan:
 
     Attributes:
         instant_time: the instant to roll back.
-        action: its action.
         files: partition path -> locations (URLs) of the files to delete.
     """
 
@@ -83,7 +82,6 @@ class RollbackMetadata:
     Attributes:
         start_time: the rollback's own instant.
         instant_time: the instant rolled back (the first one, where there are several).
-        action: its action.
         deleted: partition path -> locations of the deleted files.
         failed: partition path -> locations of the files that could not be deleted.
         millis: how long it took.
@@ -136,7 +134,6 @@ class CleanPlan:
     """Content of ``<instant>.clean.requested``.
 
     Attributes:
-        policy: cleaning policy.
         files: partition path -> locations of the files to delete.
         earliest: earliest instant to retain, its time and action; None if the policy names none.
         last_completed: newest completed write when it was planned.
@@ -153,7 +150,6 @@ class Savepoint:
     """Content of ``<instant>.savepoint``.
 
     Attributes:
-        user: who made it.
         made_ms: when, milliseconds since the epoch.
         comments: why.
         files: partition path -> names of the data files it keeps.
@@ -405,12 +401,7 @@ def format_avro_commit_metadata(metadata: CommitMetadata, action: str) -> bytes:
 
 
 def format_avro(schema: dict[str, Any], record: Mapping[str, object]) -> bytes:
-    """A container of one record.
-
-    Args:
-        schema: its Avro schema.
-        record: its fields.
-    """
+    """A container of one record."""
     out = io.BytesIO()
     # A fixed sync marker makes equal values equal bytes, so that two attempts of one plan write the same file.
     fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=OWN_SYNC_MARKER)

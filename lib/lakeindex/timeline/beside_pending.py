@@ -41,7 +41,6 @@ def write_markers(storage: Storage, files: Iterable[tuple[BaseFile, bool]]) -> N
     """Mark data files before they are written.
 
     Args:
-        storage: the table's folder.
         files: each file, and whether it starts a new file group.
     """
     paths = [marker_path(file, MarkerKind.CREATE if is_new else MarkerKind.MERGE) for file, is_new in files]
@@ -96,12 +95,7 @@ def list_heartbeats(storage: Storage) -> list[str]:
 
 
 class InstantHeartbeat:
-    """The heartbeat of a pending instant of this process.
-
-    Args:
-        storage: the table's folder.
-        time: the instant.
-    """
+    """The heartbeat of a pending instant of this process."""
 
     def __init__(self, storage: Storage, time: str) -> None:
         self._storage = storage

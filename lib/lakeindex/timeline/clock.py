@@ -46,7 +46,6 @@ class Patience:
     """Waiting for something that others let go of: pauses that grow, until it is over.
 
     Args:
-        clock: time.
         wait_ms: how long to wait, at most.
     """
 

@@ -40,7 +40,6 @@ def format_avro_block(schema: str, records: Sequence[Mapping[str, Any]]) -> byte
 
     Args:
         schema: the records' Avro schema, JSON.
-        records: what to write.
     """
     parsed = fastavro.parse_schema(json.loads(schema))
     content = [_TWO.pack(_BLOCK_VERSION, len(records))]
@@ -56,7 +55,6 @@ def read_avro_records(data: bytes, source: str) -> Iterator[dict[str, Any]]:
 
     Args:
         data: a whole log file.
-        source: its name, for messages.
 
     Raises:
         TableCorruptError: a block is torn or no block.

@@ -87,8 +87,6 @@ def create_alike(storage: Storage, path: str, content: bytes) -> bool:
     one can create decides.
 
     Args:
-        storage: the table's folder.
-        path: the file.
         content: what all its creators put.
 
     Raises:
@@ -136,9 +134,7 @@ def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = T
     """As :func:`settle`, for a record: a torn one that stands there gives way.
 
     Args:
-        storage: the table's folder.
         path: the record's.
-        data: the record.
         durable: whether what stands must outlive a power loss once this returns: something follows from it.
 
     Raises:

@@ -51,7 +51,6 @@ class Verdict:
     """What was decided about an instant.
 
     Attributes:
-        instant: the instant.
         outcome: committed or rolled back.
         token: who decided: the attempt's token, or the roller-back's.
         batch_id: the batch, of a commit.

@@ -30,7 +30,6 @@ class Assignment:
     Attributes:
         partition_path: where it is.
         target: its latest slice, or None.
-        pieces: the rows.
         home: the home that the rows belong to; -1 where new rows may go into any file group.
         file_id: id that a new file group must have, or None.
     """
@@ -52,7 +51,6 @@ class FillCandidate:
     """A file group that may take new rows.
 
     Attributes:
-        file: its latest slice.
         is_rewritten: it is rewritten anyway, so filling it costs no extra copy.
     """
 

@@ -58,8 +58,6 @@ def open_slice(
     """A base file that is to be rewritten: in parts if it is ours and of the schema that the new file will have.
 
     Args:
-        file: the file.
-        schema: the table's columns.
         config: how files are encoded.
         has_virtual_keys: the new file's meta columns are null; those of an old one of ours are, too, if it says
             nothing of its keys.
@@ -148,7 +146,6 @@ class OldSlice(_Slice):
         """Rows of some row groups, one after the other.
 
         Args:
-            groups: the row groups.
             columns: the columns; all if not said.
             dictionaries: text columns to leave in dictionaries, as they are stored.
 
@@ -164,7 +161,6 @@ class OldSlice(_Slice):
         Args:
             row_group: of each row: int64 [n].
             row_in_group: its place there: int64 [n].
-            columns: the columns.
         """
         return pa.concat_tables(
             [

@@ -18,7 +18,6 @@ def fixed_columns(spec: KeySpec, schema: pa.Schema, partition_path: str | None) 
 
     Args:
         spec: how keys are made.
-        schema: the table's columns.
         partition_path: the file's; None if it does not say the columns of its rows: a global index that moves no rows
             keeps them where they are, with the partition columns of the incoming row.
 

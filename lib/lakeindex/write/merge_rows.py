@@ -112,7 +112,6 @@ def merge_slices(
     Args:
         old: all rows and columns of the old slices in file order, one slice behind the other; None if all are new.
         merges: what becomes of each.
-        schema: the table's columns.
         rule: what updated rows are made of.
         virtual: how the keys of stored rows are made; None: they are stored. If not, meta columns are null, as Hudi
             leaves them.

@@ -50,7 +50,6 @@ class Rewrite:
 
     Attributes:
         table_name: for the Avro schema in the footer.
-        schema: the table's columns.
         config: codec, row group size, filter.
         fixed: the table's columns that an update cannot change.
         new: what the new slice is called.
@@ -88,7 +87,6 @@ class Patch:
 
     Attributes:
         rewrite: of its file; all that are made at once have one table and one commit.
-        old: the old file.
         group: the row group of the old file.
         first_row: where it begins in the new one.
         places: rows that are updated, ascending, counted from its first: int64 [n], one at least.

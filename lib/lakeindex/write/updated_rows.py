@@ -43,7 +43,6 @@ class UpdateRule:
         Args:
             stored: the stored rows, with the table's columns.
             incoming: for each its row of the batch: record key, and the columns that the batch has.
-            schema: the table's columns.
             where: the file that they go to, for messages.
 
         Returns:

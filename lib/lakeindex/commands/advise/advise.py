@@ -236,7 +236,6 @@ def advise(
     """Advise on the index of a table.
 
     Args:
-        uri: the table.
         batch: an Arrow table, or files, folders and patterns: a typical batch.
         options: ``hoodie.*`` and ``lakeindex.*`` options of the future writes.
         checkpoints: where run folders are, for the error of the last runs.

@@ -79,7 +79,6 @@ def sample_batch(batch: pa.Table | Sequence[str], schema: pa.Schema, spec: KeySp
 
     Args:
         batch: an Arrow table, or files, folders and patterns.
-        schema: the table's columns.
         spec: how keys are made.
         config: format of the files.
 
@@ -273,9 +272,6 @@ def pairs_of(storage: Storage, batch: BatchSample, table: TableSample, *, is_glo
     """Prune and probe the sample.
 
     Args:
-        storage: the table's folder.
-        batch: the keys.
-        table: the files.
         is_global: every key against every file, else against those of its partition.
     """
     scopes = _scopes(batch, table, is_global=is_global)

@@ -116,7 +116,6 @@ def compared(storage: Storage, pairs: Sequence[GroupPair], *, across_partitions:
     """What happened to the rows of these file groups: for each key at most one change.
 
     Args:
-        storage: the table's folder.
         pairs: file groups that differ.
         across_partitions: a key is unique in the whole table, so that a row may move to another partition.
 

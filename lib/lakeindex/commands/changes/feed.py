@@ -101,7 +101,6 @@ def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
     """Find the file groups that differ; no row is read.
 
     Args:
-        uri: the table.
         request: with resolved points.
 
     Raises:

@@ -74,7 +74,6 @@ def named_point(table: Table, timeline: Timeline, text: str, name: str) -> str:
     """The instant time that a text stands for.
 
     Args:
-        table: the table.
         timeline: as it was just listed.
         text: an instant or ISO time.
         name: of the argument.
@@ -94,7 +93,6 @@ def state_at(table: Table, timeline: Timeline, point: str, name: str) -> Snapsho
     """The table after all writes that were completed up to a point.
 
     Args:
-        table: the table.
         timeline: as it was just listed.
         point: an instant time; that of a write stands for its completion.
         name: of the argument, for messages.

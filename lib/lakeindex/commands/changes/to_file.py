@@ -57,7 +57,6 @@ def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary
     It appears whole or not at all.
 
     Args:
-        uri: the table.
         out: a path, or a URL (then the file is spooled to local disk and put in one piece).
         request: which changes.
 

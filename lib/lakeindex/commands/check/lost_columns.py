@@ -49,8 +49,6 @@ def lost_columns(path: str, names: list[str], then: frozenset[str]) -> Iterator[
     """Columns that a file lacks though the table had them when it was written.
 
     Args:
-        path: the file.
-        names: its columns.
         then: the table's columns when it was written; empty if that is not known.
     """
     for name in sorted(then - set(names)):

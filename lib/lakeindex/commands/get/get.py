@@ -150,7 +150,6 @@ def get_rows(
     """The rows of some record keys.
 
     Args:
-        uri: the table.
         keys: record keys as they are stored: the field's value, or ``field:value,field:value`` under a complex key; or
             the values of its columns.
         runner: schedules the tasks; rows come back to the caller.

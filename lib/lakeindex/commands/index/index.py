@@ -197,12 +197,9 @@ def on_index(
     """Do something with a stored index of a table, anew if others change the table or the index meanwhile.
 
     Args:
-        uri: the table.
-        runner: schedules the tasks.
         checkpoints: where a folder for working data may be made; it is removed at the end.
         index_type: which index; by default the one that the table is bound to.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
-        work: what to do.
 
     Raises:
         TableNotFoundError: no table.
@@ -286,8 +283,6 @@ def build_index(
     What was built before stays in force until it is done.
 
     Args:
-        uri: the table.
-        runner: schedules the tasks.
         checkpoints: where a folder for working data may be made; it is removed at the end.
         index_type: which index; by default the one that the table is bound to.
         options: ``hoodie.*`` and ``lakeindex.*`` options.

@@ -150,7 +150,6 @@ def live_files(
     timeline any more, those that its footer states.
 
     Args:
-        uri: the table.
         partition: only those of this partition path.
         as_of: an instant or ISO time, inclusive: the files as they were then.
         options: ``hoodie.metadata.enable`` counts.

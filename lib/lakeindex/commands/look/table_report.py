@@ -39,7 +39,6 @@ def table_report(uri: str, checkpoints: str | None = None) -> TableReport:
     """The history of a table.
 
     Args:
-        uri: the table.
         checkpoints: root of the run folders; by default ``<table>.lakeindex`` beside the table.
 
     Raises:

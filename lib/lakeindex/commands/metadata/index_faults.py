@@ -69,8 +69,6 @@ def find_index_faults(
     """What a metadata table says wrongly of what is in the files. All footers and keys are read.
 
     Args:
-        view: the metadata table.
-        live: the table.
         there: partition path -> file name -> bytes, of all files of completed commits.
 
     Raises:

@@ -114,7 +114,6 @@ def metadata_build(
     """Build the metadata table of a table that has none, or add partitions to the one that it has.
 
     Args:
-        uri: the table.
         partitions: those that are built, and what they need; none named: those that Hudi makes by itself.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
@@ -135,7 +134,6 @@ def metadata_drop(uri: str, partitions: Sequence[str] = (), config: WriteConfig 
     """Take the metadata table away, or some of its partitions.
 
     Args:
-        uri: the table.
         partitions: those that go; all, if none are named or ``files`` is among them.
         config: lease and waiting times.
 

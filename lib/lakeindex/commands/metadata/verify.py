@@ -51,9 +51,6 @@ def metadata_verify(uri: str) -> MetadataVerified:
 
     Nothing is changed; what is wrong does not raise, it is reported.
 
-    Args:
-        uri: the table.
-
     Raises:
         MetadataTableError: it has no metadata table.
         TableCorruptError: the metadata table cannot be read.
@@ -85,7 +82,6 @@ def find_faults(view: MetadataView, there: Mapping[str, Mapping[str, int]]) -> I
     """What a metadata table says wrongly about files.
 
     Args:
-        view: the metadata table.
         there: partition path -> file name -> bytes, of all files of completed commits.
 
     Raises:

@@ -81,7 +81,6 @@ def read_rows(
     """The table's rows, meta columns first, in the table's columns and types.
 
     Args:
-        uri: the table.
         as_of: an instant or ISO time, inclusive: the rows as they were then.
         since: an instant or ISO time, exclusive: only rows whose ``_hoodie_commit_time`` is greater.
         meta: the meta columns are asked for; a table that does not fill them has none to give if it is not said.

@@ -76,7 +76,6 @@ def check_meta_columns(table: Table, what: str) -> None:
     """Refuse to read what only the meta columns of the rows say, on a table that does not fill them.
 
     Args:
-        table: the table.
         what: what is asked for, for the message.
 
     Raises:
@@ -95,8 +94,6 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
     """Resolve two points in time (an instant or an ISO time each) and look at the table as of the first.
 
     Args:
-        table: the table.
-        timeline: its timeline, as it was just listed.
         as_of: the point in time that is looked at; None for now.
         since: rows must be newer; None for all.
 

@@ -313,8 +313,6 @@ def repair_keys(
     """Keep one row of every key that is stored more than once.
 
     Args:
-        spec: the run.
-        runner: schedules the tasks.
         keep: which row stays: newest, oldest or ordering; None: as the table's own merging would choose.
         around: runs what it is given with a run folder.
         dry_run: write nothing.

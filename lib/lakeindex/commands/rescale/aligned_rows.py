@@ -53,7 +53,6 @@ def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema
     """Row groups of a base file.
 
     Args:
-        source: the opened file.
         file: which it is, for messages.
         schema: columns wanted, see :func:`row_schema`; those that the file lacks come out null.
 

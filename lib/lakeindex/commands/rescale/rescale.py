@@ -48,8 +48,6 @@ def rescale_table(
     """Give a bucket table, or some of its partitions, another number of buckets.
 
     Args:
-        uri: the table.
-        runner: schedules the tasks.
         buckets: one count for the whole table, partitions to come included; rules by partition are dropped.
         partitions: or counts of some partitions that are there.
         config: file encoding, lease, waiting times, metadata table policy;
@@ -103,9 +101,7 @@ def migrate_to_buckets(
     """Make a bucket table of a table with another index: every partition is rewritten, as :func:`rescale_table` does.
 
     Args:
-        uri: the table.
         layout: its buckets; without fields, all fields of the record key are hashed.
-        runner: schedules the tasks.
         config: as for :func:`rescale_table`.
         dry_run: say what would be rewritten, and do nothing.
         force: consider every pending instant of another writer dead.

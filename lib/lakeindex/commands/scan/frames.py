@@ -69,7 +69,6 @@ def duckdb_relation(plan: ScanPlan, connection: duckdb.DuckDBPyConnection | None
     """A relation. Without a condition DuckDB reads the files through Arrow, and pushes its own conditions down.
 
     Args:
-        plan: the scan.
         connection: the relation's; DuckDB's default one if not given.
 
     Raises:

@@ -31,7 +31,6 @@ def path_facts(path: str, spec: KeySpec, schema: pa.Schema) -> dict[Path, Bounds
     Args:
         path: the partition path.
         spec: how the table makes paths.
-        schema: the table's columns.
     """
     fields = spec.partition_fields
     levels = path.split("/") if len(fields) > 1 or spec.url_encode else [path]

@@ -125,9 +125,6 @@ def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Ru
     """Find out which files a scan opens.
 
     Args:
-        table: the table.
-        timeline: its timeline, as it was just listed.
-        request: what is asked for.
         runner: for indexes that need an engine.
 
     Raises:
@@ -249,9 +246,7 @@ def asked_keys(predicate: Predicate, spec: KeySpec | None, schema: pa.Schema) ->
     """Record keys of which every chosen row has one, distinct, ascending; None if the condition names none.
 
     Args:
-        predicate: the condition.
         spec: how keys are made; None if that is not known.
-        schema: the table's columns.
     """
     stored = predicate.equal_values((RECORD_KEY,))
     if stored is not None:

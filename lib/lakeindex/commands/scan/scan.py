@@ -116,7 +116,6 @@ def streamed(
     """The rows of a plan; of a new one, if other writers take away what is read and nothing was given out yet.
 
     Args:
-        uri: the table.
         plan: what is read.
         again: makes a new plan.
         batches: reads one.

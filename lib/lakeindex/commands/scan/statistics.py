@@ -64,7 +64,6 @@ class FooterStatistics:
 
     Args:
         file: the file, of which the footer is parsed.
-        predicate: the condition.
     """
 
     def __init__(self, file: pq.ParquetFile, predicate: Predicate) -> None:
@@ -106,9 +105,7 @@ def stored_facts(view: MetadataView, files: Sequence[BaseFile], predicate: Predi
     """What ``column_stats`` of the metadata table says of a condition's columns, by the files' paths.
 
     Args:
-        view: the metadata table.
         files: base files; of which nothing is said are left out.
-        predicate: the condition.
 
     Raises:
         TableCorruptError: the metadata table is damaged.

@@ -57,7 +57,6 @@ def write_rows(uri: str, out: str, request: ScanRequest | None = None, *, step: 
     It appears whole or not at all.
 
     Args:
-        uri: the table.
         out: a path, or a URL (then the file is spooled to local disk and put in one piece).
         request: what is read; all rows, meta columns first, if not given.
         step: told about the files: a ``Progress.step``.

@@ -97,7 +97,6 @@ def clean(
     """Delete base files that the last commits do not need. Repeating it does what is left to do.
 
     Args:
-        uri: the table.
         keep_commits: commits whose files stay readable, 1 or more; default ``hoodie.cleaner.commits.retained``.
         config: lease, waiting times, metadata table policy.
         dry_run: only report what would be removed.
@@ -139,7 +138,6 @@ def archive(
     """Move old instants from the timeline to the archived timeline. Repeating it does what is left to do.
 
     Args:
-        uri: the table.
         keep_commits: commits that stay, 1 or more; default ``hoodie.keep.min.commits``.
         config: lease, waiting times, metadata table policy, and how many commits cleaning keeps.
         dry_run: only report what would be removed.

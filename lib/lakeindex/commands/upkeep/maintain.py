@@ -111,9 +111,7 @@ def maintain(
     """Take the steps of maintenance, in their order.
 
     Args:
-        uri: the table.
         checkpoints: where a folder for working data may be made; it is removed at the end.
-        runner: schedules the tasks.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
         steps: which steps.
 
@@ -135,10 +133,8 @@ def maintain_step(
     """Take one step of maintenance. Repeating it does what is left to do.
 
     Args:
-        uri: the table.
         step: a value of :class:`MaintenanceStep`.
         checkpoints: where a folder for working data may be made; it is removed at the end.
-        runner: schedules the tasks.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
 
     Raises:

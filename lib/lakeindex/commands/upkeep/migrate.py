@@ -123,9 +123,7 @@ def migrate_index(
     """Give a table another index.
 
     Args:
-        uri: the table.
         index_type: the index it shall have.
-        runner: schedules the tasks.
         checkpoints: where a folder for working data may be made.
         options: ``hoodie.*`` and ``lakeindex.*`` options; those that are bound with the index are bound anew.
         dry_run: check what can be checked, and change nothing.

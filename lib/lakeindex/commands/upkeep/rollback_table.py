@@ -44,7 +44,6 @@ def rollback_table(
     """Roll an instant back, the way Hudi does.
 
     Args:
-        uri: the table.
         instant: the newest completed write, or a pending one whose writer is dead.
         config: lease, waiting times, metadata table policy.
         force: consider every pending instant of another writer dead.

@@ -182,7 +182,6 @@ def change_rows(
 
     Args:
         spec: the run; ``chosen`` says which rows, and what is done with them.
-        runner: schedules the tasks.
         values: of an update, the new values by column.
         dry_run: write nothing.
 

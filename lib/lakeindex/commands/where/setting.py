@@ -37,7 +37,6 @@ def read_values(values: Mapping[str, object], facts: TableFacts) -> tuple[Assign
 
     Args:
         values: of each column a text (an SQL-like expression), a pyarrow expression or scalar, or a plain value.
-        facts: the table.
 
     Raises:
         UsageError: there is no such column, it may not be set, or the value does not fit its type.

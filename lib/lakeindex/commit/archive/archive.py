@@ -51,7 +51,6 @@ class LsmArchive:
     next; the files of the newest manifests stay for their readers. Source: Hudi 1.2 ``LSMTimelineWriter``.
 
     Attributes:
-        storage: the table's folder.
         folder: the archive, relative to it.
     """
 
@@ -224,7 +223,6 @@ class LogArchive:
     the one that Hudi 0.15 puts into its log files; 1.2 reads them on a table of version 6.
 
     Attributes:
-        storage: the table's folder.
         folder: the archive, relative to it.
     """
 
@@ -271,8 +269,6 @@ def archived_entry(storage: Storage, timeline: Timeline, instant: Instant, modif
     """The entry of one instant file. Content that cannot be read is left out: the entry then says when and what only.
 
     Args:
-        storage: the table's folder.
-        timeline: the timeline.
         instant: the instant in the state of the file.
         modified_ms: when the file was written, milliseconds since the epoch.
     """
@@ -395,11 +391,6 @@ class TimelineArchive(Protocol):
 
 
 def archive_of(storage: Storage, layout: TimelineLayout) -> TimelineArchive:
-    """The archive of a table.
-
-    Args:
-        storage: the table's folder.
-        layout: of its timeline.
-    """
+    """The archive of a table."""
     kind = LsmArchive if layout.has_completion_times else LogArchive
     return kind(storage, layout.archive_folder)

@@ -75,7 +75,6 @@ def archive_table(
     """Archive all but the newest writes. Repeating it, after a kill too, does what is left to do.
 
     Args:
-        table: the table.
         keep_commits: completed writes that stay on the timeline, 1 or more;
             not fewer than cleaning keeps, so that what can be read as of then can be named.
         config: lease, waiting times, metadata table policy.

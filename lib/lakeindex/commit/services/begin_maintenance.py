@@ -28,7 +28,6 @@ def maintaining(
     """Hold the lock of a table that may be written to, after what dead writers left was settled.
 
     Args:
-        table: the table.
         purpose: what for; others that wait for the lock see it.
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.

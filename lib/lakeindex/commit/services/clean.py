@@ -69,7 +69,6 @@ class Superseded:
     """A base file that something took the place of.
 
     Attributes:
-        file: the file.
         by: the instant that did.
     """
 
@@ -116,7 +115,6 @@ def clean_table(
     """Delete what the last commits do not need. Repeating it, after a kill too, does what is left to do.
 
     Args:
-        table: the table.
         keep_commits: completed writes whose files stay readable, 1 or more.
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.

@@ -51,7 +51,6 @@ def archive_metadata_table(
     Repeating it, after a kill too, does what is left to do.
 
     Args:
-        table: the table.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
         host: clock and process, for tests.

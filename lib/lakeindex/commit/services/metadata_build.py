@@ -86,7 +86,6 @@ def default_partitions(properties: TableProperties, schema_text: str | None) -> 
     """Partitions of the metadata table that Hudi makes for a table by itself: 0.15 for one of version 6, else 1.2.
 
     Args:
-        properties: the table's.
         schema_text: its Avro schema; None if nobody has said it, so that no column can have statistics.
     """
     if properties.layout == LAYOUT_1 or schema_text is None:
@@ -120,7 +119,6 @@ def build_metadata_table(
     is whole; after a kill the ones that were not are taken away by whoever writes next.
 
     Args:
-        table: the table.
         config: lease and waiting times.
         partitions: those that are built; what a partition needs is built, too. None named: those that Hudi makes.
         force: take other writers' pending instants for dead.
@@ -162,8 +160,6 @@ def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bo
     """What is to be built, in the order in which it is.
 
     Args:
-        properties: the table's.
-        partitions: what is asked for.
         named: somebody named them.
 
     Raises:

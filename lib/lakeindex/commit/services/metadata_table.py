@@ -22,7 +22,6 @@ def drop_metadata_table(
     Nothing of dead writers is settled before: what is damaged can be taken away.
 
     Args:
-        table: the table.
         partitions: those that go; all, if none are named or ``files`` is among them.
         config: lease and waiting times.
         host: clock and process, for tests.
@@ -53,7 +52,6 @@ def compact_metadata_table(
     None if there is no metadata table, nothing to compact, or a write is pending.
 
     Args:
-        table: the table.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
         host: clock and process, for tests.

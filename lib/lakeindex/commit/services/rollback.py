@@ -44,8 +44,6 @@ def rollback_instant(
     The batch that it committed may be committed again afterwards.
 
     Args:
-        table: the table.
-        instant_time: the instant.
         config: lease, waiting times, metadata table policy.
         force: consider every pending instant of another writer dead.
         host: clock and process, for tests.

@@ -53,8 +53,6 @@ def complete_service(
     Where its name says when it was completed, two who finish one service at once leave two files that say the same.
 
     Args:
-        context: the writer.
-        timeline: the timeline.
         instant: completed.
         data: content of the file.
         after: a time that it is completed later than.

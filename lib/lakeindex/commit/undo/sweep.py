@@ -71,7 +71,6 @@ def find_strays(table: Table, partitions: Iterable[str] | None = None) -> tuple[
     """Strays of some partitions, or of the whole table; nothing is deleted.
 
     Args:
-        table: the table.
         partitions: partition paths; ``None`` for everything below the table's folder.
     """
     storage = table.storage

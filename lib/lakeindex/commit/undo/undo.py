@@ -66,8 +66,6 @@ def roll_back(context: WriteContext, time: str, *, everywhere: bool) -> RolledBa
     """Roll an instant back, or finish its rollback. The caller holds the lock, and the verdict says rolled back.
 
     Args:
-        context: the writer.
-        time: the instant.
         everywhere: whether to look for its files in every partition, not only where markers and metadata point.
     """
     timeline = context.table.load_timeline()

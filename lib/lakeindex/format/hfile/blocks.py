@@ -46,8 +46,6 @@ class Block:
     """One block, decoded.
 
     Attributes:
-        magic: which kind it is.
-        content: its decoded bytes.
         end: where the next one begins.
     """
 
@@ -86,7 +84,6 @@ def parse_block(data: bytes, at: int, codec: int) -> Block:
     Args:
         data: bytes of the file that hold all of it.
         at: where it begins in them.
-        codec: how it is compressed.
 
     Raises:
         ValueError, struct.error, GZIP_ERROR: it is damaged.
@@ -104,8 +101,6 @@ def format_block(magic: bytes, content: bytes, codec: int, previous: int = -1) -
     """The bytes of a block, without checksums, as Hudi 1.x writes it.
 
     Args:
-        magic: which kind it is.
-        content: its bytes.
         codec: ``NONE`` or ``GZIP``.
         previous: where the block before of its kind begins; -1 if there is none.
     """
@@ -131,9 +126,7 @@ def beginning(block: bytes, size: int, codec: int) -> bytes:
     """The first decoded bytes of a block; what is behind them is not looked at.
 
     Args:
-        block: its bytes.
         size: how many are wanted, at most.
-        codec: how it is compressed.
 
     Raises:
         GZIP_ERROR: it is damaged.
@@ -146,7 +139,6 @@ def moved_block(block: bytes, previous: int) -> bytes:
     """A block without checksums in another place.
 
     Args:
-        block: its bytes.
         previous: where the block before of its kind begins; -1 if there is none.
     """
     magic, behind, decoded, _, kind, piece, encoded = _HEADER.unpack_from(block)

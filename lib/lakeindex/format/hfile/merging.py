@@ -25,7 +25,6 @@ class MergedHFile:
     """An HFile.
 
     Attributes:
-        data: its bytes.
         entry_count: keys and values in it; without any, nobody needs the file.
     """
 

@@ -82,7 +82,6 @@ class AskedBlock(NamedTuple):
 
     Attributes:
         place: where it is.
-        content: its decoded bytes.
         start: number of the first such key.
         end: behind the last one.
     """
@@ -98,7 +97,6 @@ class HFile:
     """An HFile that can be read. Get one by :meth:`open` or :meth:`of`.
 
     Attributes:
-        source: its path, for messages.
         entry_count: keys and values in it.
         codec: its compression: 1 gzip, 2 none.
         levels: of the data index, 1 or more.
@@ -127,7 +125,6 @@ class HFile:
         Args:
             size_bytes: of the file.
             read: fetches a range.
-            source: its path, for messages.
 
         Raises:
             TableCorruptError: it is damaged, or no HFile.
@@ -201,7 +198,6 @@ class HFile:
 
         Args:
             place: where it is.
-            block: its bytes.
             least_bytes: as in :meth:`parts`.
 
         Raises:

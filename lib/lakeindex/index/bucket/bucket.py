@@ -33,7 +33,6 @@ def bucket_ids(keys: StringArray, count: int, layout: BucketLayout) -> npt.NDArr
     """Bucket of each key: int32 [n].
 
     Args:
-        keys: record keys as they are stored.
         count: buckets of their partition.
         layout: fields that are hashed, and how a key is taken apart.
 
@@ -111,7 +110,6 @@ def key_rule_of(keys: StringArray, bucket: int, count: int, layout: BucketLayout
 
     Args:
         keys: keys that are stored in the bucket's file group.
-        bucket: the bucket.
         count: buckets of the partition.
         layout: the fields; its rule is not looked at.
 

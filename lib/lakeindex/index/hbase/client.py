@@ -33,8 +33,6 @@ class HBaseAddress:
     """Where the Thrift server is, and how long to wait for it.
 
     Attributes:
-        host: its host.
-        port: its port.
         connect_seconds: longest wait for a connection.
         answer_seconds: longest wait for an answer.
         retry_seconds: how long a call is repeated before it is given up.

@@ -41,8 +41,6 @@ class Row:
 
     Attributes:
         commit: instant in which the key entered the file group.
-        file_id: the file group.
-        partition: its partition path.
         stamp: time stamp of the commit cell, milliseconds; 0 in rows to be put.
     """
 

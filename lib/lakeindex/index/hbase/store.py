@@ -186,7 +186,6 @@ class RowWriter:
     """Writes rows and sees that they stand.
 
     Args:
-        rows: the rows.
         marker: says which deltas were given a time stamp.
         completed: which instants count.
         verify: read back what was written.

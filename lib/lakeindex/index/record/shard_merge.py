@@ -182,7 +182,6 @@ class ShardBuilder:
     """Makes all shards of a generation from entries in any order, holding one shard and a bounded rest in memory.
 
     Args:
-        storage: the table's folder.
         folder: of the generation.
         shards: how many.
         by_partition: a key is another one in each partition.

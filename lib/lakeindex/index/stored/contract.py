@@ -77,7 +77,6 @@ class LookUp(Protocol):
         """Locations of keys, as of the completed deltas.
 
         Args:
-            keys: distinct keys.
             partition: partition of all of them; None under a global index.
         """
 
@@ -127,7 +126,6 @@ class StoredIndex(Index):
         Args:
             keys: as of every index.
             files: in scope; those of one partition, if keys are unique in a partition only.
-            config: options.
             store: as it was opened.
         """
         del config
@@ -229,7 +227,6 @@ class LocationStore(Protocol):
         """Locations of keys, as of the completed deltas.
 
         Args:
-            keys: distinct keys.
             partition: partition of all of them; None under a global index, or for any partition.
         """
 

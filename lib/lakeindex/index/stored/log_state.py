@@ -25,10 +25,6 @@ class CoveredFile:
     """A base file whose keys are in the index.
 
     Attributes:
-        partition_path: its partition.
-        file_id: its file group.
-        name: file name.
-        rows: rows in it.
         replaces: in a commit's delta, the file of the group before it, from which the delta says what changed.
     """
 
@@ -84,7 +80,6 @@ class Built:
         generation: names the store's content.
         files: files it covers.
         folded: deltas that are part of it.
-        rows: keys in it.
     """
 
     number: int

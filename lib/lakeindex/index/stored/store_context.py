@@ -36,7 +36,6 @@ class Completed:
         take something from between, and for noted instants that are older than the timeline.
 
         Args:
-            timeline: the timeline.
             noted: instants of which somebody keeps a note (a delta): being older than the timeline does not prove
                 that they were committed.
         """
@@ -83,10 +82,6 @@ class StoreContext:
     """Everything a store may need.
 
     Attributes:
-        storage: the table's folder.
-        table_name: the table's name.
-        spec: the index.
-        config: options of the write.
         completed: which instants count.
         view: which deltas count.
         runner: the runner, on the driver's side only; a kind that needs an engine asks it.

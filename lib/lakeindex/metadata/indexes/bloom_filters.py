@@ -27,8 +27,6 @@ def filters_of_new(table: MetadataTable, files: Iterable[NewFile], time: str) ->
     """What new files change.
 
     Args:
-        table: the metadata table.
-        files: the files.
         time: the instant that wrote them.
     """
     if BLOOM_FILTERS not in table.partitions:
@@ -42,7 +40,6 @@ def filters_of_gone(table: MetadataTable, files: Mapping[str, Iterable[str]]) ->
     """What the deletion of files changes.
 
     Args:
-        table: the metadata table.
         files: partition path -> file names.
     """
     if BLOOM_FILTERS not in table.partitions:
@@ -55,7 +52,6 @@ def filter_record(file: NewFile, time: str) -> Record | None:
     """The record of a file's filter; None if it has none.
 
     Args:
-        file: the file.
         time: the instant that wrote it.
     """
     values = file.footer.metadata or {}

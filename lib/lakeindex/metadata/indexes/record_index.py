@@ -43,7 +43,6 @@ class RecordLocation:
 
     Attributes:
         partition: path of its partition; empty in a table without partitions.
-        file_id: its file group.
         since_ms: when it was put there: the instant, milliseconds since the epoch.
     """
 
@@ -86,10 +85,6 @@ def location_record(location: RecordLocation) -> Record:
 
 def location_of(record: Record, source: str) -> RecordLocation:
     """The inverse of :func:`location_record`.
-
-    Args:
-        record: a decoded one.
-        source: where it is from, for messages.
 
     Raises:
         TableCorruptError: it is none of the record index.

@@ -50,9 +50,7 @@ def find_records(
     """The newest record of each key.
 
     Args:
-        view: the metadata table.
         partition: of the metadata table; its records replace each other.
-        keys: distinct keys.
         data_partition: the partition of the table that they are of, in a partitioned record index.
 
     Raises:

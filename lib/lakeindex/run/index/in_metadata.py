@@ -88,7 +88,6 @@ class MetadataRecordStore:
         """Locations of keys.
 
         Args:
-            keys: distinct keys.
             partition: partition of all of them; None under a global index.
 
         Raises:
@@ -115,7 +114,6 @@ def metadata_store(table: Table, timeline: Timeline, index: StoredIndex) -> Meta
     Args:
         table: the table; its metadata table has the index.
         timeline: the table's, listed before.
-        index: the table's index.
 
     Raises:
         OptionError: the metadata table is not to be used.

@@ -28,10 +28,8 @@ class AskedBatch:
     """A batch whose keys are to be looked up.
 
     Attributes:
-        snapshot: the table's state.
         files: live files in scope: all of the table under a global index, else of the touched partitions.
         partitions: the touched partitions, also those without a file; None: all of the table is in scope.
-        chunks: the batch.
         folder: for what an engine answers.
     """
 
@@ -96,7 +94,6 @@ class IndexSession:
 
         Args:
             snapshot: what the commit was planned on.
-            instant: its instant.
             written: the files it writes.
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
         """

@@ -84,7 +84,6 @@ class StoredSession(IndexSession):
         """Bring the index up to a snapshot.
 
         Args:
-            snapshot: the table's state.
             files: live files in scope: all of the table under a global index, else of the touched partitions.
             partitions: the touched partitions, also those without a file; None: all of the table is in scope.
 
@@ -121,7 +120,6 @@ class StoredSession(IndexSession):
 
         Args:
             snapshot: what the commit was planned on.
-            instant: its instant.
             written: the files it writes.
             parts: what it changes, checkpoint files of ``DELTA_SCHEMA``.
         """

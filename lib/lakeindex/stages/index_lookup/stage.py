@@ -71,11 +71,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     """Run the stage against a snapshot, or take over its checkpoint if it was made from the same batch and snapshot.
 
     Args:
-        spec: the run.
-        facts: the table.
         snapshot: the table's state that locations will refer to.
-        staged: manifest of stage 1.
-        runner: schedules the tasks.
     """
     folder = run_folder(spec)
     index = index_for(facts.index)

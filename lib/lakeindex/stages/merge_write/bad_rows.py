@@ -64,8 +64,6 @@ def incomplete_rows(
     """Set those of a partial update's new rows aside that lack a column that must not be null.
 
     Args:
-        facts: the table.
-        folder: the run's.
         chunk: the rows' chunk.
         rows: numbers of its rows that would be new, ascending: int64 [n].
         path: beginning of the quarantine file's name.
@@ -96,7 +94,6 @@ def write_bad_rows(folder: RunFolder, path: str, rows: pa.Table, why: pa.Array) 
     """Write staged rows into a quarantine file, with what is wrong with each.
 
     Args:
-        folder: the run's.
         path: beginning of the file's name.
         rows: the rows as they were staged, one at least.
         why: for each.

@@ -111,11 +111,7 @@ class WrittenFile:
 
 
 class Lists:
-    """The run's lists of found and of new rows; each is read once for the files that ask for it one after the other.
-
-    Args:
-        folder: the run's.
-    """
+    """The run's lists of found and of new rows; each is read once for the files that ask for it one after the other."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -215,11 +211,6 @@ def _write_together(
     store: Storage, tasks: Sequence[WriteTask], lists: Lists
 ) -> Iterator[tuple[WrittenFile, EncodedFile]]:
     """Merge and write a file slice, or several small ones that are made at once.
-
-    Args:
-        store: the table's.
-        tasks: what to write.
-        lists: of the run.
 
     Raises:
         TableCorruptError: an old slice cannot be read.
@@ -343,8 +334,6 @@ def _changes(task: WriteTask, lists: Lists, starts: np.ndarray | None) -> tuple[
     """What to change, and the keys that leave the slice (rows of a delta; only if somebody wants to know).
 
     Args:
-        task: what to write.
-        lists: of the run.
         starts: where the row groups of the old slice start.
     """
     folder = run_folder(task.spec)

@@ -30,9 +30,6 @@ def find_committed_inserts(
     """Look for our new keys in files of other writers.
 
     Args:
-        spec: the run.
-        facts: the table.
-        chunks: the batch.
         new_rows: rows that are about to be inserted.
         files: base files committed since the snapshot.
 

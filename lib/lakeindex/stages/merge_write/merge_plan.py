@@ -105,8 +105,6 @@ def make_plan(
         files: files that were looked up.
         found: what was found in them.
         tags: what was not.
-        snapshot: the table's state.
-        config: file sizes.
         placing: where new rows must go.
         record_bytes: size of a row on disk.
 

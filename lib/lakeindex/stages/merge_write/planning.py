@@ -55,11 +55,8 @@ def cut_by_key(
     """New rows of one partition, file by file.
 
     Args:
-        spec: the run.
-        chunks: the batch.
         new_rows: all new rows of the partition.
         most: rows of a file, about.
-        runner: schedules the tasks.
 
     Returns:
         For each file the rows that go into it; its keys are greater than those of the file before.
@@ -104,7 +101,6 @@ class PlannedMerge:
         files: base files that the look-up knew.
         found: what it found in them.
         tags: what it did not.
-        plan: the files to write.
         replaced: what the operation takes out of the table as a whole.
         counted: rows of that.
         in_the_way: rows that are to be inserted and are stored.
@@ -131,12 +127,7 @@ def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
     """Tag the batch and plan the files.
 
     Args:
-        spec: the run.
-        facts: the table.
-        chunks: the batch.
         looked_up: stages 1 to 4, against the snapshot.
-        snapshot: the table's state.
-        runner: schedules the tasks.
         attempt: folder of the attempt, in the run's folder.
 
     Raises:

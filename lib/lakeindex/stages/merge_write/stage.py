@@ -111,11 +111,7 @@ def with_moved_rows(
     """The batch's chunks; in those with rows that move, these are whole.
 
     Args:
-        spec: the run.
-        facts: the table.
-        chunks: the batch.
         located: where its rows are stored.
-        runner: schedules the tasks.
         folder: of the attempt.
     """
     of_chunk: dict[int, list[FoundLine]] = defaultdict(list)
@@ -223,12 +219,9 @@ class MergeAttempt:
     """One attempt at the merge, against one snapshot.
 
     Args:
-        spec: the run.
         facts: what tasks know of the table.
         session: the run's place in the commit protocol.
-        runner: schedules the tasks.
         looked_up: stages 1 to 4, against the snapshot.
-        snapshot: the table's state.
         terms: what else the attempt is bound to.
     """
 

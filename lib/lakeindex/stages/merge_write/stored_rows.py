@@ -78,11 +78,8 @@ def stored_rows(
     """Set rows of an insert aside whose keys are stored, unless they are to be left out.
 
     Args:
-        spec: the run.
-        chunks: the batch.
         found: what the look-up found.
         located: the location files.
-        runner: schedules the tasks.
         folder: of the attempt.
     """
     if spec.config.insert_duplicates is DuplicatePolicy.DROP:

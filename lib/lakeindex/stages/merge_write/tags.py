@@ -151,7 +151,6 @@ class Tags:
 
         Args:
             summary: without them.
-            found: what was found.
             set_aside: rows that were found and are bad ones.
         """
         copies, unmet = self.copies, sum(one.unmet for one in found) - self.copies.unmet + self.unmet

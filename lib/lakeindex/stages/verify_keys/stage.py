@@ -226,7 +226,6 @@ class _Stored:
 
     Args:
         task: that looks at it.
-        file: the file.
         names: columns that decide; of a small file they are read with the keys.
         homes: where each key must be, if the index says that.
     """
@@ -451,12 +450,8 @@ def verify_keys(
     """Run the stage, or take over its checkpoint.
 
     Args:
-        spec: the run.
-        facts: the table.
-        staged: manifest of stage 1.
         lookup: manifest of stage 2, whose snapshot the locations refer to.
         candidates: manifest of the stage that proposed candidates.
-        runner: schedules the tasks.
         before: the stage as this run did it on an earlier snapshot.
     """
     config = spec.config

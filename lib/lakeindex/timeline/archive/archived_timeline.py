@@ -74,7 +74,6 @@ def load_archived_timeline(storage: Storage, folder: str) -> ArchivedTimeline:
     """Read the whole archive; files that were read before are remembered.
 
     Args:
-        storage: the table's folder.
         folder: the archive, relative to it.
     """
     logs: list[ArchivedLog] = []

@@ -52,7 +52,6 @@ class ArchivedInstant:
     """A row of the archive.
 
     Attributes:
-        time: the instant.
         completion_time: when it was completed.
         action: what it was completed as.
         metadata: content of its completed file.
@@ -71,8 +70,6 @@ class LsmFile:
     """A Parquet file of the tree.
 
     Attributes:
-        name: its name.
-        size_bytes: its size.
         first: smallest instant time in it.
         last: greatest one.
         level: 0 for a file of instants that came from the timeline, one more for each merge.
@@ -140,7 +137,6 @@ def load_manifest(storage: Storage, folder: str) -> Manifest:
     """The manifest that counts now.
 
     Args:
-        storage: the table's folder.
         folder: the archive, relative to it.
 
     Raises:

@@ -102,7 +102,6 @@ def fit_batch(
 
     Args:
         batch: rows with any column order; meta columns are dropped.
-        schema: the table's columns.
         only: if given, just these columns need to be there (deletes: key, partition and ordering columns); the others
             come out null.
         may_lack: columns that need not be there; they come out null.

@@ -34,7 +34,6 @@ def type_problem(source: pa.DataType, target: pa.DataType, *, inside: bool = Fal
 
     Args:
         source: the batch's.
-        target: the table's.
         inside: whether this is a part of a list, struct or map, whose values :func:`value_problem` does not look at.
     """
     source = plain_type(source)
