@@ -49,10 +49,6 @@ def line_of(name: str) -> int:
 )
 def test_docstrings(name: str, lake: pa.Table):
     """The examples of a module follow each other, on one table, and know what those before them named."""
-    if name == "lakeindex.api.table":
-        table = lakeindex.LakeTable("lake/orders")
-        table.upsert(pa.table({"id": ["a", "b"], "region": ["eu", "us"], "ts": [1, 1], "amount": [3.5, 4.0]}))
-        table.delete(pa.table({"id": ["b"], "region": ["us"]}))
     module = importlib.import_module(name)
     names = {**vars(module), "orders": lakeindex.LakeTable("lake/orders")}
     found = [one for one in doctest.DocTestFinder().find(module, name) if one.examples]
