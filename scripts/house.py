@@ -34,7 +34,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/architecture.md"
 MARKED: Final = re.compile(r"<!-- made by scripts/house\.py -->\n(.*?)<!-- end -->", re.DOTALL)
 BEFORE: Final = "58f5be6"
-FOUNDATION: Final = ("errors", "model", "raw_errors", "storage", "format", "hashing", "parquet", "options", "aftermath")
+FOUNDATION: Final = ("errors", "model", "error_handling", "storage", "format", "hashing", "parquet", "options")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lakeindex.error_handling import described
 from lakeindex.pipeline import Stage
-from lakeindex.raw_errors import described
 
 FATES = {
     "rows_in": 10,

@@ -21,7 +21,7 @@ from lakeindex.timeline.avro_instants import (
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakeindex.timeline.beside_pending import marked_files
+from lakeindex.timeline.pending_files import marked_files
 from lakeindex.timeline.timeline import Timeline
 from tests.model.world import LAYOUT, PARTITION, Rows, encode_rows, merge, stat_of, timeline_path
 

@@ -13,8 +13,6 @@ ALONE = {
     "__init__",
     "release",
     "shipped_files",
-    "notebook",
-    "in_groups",
 }  # some lines each; nothing to get wrong that another list does not have
 
 

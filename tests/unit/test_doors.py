@@ -25,6 +25,7 @@ from lakeindex.api import table as api
 from lakeindex.api.run import run, run_upsert
 from lakeindex.api.table import LakeTable
 from lakeindex.cli.group import Failure
+from lakeindex.error_handling import described, in_our_words
 from lakeindex.errors import (
     AccessDeniedError,
     InputError,
@@ -37,7 +38,6 @@ from lakeindex.errors import (
     UsageError,
     first_line,
 )
-from lakeindex.raw_errors import described, in_our_words
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.unit.commands.tables import unstamped

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from lakeindex.aftermath import noted
+from lakeindex.error_handling import described, in_our_words, noted
 from lakeindex.errors import may_pass
-from lakeindex.raw_errors import described, in_our_words
 
 #: Key of the XCom by which the report tab finds why a task failed that no job could say it for.
 ERROR_KEY: Final = "lakeindex_error"

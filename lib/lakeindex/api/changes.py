@@ -12,10 +12,10 @@ from lakeindex.api.batch_data import BatchData, is_spark_frame, paths_in, uri_te
 from lakeindex.api.own_stores import in_its_stores
 from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
 from lakeindex.api.scan import within
+from lakeindex.error_handling import door, doors, our_words
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
 from lakeindex.options.types import ReportFormat
-from lakeindex.raw_errors import door, doors, our_words
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import absolute
 from lakeindex.time_spent import accounting, loading

@@ -17,9 +17,9 @@ from lakeindex.api.run import (
     with_conflict,
 )
 from lakeindex.api.where import run_where
+from lakeindex.error_handling import doors
 from lakeindex.errors import UsageError
 from lakeindex.model import Change, Operation
-from lakeindex.raw_errors import doors
 
 if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Condition

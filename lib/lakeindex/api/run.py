@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from lakeindex.api.batch_data import BatchData, PathText, run_folders, with_inputs
+from lakeindex.error_handling import door
 from lakeindex.errors import OptionError, QuarantineExceededError, UsageError
 from lakeindex.model import Operation
 from lakeindex.options.parse import Options, is_same_value, option_texts, parse_options
@@ -21,7 +22,6 @@ from lakeindex.options.values import (
     SCHEMA_MODE_OPTION,
 )
 from lakeindex.pipeline import run_id_of
-from lakeindex.raw_errors import door
 from lakeindex.storage.paths import absolute
 from lakeindex.time_spent import accounting, loading
 

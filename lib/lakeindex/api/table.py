@@ -13,9 +13,9 @@ from lakeindex.api.batch_data import BatchData, PathText, PointInTime, paths_in,
 from lakeindex.api.operations import TableOperations
 from lakeindex.api.own_stores import in_its_stores, names_of_arguments
 from lakeindex.api.run import UpsertArguments, chosen_runner, run, run_upsert
+from lakeindex.error_handling import door, doors
 from lakeindex.errors import OptionError
 from lakeindex.options.parse import Options, option_texts, parse_options
-from lakeindex.raw_errors import door, doors
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions, using
 from lakeindex.storage.paths import absolute
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lakeindex.api.batch_data import BatchData, with_inputs
 from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
+from lakeindex.error_handling import door
 from lakeindex.errors import UsageError
 from lakeindex.model import Change, Operation
 from lakeindex.options.types import ReportFormat
-from lakeindex.raw_errors import door
 from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from lakeindex.aftermath import show_warnings
+from lakeindex.error_handling import in_our_words, show_warnings
 from lakeindex.errors import DEBUG_VARIABLE, LakeIndexError
 from lakeindex.json_values import json_of
-from lakeindex.raw_errors import in_our_words
 from lakeindex.time_spent import begin_with_process
 
 ERROR_SCHEMA_VERSION: Final = 1
@@ -109,7 +108,7 @@ class LakeGroup(click.Group):
         given = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         if given and not {"-h", "--help", "--version"} & set(given):
-            from lakeindex.tasks import lean  # noqa: F401 - imported before what makes an Arrow array
+            from lakeindex.tasks import fast_start  # noqa: F401 - imported before what makes an Arrow array
         try:
             returned = super().main(given, **extra)
         except click.exceptions.NoArgsIsHelpError as asked:  # a group's name alone

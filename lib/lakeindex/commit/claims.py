@@ -20,7 +20,7 @@ from lakeindex.storage import list_names
 from lakeindex.storage.port import Storage
 from lakeindex.table.host import Host
 from lakeindex.timeline import records
-from lakeindex.timeline.beside_pending import begin_heartbeat
+from lakeindex.timeline.pending_files import begin_heartbeat
 from lakeindex.timeline.verdicts import load_verdict
 
 CLAIMS_FOLDER: Final = f"{records.OWN_FOLDER}/instants"

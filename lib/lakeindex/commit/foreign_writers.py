@@ -14,7 +14,7 @@ from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.avro_instants import parse_requested_replace
-from lakeindex.timeline.beside_pending import heartbeat_path
+from lakeindex.timeline.pending_files import heartbeat_path
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import load_verdict
 

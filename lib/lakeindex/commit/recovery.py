@@ -24,7 +24,7 @@ from lakeindex.metadata_upkeep.upkeep import Upkeep, keep_commit
 from lakeindex.model import InstantState
 from lakeindex.storage import Storage, in_parallel
 from lakeindex.timeline import records
-from lakeindex.timeline.beside_pending import end_heartbeat, remove_markers
+from lakeindex.timeline.pending_files import end_heartbeat, remove_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,

@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from lakeindex.aftermath import noted
+from lakeindex.error_handling import noted
 from lakeindex.errors import FencedError, ObjectNotFoundError
 from lakeindex.format import instants as names
 from lakeindex.json_values import json_of

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from lakeindex.aftermath import noted
 from lakeindex.commit.claims import claim_new_instant, drop_claim
 from lakeindex.commit.foreign_writers import rolled_back_error
 from lakeindex.commit.guards import (
@@ -47,8 +46,9 @@ from lakeindex.commit.run_records import (
     start_attempt,
     store_plan,
 )
-from lakeindex.commit.turns import Turn, TurnScope
 from lakeindex.commit.undo.sweep import sweep_partitions
+from lakeindex.commit.write_queue import Turn, TurnScope
+from lakeindex.error_handling import noted
 from lakeindex.errors import (
     FencedError,
     InvariantError,
@@ -77,8 +77,8 @@ from lakeindex.table.handle import Table
 from lakeindex.table.host import Host, this_host
 from lakeindex.table.index_changes import forget_dead_changes, store_index_change
 from lakeindex.timeline import records
-from lakeindex.timeline.beside_pending import InstantHeartbeat, write_markers
 from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.pending_files import InstantHeartbeat, write_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,
@@ -352,7 +352,7 @@ class WriteSession:
 
     def take_turn(self, scope: TurnScope) -> bool:
         """Wait while others change what this run is going to change;
-        whether there were any. See :mod:`lakeindex.commit.turns`.
+        whether there were any. See :mod:`lakeindex.commit.write_queue`.
         """
         return self._turn.take(scope)
 

@@ -18,8 +18,8 @@ from lakeindex.commit.session import (
     WriteSession,
     begin_write,
 )
-from lakeindex.commit.turns import EVERYTHING
-from lakeindex.conductor.moved import until_still
+from lakeindex.commit.write_queue import EVERYTHING
+from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.upsert import done_before, keep_summary
 from lakeindex.errors import UsageError, WriteConflictError
@@ -89,7 +89,7 @@ def delete_partitions(spec: RunSpec, chooser: Chooser | None = None) -> RunSumma
     deletion = _Deletion(spec, table, session, chooser or Named(spec.partitions), account)
     try:
         session.take_turn(EVERYTHING)  # who comes now waits: one small batch would make this one in vain
-        done = until_still(table, spec.config, deletion.on, session.abandon)
+        done = retry_on_conflict(table, spec.config, deletion.on, session.abandon)
         return keep_summary(spec, done)
     finally:
         session.close()
@@ -110,7 +110,7 @@ def plan_deletion(spec: RunSpec, chooser: Chooser | None = None) -> RunSummary:
         summary = _summary(spec, files, count_rows(table.storage, files), account)
         return replace(summary, noop=not files, dry_run=True)
 
-    return until_still(table, spec.config, planned)
+    return retry_on_conflict(table, spec.config, planned)
 
 
 def _asked(spec: RunSpec) -> str:

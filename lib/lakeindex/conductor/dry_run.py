@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakeindex.commit.ledger import find_done
 from lakeindex.conductor.chosen import ChosenBatch, Source, chosen_identity, coming_rows
-from lakeindex.conductor.opened import Opened, while_still
+from lakeindex.conductor.opened import Opened, open_and_retry
 from lakeindex.conductor.upsert import Batch, GivenBatch, done_before, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.lock.write_context import WriteContext
@@ -45,7 +45,7 @@ def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> R
         LakeIndexError: what the run would end with before it writes.
     """
     with memory_bound(spec.config.memory):
-        return while_still(spec.table_uri, spec.config, lambda opened: _planned(spec, opened, runner, source))
+        return open_and_retry(spec.table_uri, spec.config, lambda opened: _planned(spec, opened, runner, source))
 
 
 def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | None) -> RunSummary:

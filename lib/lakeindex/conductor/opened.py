@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakeindex.conductor.moved import until_still
+from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
@@ -34,11 +34,11 @@ class Opened:
 
 
 def open_for_write(uri: str, config: WriteConfig) -> Opened:
-    """Open, check and bind a table for writing. Raises: as :func:`while_still`."""
-    return while_still(uri, config, lambda opened: opened)
+    """Open, check and bind a table for writing. Raises: as :func:`open_and_retry`."""
+    return open_and_retry(uri, config, lambda opened: opened)
 
 
-def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> _T:
+def open_and_retry(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> _T:
     """Open, check and bind a table for writing, and do work that does not change it;
     anew if others change it meanwhile.
 
@@ -57,4 +57,4 @@ def while_still(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> 
         check_names(facts.schema, "the table")  # it is published again with what is written
         return work(Opened(bound, snapshot, facts))
 
-    return until_still(table, config, on)
+    return retry_on_conflict(table, config, on)

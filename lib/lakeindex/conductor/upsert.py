@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
 
-from lakeindex.aftermath import noted
 from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
-from lakeindex.conductor.moved import until_still
-from lakeindex.conductor.opened import Opened, open_for_write, while_still
+from lakeindex.conductor.conflict_retry import retry_on_conflict
+from lakeindex.conductor.opened import Opened, open_and_retry, open_for_write
+from lakeindex.error_handling import noted
 from lakeindex.errors import FencedError, InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Operation
@@ -91,7 +91,7 @@ def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
             return opened, staged, None
         return opened, staged, look_up(spec, opened.facts, opened.snapshot, staged, runner)
 
-    opened, staged, looked_up = while_still(spec.table_uri, spec.config, stages_1_to_4)
+    opened, staged, looked_up = open_and_retry(spec.table_uri, spec.config, stages_1_to_4)
     if looked_up is None:
         return keep_summary(spec, nothing_to_do(spec, staged))
     return keep_summary(spec, merge_until_published(spec, opened.table, opened.facts, staged, looked_up, runner))
@@ -126,7 +126,7 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
         before = _checkpoints_before(stage, spec, opened, runner)
         return run_metered(spec, lambda: _look_up_stage(stage, spec, opened, before, runner)).summary
 
-    return while_still(spec.table_uri, spec.config, work)
+    return open_and_retry(spec.table_uri, spec.config, work)
 
 
 def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
@@ -306,7 +306,7 @@ def attempts(
 ) -> RunSummary:
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
     tries = _Attempts(spec, table, facts, session, batch, runner)
-    return until_still(table, spec.config, tries.on, tries.given_up, f"run {spec.run_id}")
+    return retry_on_conflict(table, spec.config, tries.on, tries.given_up, f"run {spec.run_id}")
 
 
 class _Attempts:

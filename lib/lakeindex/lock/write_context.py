@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from lakeindex.aftermath import noted
+from lakeindex.error_handling import noted
 from lakeindex.format.instants import comparable
 from lakeindex.lock import hudi_lock, lock
 from lakeindex.options.types import WriteConfig
@@ -16,8 +16,8 @@ from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.table.host import Host
 from lakeindex.table.writer_record import note_writer
-from lakeindex.timeline.beside_pending import RENEWAL_SECONDS
 from lakeindex.timeline.clock import timeline_ms
+from lakeindex.timeline.pending_files import RENEWAL_SECONDS
 from lakeindex.timeline.timeline import Timeline
 
 

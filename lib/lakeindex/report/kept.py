@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeindex.aftermath import noted
+from lakeindex.error_handling import noted
 from lakeindex.errors import ObjectNotFoundError, UsageError
 from lakeindex.format.file_names import METADATA_FOLDER
 from lakeindex.options.types import ReportFormat

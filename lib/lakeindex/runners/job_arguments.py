@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from lakeindex.tasks import lean  # before anything that makes an Arrow array
+from lakeindex.tasks import fast_start  # before anything that makes an Arrow array
 
 # isort: split
 from lakeindex.model import BATCH_OPERATIONS, Operation
@@ -55,7 +55,7 @@ def stage_command(stage: Stage | None, run: StageJob) -> click.Command:
 
     @click.command(name=str(stage or "upsert"))
     def command(runner: str, **given: Any) -> None:
-        lean.loaded()
+        fast_start.loaded()
         sys.exit(run(stage, run_spec(**given), local=runner == "local"))
 
     for option in reversed(_OPTIONS):

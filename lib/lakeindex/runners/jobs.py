@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 import click
 
-from lakeindex.aftermath import noted, show_warnings
 from lakeindex.conductor.upsert import run_batch, run_stage
+from lakeindex.error_handling import described, noted, show_warnings
 from lakeindex.errors import LakeIndexError
 from lakeindex.json_values import json_of
 from lakeindex.options.types import ReportFormat
 from lakeindex.pipeline import Stage
-from lakeindex.raw_errors import described
 from lakeindex.report.kept import keep_report
 from lakeindex.run.retention import end_run
 from lakeindex.run.run_folders import begin_run

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from lakeindex.error_handling import os_error_hint
 from lakeindex.errors import ObjectExistsError, ObjectNotFoundError, StorageError
-from lakeindex.raw_errors import os_error_hint
 from lakeindex.storage.paths import TEMPORARY_PREFIX, checked_folder, checked_path, file_uri, join
 from lakeindex.storage.port import Listing, ObjectMeta, Pieces, Watched, no_conditional_writes
 from lakeindex.storage.sharing import shared

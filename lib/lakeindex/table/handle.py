@@ -8,7 +8,7 @@ from typing import Final
 
 from lakeindex.errors import TableCorruptError, TableUnsupportedError, TimelineChangedError
 from lakeindex.files.file_system_view import FilesByPartition, Snapshot, snapshot
-from lakeindex.files.told_files import told_files
+from lakeindex.files.metadata_listing import files_in_metadata
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
@@ -159,7 +159,7 @@ class Table:
 
     def _told_files(self, timeline: Timeline) -> FilesByPartition | None:
         table = metadata_table_of(self.storage, self.properties)
-        return None if table is None else told_files(table, timeline, self._metadata_table_now)
+        return None if table is None else files_in_metadata(table, timeline, self._metadata_table_now)
 
     def _metadata_table_now(self) -> MetadataTable | None:
         now = load_table_properties(self.storage)

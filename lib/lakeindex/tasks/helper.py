@@ -11,7 +11,7 @@ import threading
 from multiprocessing.connection import Connection
 from typing import Final
 
-from lakeindex.tasks import lean  # before anything that makes an Arrow array
+from lakeindex.tasks import fast_start  # before anything that makes an Arrow array
 
 # isort: split
 from lakeindex.errors import LakeIndexError
@@ -31,7 +31,7 @@ def serve(pipe: Connection) -> None:
     _, wants_numba = pickle.loads(messages.get())  # noqa: S301 - of the process that started this one
     if wants_numba:
         load_numba()
-    lean.loaded()
+    fast_start.loaded()
     gc.set_threshold(_OBJECTS)  # tasks leave little behind
     pipe.send_bytes(pickle.dumps(True))
     while True:

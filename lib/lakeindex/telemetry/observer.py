@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from lakeindex.aftermath import noted
+from lakeindex.error_handling import noted
 from lakeindex.errors import LakeIndexError
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec, run_folder

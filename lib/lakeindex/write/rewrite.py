@@ -25,11 +25,11 @@ import pyarrow.compute as pc
 from lakeindex.bloom import marks
 from lakeindex.errors import InvariantError
 from lakeindex.hashing.arrow import one_array, plain_strings
-from lakeindex.in_groups import groups_within
 from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.splice import ChunkOf, GroupOf, ParquetParts, splice
 from lakeindex.pipeline import STAGED_KEY
 from lakeindex.write.base_file import FILE_NAME, EncodedFile, constant_column, file_schema_of, schema_footer
+from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.columns import leaves
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, encoded_parts
 from lakeindex.write.merge_rows import Changes

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.while_unchanged import TRIES
+from lakeindex.commands.consistent_read import TRIES
 from lakeindex.errors import TableCorruptError, WriteConflictError
 from lakeindex.storage.local import LocalStorage
 from tests.builders import Row, batch_of, make_table

@@ -10,7 +10,7 @@ from lakeindex.lock.write_context import Heartbeat, WriteContext
 from lakeindex.model import InstantState
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
-from lakeindex.timeline.beside_pending import HEARTBEATS_FOLDER, RENEWAL_SECONDS, InstantHeartbeat, list_heartbeats
+from lakeindex.timeline.pending_files import HEARTBEATS_FOLDER, RENEWAL_SECONDS, InstantHeartbeat, list_heartbeats
 from tests.model.world import CONFIG, merge, sweep_strays, verify_rows
 from tests.unit.commit.protocol_support import BATCH, World, timeline_path
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.error_handling import described
 from lakeindex.errors import InvariantError, LakeIndexError, StorageError, TableNotFoundError, WriteConflictError
 from lakeindex.pipeline import Stage
-from lakeindex.raw_errors import described
 from lakeindex.run.spec import RunSpec
 from lakeindex.runners import jobs
 from lakeindex.runners.job_arguments import run_spec

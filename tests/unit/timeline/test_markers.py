@@ -1,7 +1,7 @@
 """Markers."""
 
 from lakeindex.model import BaseFile
-from lakeindex.timeline.beside_pending import marked_files, remove_markers, write_markers
+from lakeindex.timeline.pending_files import marked_files, remove_markers, write_markers
 from tests.model.world import file_id
 from tests.unit.commit.protocol_support import World
 

@@ -384,13 +384,13 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
     _check_batch_id(batch_id)
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
-    from lakeindex.tasks import lean
+    from lakeindex.tasks import fast_start
 
     # isort: split
     from lakeindex.pipeline import default_checkpoints
     from lakeindex.storage.paths import absolute
 
-    lean.loaded()
+    fast_start.loaded()
 
     summary = work(
         {

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.commands.changes.states import end_of, named_point, newest_completed, state_at
+from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.read.time_travel import check_meta_columns
 from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, row_schema
 from lakeindex.commands.scan.reading import BATCH_ROWS
 from lakeindex.commands.scan.request import ScanRequest
 from lakeindex.commands.scan.scan import streamed
-from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import LakeIndexError, UsageError
 from lakeindex.format.instants import comparable
 from lakeindex.options.parse import parse_options
@@ -94,7 +94,7 @@ def resolved(uri: str, request: ChangesRequest) -> tuple[str | None, str | None]
             )
         return since, until
 
-    return while_unchanged(uri, points)
+    return read_consistently(uri, points)
 
 
 def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
@@ -135,7 +135,7 @@ def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
             index is not None and index.is_global,
         )
 
-    return while_unchanged(uri, plan, use_metadata=parse_options(request.options).use_metadata)
+    return read_consistently(uri, plan, use_metadata=parse_options(request.options).use_metadata)
 
 
 def stream_changes(uri: str, request: ChangesRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

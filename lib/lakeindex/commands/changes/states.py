@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.read.time_travel import LaterWrites, check_reaches_back, history_range, point_of
-from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.commands.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.files.file_system_view import Snapshot
@@ -43,7 +43,7 @@ def commit_points(uri: str, instant: str) -> CommitPoints | None:
     Raises:
         TableError: no table, or one that is not read.
     """
-    return while_unchanged(uri, lambda _, timeline: _points(timeline, instant))
+    return read_consistently(uri, lambda _, timeline: _points(timeline, instant))
 
 
 def _points(timeline: Timeline, instant: str) -> CommitPoints | None:

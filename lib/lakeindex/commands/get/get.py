@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.get.file_plan import GetScope, Plan, plan_files
 from lakeindex.commands.get.key_sets import KeyForm, KeySet, key_set, key_spec_of
 from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
@@ -28,7 +29,6 @@ from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
-from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
@@ -173,7 +173,7 @@ def get_rows(
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
         return asked, scope, plan, _read(scope, plan, asked, runner)
 
-    outcome = do_task(lambda _: while_unchanged(uri, read, use_metadata=config.use_metadata), None)
+    outcome = do_task(lambda _: read_consistently(uri, read, use_metadata=config.use_metadata), None)
     asked, scope, plan, got = outcome.value
     missing = _missing(asked, got.found)
     seconds = round(perf_counter() - started, 4)

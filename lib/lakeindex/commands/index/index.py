@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
 from lakeindex.commands.results import JsonResult
-from lakeindex.conductor.moved import until_still
+from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.index.registry import stored_index_for
@@ -218,7 +218,7 @@ def on_index(
         with opened_index(table, snapshot, index, runner, checkpoints, pairs) as opened:
             return work(opened)
 
-    return until_still(table, config, on)
+    return retry_on_conflict(table, config, on)
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 from lakeindex.commands.look.history import iso_time
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
+from lakeindex.error_handling import in_our_words
 from lakeindex.errors import InputError, LakeIndexError, OptionError
 from lakeindex.model import Instant
-from lakeindex.raw_errors import in_our_words
 from lakeindex.storage import Listing, Storage, in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.commands.written_slices import open_at, rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options, parse_options
@@ -179,7 +179,7 @@ def live_files(
         ordered = tuple(sorted(files, key=lambda one: (one.partition, one.file_id)))
         return TableFiles(table.name, table.uri, past.snapshot.instant_time, past.as_of, ordered)
 
-    return while_unchanged(uri, look, use_metadata=parse_options(options or {}).use_metadata)
+    return read_consistently(uri, look, use_metadata=parse_options(options or {}).use_metadata)
 
 
 def live_partitions(uri: str, *, as_of: str | None = None, options: Options | None = None) -> TablePartitions:
@@ -213,7 +213,7 @@ def columns_of(uri: str) -> pa.Schema:
     Raises:
         TableUnsupportedError: it does not say which columns it has.
     """
-    return while_unchanged(uri, lambda table, timeline: table_schema(table, table.snapshot(timeline=timeline)))
+    return read_consistently(uri, lambda table, timeline: table_schema(table, table.snapshot(timeline=timeline)))
 
 
 def table_columns(uri: str) -> TableColumns:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.look.history import iso_time
-from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.commands.written_slices import Commits, read_commits, written_slices
 from lakeindex.commit.ledger import told_summary
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
@@ -58,7 +58,7 @@ def table_report(uri: str, checkpoints: str | None = None) -> TableReport:
         ]
         return TableReport(table.name, table.uri, root, tuple(lines[::-1]), tuple(_notes(lines, root)))
 
-    return while_unchanged(uri, look)
+    return read_consistently(uri, look)
 
 
 class _Size:

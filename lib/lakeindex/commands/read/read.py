@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.read.out_file import check_format, row_writer
 from lakeindex.commands.read.time_travel import LaterWrites, PastTable, check_meta_columns, past_table
 from lakeindex.commands.rescale.aligned_rows import aligned_row_groups, open_base_file, read_schema
-from lakeindex.commands.while_unchanged import while_unchanged
 from lakeindex.errors import StorageError, UsageError
 from lakeindex.model import BaseFile
 from lakeindex.options.parse import Options, parse_options
@@ -100,7 +100,7 @@ def read_rows(
         pieces = decoded_in_parallel(uri, lambda file: list(source.rows_of(file)), source.files)
         return pa.concat_tables([source.schema.empty_table(), *(rows for piece in pieces for rows in piece)])
 
-    return while_unchanged(uri, read, use_metadata=use_metadata)
+    return read_consistently(uri, read, use_metadata=use_metadata)
 
 
 def write_table(rows: pa.Table, out: str) -> int:

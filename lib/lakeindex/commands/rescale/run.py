@@ -28,8 +28,8 @@ from lakeindex.commit.session import (
     RunIdentity,
     WriteSession,
 )
-from lakeindex.commit.turns import EVERYTHING
-from lakeindex.conductor.moved import until_still
+from lakeindex.commit.write_queue import EVERYTHING
+from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.conductor.opened import Opened
 from lakeindex.errors import (
     MOVED_ERRORS,
@@ -385,7 +385,7 @@ class Rescale:
                 session.abandon()  # whether or not there is another try: nothing is left pending
                 raise
 
-        return until_still(self._table, self._config, attempt, who=f"run {identity.run_id}")
+        return retry_on_conflict(self._table, self._config, attempt, who=f"run {identity.run_id}")
 
     def _attempt(
         self, session: WriteSession, identity: RunIdentity, snapshot: Snapshot, started: float

@@ -13,10 +13,10 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakeindex.commands.consistent_read import TRIES, has_other_timeline, read_consistently
 from lakeindex.commands.scan.plan import ScanPlan, plan_scan
 from lakeindex.commands.scan.reading import FileReader, Tally, readers
 from lakeindex.commands.scan.request import ScanReport, ScanRequest
-from lakeindex.commands.while_unchanged import TRIES, has_other_timeline, while_unchanged
 from lakeindex.errors import MOVED_ERRORS, LakeIndexError, WriteConflictError
 from lakeindex.options.parse import parse_options
 from lakeindex.storage import decoded_in_parallel
@@ -71,7 +71,7 @@ class Scanner:
     def of_one_snapshot(self, work: Callable[[ScanPlan], _T]) -> _T:
         """Do work on a plan, anew if other writers take away what it reads. Raises: as :meth:`rows`."""
         use_metadata = parse_options(self.request.options).use_metadata
-        return while_unchanged(
+        return read_consistently(
             self.uri,
             lambda table, timeline: work(plan_scan(table, timeline, self.request, self.runner)),
             use_metadata=use_metadata,

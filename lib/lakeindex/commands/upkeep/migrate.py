@@ -20,8 +20,8 @@ from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
 from lakeindex.commands.index.index import opened_index
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, switch_index
 from lakeindex.commands.results import JsonResult
-from lakeindex.conductor.moved import until_still
-from lakeindex.conductor.opened import while_still
+from lakeindex.conductor.conflict_retry import retry_on_conflict
+from lakeindex.conductor.opened import open_and_retry
 from lakeindex.errors import TableCorruptError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import read_record_keys
@@ -137,7 +137,7 @@ def migrate_index(
     started = time.perf_counter()
     pairs = {key: text for key, text in (options or {}).items() if key != "hoodie.index.type"}
     plain = _plain(pairs)
-    table, before = while_still(absolute(uri), plain, lambda opened: (opened.table, opened.index))
+    table, before = open_and_retry(absolute(uri), plain, lambda opened: (opened.table, opened.index))
     target = new_index(index_type, parse_options(pairs), table.properties.key_fields)
     check_virtual_index(table.properties, index_type)
     done, notes = _Done(), list[str]()
@@ -151,7 +151,7 @@ def migrate_index(
         def work(snapshot: Snapshot) -> _Done:
             return _switch(switch, snapshot, runner, checkpoints, dry_run=dry_run, notes=notes)
 
-        done = until_still(table, plain, work)
+        done = retry_on_conflict(table, plain, work)
     return IndexMigrated(
         table=table.name,
         uri=table.uri,

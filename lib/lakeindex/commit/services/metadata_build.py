@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakeindex.aftermath import noted
 from lakeindex.commit.services.begin_maintenance import maintaining
+from lakeindex.error_handling import noted
 from lakeindex.errors import LakeIndexError, MetadataTableError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.file_names import parse_base_file

@@ -34,7 +34,7 @@ from lakeindex.storage import in_parallel, remove_temporary, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline import records
-from lakeindex.timeline.beside_pending import end_heartbeat, list_heartbeats, remove_markers
+from lakeindex.timeline.pending_files import end_heartbeat, list_heartbeats, remove_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import (
     ATTEMPT_KEY,

@@ -38,7 +38,7 @@ from lakeindex.timeline.avro_instants import (
     format_rollback_metadata,
     format_rollback_plan,
 )
-from lakeindex.timeline.beside_pending import end_heartbeat, marked_files, remove_markers
+from lakeindex.timeline.pending_files import end_heartbeat, marked_files, remove_markers
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.timeline.verdicts import load_verdict
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from lakeindex.errors import InvariantError, TableCorruptError, first_line
 from lakeindex.files.footer_cache import CacheEntry, FooterCache
 from lakeindex.files.footers import Footer, footer_of
-from lakeindex.in_groups import groups_within
 from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
 from lakeindex.index.stored.contract import DELTA_SCHEMA, Change
@@ -30,6 +29,7 @@ from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import TOGETHER_BYTES, current_share
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import EncodedFile
+from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.file_parts import ForeignSlice, OldSlice, WholeFile, open_slice
 from lakeindex.write.fixed_columns import fixed_columns
 from lakeindex.write.merge_rows import Changes, NewSlice, StoredRows

@@ -28,7 +28,7 @@ from lakeindex.commit.session import (
     Replacement,
     WriteSession,
 )
-from lakeindex.commit.turns import EVERYTHING, TurnScope
+from lakeindex.commit.write_queue import EVERYTHING, TurnScope
 from lakeindex.errors import WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 
 from lakeindex.errors import InputError
 from lakeindex.hashing.arrow import one_array
-from lakeindex.in_groups import groups_within
 from lakeindex.model import Change, Operation
 from lakeindex.options.types import StagedCodec, WriteConfig
 from lakeindex.pipeline import OP_DELETE, STAGED_KEY, STAGED_OP, STAGED_PARTITION
@@ -25,6 +24,7 @@ from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.storage import is_on_this_machine
 from lakeindex.tasks.memory_bound import chunk_bytes, current_share
 from lakeindex.write.base_file import dictionaries_for, parquet_writer
+from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.combine import Combining, combine_and_sort, combine_with_stored
 from lakeindex.write.updated_rows import UpdateRule
 

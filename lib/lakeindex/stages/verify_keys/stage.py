@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
-from lakeindex.in_groups import groups_within
 from lakeindex.index.contract import KeyHomes
 from lakeindex.index.fate import Fate, fates_of_found
 from lakeindex.index.key_match import Matches, match_keys
@@ -50,6 +49,7 @@ from lakeindex.tasks.memory_bound import TOGETHER_BYTES, current_share, held_by,
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.bounded_groups import groups_within
 from lakeindex.write.ordering import are_older
 from lakeindex.write.types.widening import widened_array
 

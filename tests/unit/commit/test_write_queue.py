@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakeindex.commit.turns import EVERYTHING, TURNS_FOLDER, Turn, TurnScope
+from lakeindex.commit.write_queue import EVERYTHING, TURNS_FOLDER, Turn, TurnScope
 from lakeindex.errors import StorageError
 from lakeindex.storage import Storage
 from lakeindex.storage.memory import MemoryStorage

@@ -24,7 +24,7 @@ from lakeindex.timeline.timeline import Timeline
 _TRIES: Final = 3
 
 
-def told_files(
+def files_in_metadata(
     table: MetadataTable, timeline: Timeline, again: Callable[[], MetadataTable | None]
 ) -> FilesByPartition | None:
     """What the metadata table says: of every partition all files that were committed and not cleaned.

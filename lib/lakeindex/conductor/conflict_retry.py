@@ -49,7 +49,7 @@ def _nothing() -> None:
     """What is to be taken back of work that only reads."""
 
 
-def until_still(
+def retry_on_conflict(
     table: Table,
     config: WriteConfig,
     work: Callable[[Snapshot], _T],

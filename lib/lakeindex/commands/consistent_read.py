@@ -18,7 +18,7 @@ TRIES: Final = 5
 """How often a reader begins before it gives up."""
 
 
-def while_unchanged(uri: str, read: Callable[[Table, Timeline], _T], *, use_metadata: bool = True) -> _T:
+def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_metadata: bool = True) -> _T:
     """Open a table, list its timeline, and read; anew if that fails and the timeline is another one by now.
 
     A rollback, a clean or an archiving removes files that a reader has listed. Each of them changes the timeline before
