@@ -20,6 +20,11 @@ def test_option_tables_are_those_of_the_config() -> None:
     assert done.returncode == 0, "run scripts/options_page.py"
 
 
+def test_the_python_page_is_that_of_the_docstrings() -> None:
+    done = subprocess.run([sys.executable, "scripts/api_page.py", "--check"], cwd=ROOT, check=False)
+    assert done.returncode == 0, "run scripts/api_page.py"
+
+
 def test_each_option_has_one_row() -> None:
     shown = [option.key for options in OPTION_AREAS.values() for option in options]
     assert sorted(shown) == sorted({option.key for option in (*OPTIONS, *CREATE_OPTIONS)})

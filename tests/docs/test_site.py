@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-import griffe
 import pytest
 from mkdocs.config import load_config
 from mkdocs.exceptions import PluginError
@@ -19,7 +19,8 @@ from lakeindex.options.parse import NOTED_OPTIONS, REFUSED_OPTIONS
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import docs_docstrings  # noqa: E402 - a script of the checkout
+import api_page  # noqa: E402 - a script of the checkout
+import docs_docstrings  # noqa: E402 - as above
 import docs_site  # noqa: E402 - as above
 
 
@@ -108,24 +109,23 @@ def test_an_example_of_a_docstring_is_a_block_of_code() -> None:
 
 
 def test_arguments_of_the_python_page_are_listed_one_by_one() -> None:
-    """Those of a typed dictionary that extends another, too, each with its description."""
-    extensions = griffe.load_extensions(docs_docstrings.DocstringMarkup, "unpack_typeddict")
-    library = griffe.load(
-        "lakeindex", search_paths=[str(ROOT / "lib")], extensions=extensions, docstring_parser="google"
-    )
+    """Those of a typed dictionary that extends another, too, each with its description, below a signature that is not
+    run.
+    """
     for path in (
         "api.table.LakeTable.upsert",
         "api.operations.TableOperations.delete",
         "api.table.LakeTable.index_build",
     ):
-        function = library[path]
-        assert "arguments" not in function.parameters
-        (section,) = (one for one in function.docstring.parsed if one.kind.value == "parameters")
-        described = {one.name: one.description for one in section.value}
-        assert {"options", "checkpoints", "runner"} <= described.keys()
-        assert described.keys() == {one.name for one in function.parameters} - {"self"}
-        assert all(described.values())
-    assert "update_if" in library["api.table.LakeTable.upsert"].parameters
+        name = path.rpartition(".")[2]
+        text = api_page.reference(3, path, [])
+        head, _, rest = text.partition("\n```\n")
+        assert head.startswith(f"### {name}\n\n```text\n{name}(\n")
+        named = set(re.findall(r"(?m)^    (\w+): ", head))
+        assert {"options", "checkpoints", "runner"} <= named
+        described = re.findall(r"(?m)^- `(\w+)`: .", rest)
+        assert named <= set(described)
+    assert "update_if" in api_page.reference(3, "api.table.LakeTable.upsert", [])
 
 
 def test_names_of_options_may_break_at_their_dots() -> None:

@@ -51,8 +51,8 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
             (``id STRING NOT NULL``) or a printed schema. Meta columns and ``_hoodie_is_deleted`` are left out.
         like: or what has these columns: a Parquet, CSV, JSON or DDL file, or any batch in memory; no row is written.
         key: column, or columns, of the record key.
-        partition: column, or columns, of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom
-            key generator.
+        partition: column, or columns, of the partition path; ``"day:month"``: a date or timestamp by ``year``,
+            ``month``, ``day`` or ``hour``; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom key generator.
         ordering: column that says which version of a row is newer, or, of a table of version 9, a list of columns: the
             first one in which two rows differ decides.
         index: index type, ``hoodie.index.type``; BLOOM if it is not given.

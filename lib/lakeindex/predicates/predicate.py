@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from lakeindex.errors import UsageError, first_line
 from lakeindex.predicates.arrow import expression_of, text_of
-from lakeindex.predicates.bounds import Bounds, Facts, may_be_true
+from lakeindex.predicates.bounds import Bounds, Facts, answers, may_be_true
 from lakeindex.predicates.nodes import And, Column, Compare, Comparison, Node, OneOf, Or, Path, Value, columns_of
 from lakeindex.predicates.values import Family, family_of, scalar_of
 from lakeindex.time_spent import loading
@@ -72,6 +72,10 @@ class Predicate:
         if self.node is not None:
             return may_be_true(self.node, facts)
         return _may_match(self.expression, self.schema, self._guarantees(facts))
+
+    def must_match(self, facts: Facts) -> bool:
+        """Whether every row that agrees with the facts is chosen; False wherever that is not known."""
+        return self.node is not None and answers(self.node, facts) == {True}
 
     def equal_values(self, path: Path) -> tuple[Value, ...] | None:
         """The values of a column of which one must be in every chosen row; None if the condition does not say."""

@@ -17,7 +17,7 @@ from lakeindex.table.virtual_key_rules import generator_problem, index_problem
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _META_COLUMN_PREFIX: Final = "_hoodie_"
-_GENERATOR_OPTION: Final = "hoodie.table.keygenerator.type"
+GENERATOR_OPTION: Final = "hoodie.table.keygenerator.type"
 _PARTITION_TYPES: Final = ("SIMPLE", "TIMESTAMP")
 
 
@@ -86,7 +86,7 @@ def key_entries(spec: CreateSpec) -> dict[str, str]:
     return {
         "hoodie.table.recordkey.fields": ",".join(spec.key_fields),
         "hoodie.table.partition.fields": ",".join(typed),
-        _GENERATOR_OPTION: generator_of(spec).value,
+        GENERATOR_OPTION: generator_of(spec).value,
         **{TIMEBASED_PREFIX + option: text for option, text in spec.config.timebased.items()},
         **dict(spec.config.key_options),
     }
@@ -105,7 +105,7 @@ def check_spec(spec: CreateSpec) -> None:
         ("--ordering", spec.ordering_fields),
     ):
         for name in names:
-            _check_column(option, name, spec.columns)
+            check_column(option, name, spec.columns)
         if len(set(names)) < len(names):
             raise OptionError(f"{option} names a column twice: {','.join(names)}", culprit=option)
     if len(spec.ordering_fields) > 1 and spec.config.table_version < SEVERAL_ORDERING_FIELDS:
@@ -127,7 +127,7 @@ def check_spec(spec: CreateSpec) -> None:
 def _check_virtual(spec: CreateSpec) -> None:
     index_type = spec.config.index_type
     problems = (
-        (_GENERATOR_OPTION, generator_problem(generator_of(spec), len(spec.key_fields))),
+        (GENERATOR_OPTION, generator_problem(generator_of(spec), len(spec.key_fields))),
         (INDEX_OPTION, None if index_type is None else index_problem(index_type)),
     )
     for option, problem in problems:
@@ -139,7 +139,8 @@ def _check_virtual(spec: CreateSpec) -> None:
             )
 
 
-def _check_column(option: str, name: str, columns: Sequence[str]) -> None:
+def check_column(option: str, name: str, columns: Sequence[str]) -> None:
+    """Refuse a name that is no column, or that a table's properties cannot hold. Raises: OptionError."""
     if name not in columns:
         raise OptionError(
             f"{option} names {name!r}, which is no column",
@@ -172,7 +173,7 @@ def _check_generator(spec: CreateSpec, generator: KeyGeneratorType, types: tuple
         raise OptionError(
             f"the key generator {generator} does not fit {keys_and_levels[0]} key field(s) and {keys_and_levels[1]} "
             "partition field(s)",
-            culprit=_GENERATOR_OPTION,
+            culprit=GENERATOR_OPTION,
             hint=f"{generator} takes {needs[generator]}",
         )
     _check_types(generator, types)
@@ -192,7 +193,7 @@ def _check_types(generator: KeyGeneratorType, types: tuple[str, ...]) -> None:
         raise OptionError(
             f"the key generator {generator} takes no types of partition fields",
             culprit="--partition",
-            hint=f"leave ':{next(filter(None, types))}' out, or use -o {_GENERATOR_OPTION}=CUSTOM",
+            hint=f"leave ':{next(filter(None, types))}' out, or use -o {GENERATOR_OPTION}=CUSTOM",
         )
 
 

@@ -22,7 +22,12 @@ from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_V
     help="Parquet, CSV or JSON file with the table's columns, or the columns as text: 'id STRING, at TIMESTAMP'.",
 )
 @click.option("--key", "keys", required=True, metavar="F[,F]", help="Columns of the record key.")
-@click.option("--partition", "partitions", metavar="F[,F]", help="Columns of the partition path.")
+@click.option(
+    "--partition",
+    "partitions",
+    metavar="F[,F]",
+    help="Columns of the partition path; of a date or timestamp also by year, month, day or hour: F:month.",
+)
 @click.option("--ordering", metavar="F[,F]", help="Columns that say which version of a row is newer.")
 @short_option("--table-version", TABLE_VERSION_OPTION, TABLE_VERSIONS, "Version of the table")
 @click.option(

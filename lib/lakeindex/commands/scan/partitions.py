@@ -14,7 +14,8 @@ from lakeindex.format.partition_paths import DEFAULT_PARTITION, unescape_partiti
 from lakeindex.predicates.bounds import Bounds
 from lakeindex.predicates.nodes import Path, Value
 from lakeindex.write.keys.java_text import java_text
-from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+from lakeindex.write.keys.key_spec import PARTITION_PATH_PART, KeySpec, PartitionKind
+from lakeindex.write.keys.time_partitions import TimePartitioner
 
 _PLAIN: Final = (
     pa.types.is_string,
@@ -38,13 +39,27 @@ def path_facts(path: str, spec: KeySpec, schema: pa.Schema) -> dict[Path, Bounds
         return {}  # a value with a slash in it
     found: dict[Path, Bounds] = {}
     for level, (name, kind) in zip(levels, fields, strict=True):
-        if kind is not PartitionKind.SIMPLE or name not in schema.names:
+        if name not in schema.names:
             continue
         text = _text_of(level, name, spec)
+        if kind is PartitionKind.TIMESTAMP:
+            found.update(_times(text, (name,), spec, schema.field(name).type))
+            continue
         value = None if text is None else _value_of(text, schema.field(name).type)
         if value is not None:
             found[(name,)] = Bounds(value, value, may_be_null=False)
     return found
+
+
+def _times(text: str | None, path: Path, spec: KeySpec, kind: pa.DataType) -> dict[Path, Bounds]:
+    """What a time says of the dates, timestamps or whole numbers that it was made of."""
+    if text is None or spec.time_options is None or PARTITION_PATH_PART in spec.timestamp_texts:
+        return {}
+    unit = kind.unit if pa.types.is_timestamp(kind) else None
+    if not (pa.types.is_date32(kind) or pa.types.is_integer(kind) or unit in ("ms", "us")):
+        return {}
+    known = TimePartitioner(spec.time_options).values_of(text)
+    return {} if known is None else {path: Bounds(known[0], known[1], may_be_null=known[2])}
 
 
 def _text_of(level: str, name: str, spec: KeySpec) -> str | None:

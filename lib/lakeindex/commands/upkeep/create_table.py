@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Required, TypedDict, Unpack
+from typing import Any, ClassVar, Final, Required, TypedDict, Unpack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,14 +21,15 @@ from lakeindex.errors import (
     InputError,
     LakeIndexError,
     ObjectNotFoundError,
+    OptionError,
     TableExistsError,
     TableNotFoundError,
     first_line,
 )
 from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
-from lakeindex.model import IndexSpec, IndexType
+from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.options.types import CreateConfig, CsvFormat, InputFormat, WriteConfig
-from lakeindex.options.values import TABLE_VERSION_OPTION
+from lakeindex.options.values import TABLE_VERSION_OPTION, TIMEBASED_PREFIX
 from lakeindex.stages.stage_input.input_pieces import read_columns
 from lakeindex.stages.stage_input.inputs import TEXT_SUFFIXES, find_inputs
 from lakeindex.storage.paths import absolute, plain
@@ -36,7 +37,9 @@ from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.binding import new_index
 from lakeindex.table.create import create_table
 from lakeindex.table.create_spec import (
+    GENERATOR_OPTION,
     CreateSpec,
+    check_column,
     check_spec,
     generator_of,
     key_entries,
@@ -49,9 +52,12 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.layout import LAYOUT_1
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator, column_at
+from lakeindex.write.keys.time_partitions import TRANSFORMS, TimeOptions
 from lakeindex.write.ordering import check_orderable
 from lakeindex.write.types.avro_schema import DELETE_MARK, META_COLUMNS, check_names, schema_from_avro, schema_to_avro
 from lakeindex.write.types.storable import storable_schema
+
+_NOT_BY_OLD_HUDI: Final = "Hudi 0.15 on Spark, which takes the values of a time from the path of its partition"
 
 
 class Exists(StrEnum):
@@ -79,7 +85,7 @@ class CreatedTable(JsonResult):
         table: its name.
         uri: where it is.
         version: table version.
-        unread_by: who cannot read such a table, in words; None of a version that all readers know.
+        unread_by: who cannot read such a table, in words; None of one that all readers know.
         key_fields: columns of the record key.
         partition_fields: columns of the partition path.
         ordering_field: column that says which version of a row is newer; of several a list with commas.
@@ -165,7 +171,8 @@ def create_empty(
         uri: its folder; the last element of its path is its name.
         given: the table's columns; meta columns and ``_hoodie_is_deleted`` are left out.
         keys: columns of the record key.
-        partitions: columns of the partition path; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom generator.
+        partitions: columns of the partition path; ``field:month`` and its like of a date or timestamp;
+            ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom generator.
         ordering: columns that say which version of a row is newer, the first one first; several in version 9.
         config: everything else.
         metadata: whether it gets a metadata table, as Hudi makes it; None: in versions 8 and 9, as Hudi 1.x does.
@@ -196,13 +203,14 @@ def _spec_of(
     check_names(given)
     text = schema_to_avro(given, name)
     columns = schema_from_avro(text)
+    partitions, config = _by_time(keys, partitions, columns, config or CreateConfig())
     spec = CreateSpec(
         name=name,
         columns=_paths(columns),
         key_fields=tuple(keys),
         partition_fields=tuple(partitions),
         ordering_fields=tuple(ordering),
-        config=config or CreateConfig(),
+        config=config,
         schema_text=text,
     )
     check_spec(spec)
@@ -210,13 +218,57 @@ def _spec_of(
     return spec, columns
 
 
+def _by_time(
+    keys: Sequence[str], partitions: Sequence[str], columns: pa.Schema, config: CreateConfig
+) -> tuple[Sequence[str], CreateConfig]:
+    """Partition fields and options with ``field:month`` and its like as Hudi's key generators have them.
+
+    Raises:
+        OptionError: more than one of them, a column that is no date or timestamp, or an option that says another thing.
+    """
+    parts = [(text, *text.partition(":")[::2]) for text in partitions]
+    asked = [(text, name, part.lower()) for text, name, part in parts if part.lower() in TRANSFORMS]
+    if not asked:
+        return partitions, config
+    text, name, transform = asked[0]
+    if len(asked) > 1:
+        raise OptionError(
+            f"a table has one partition field by time, not {', '.join(one for one, *_ in asked)}",
+            culprit=asked[1][0],
+            hint="Hudi keeps one time format for a table: name the finest of them",
+        )
+    check_column("--partition", name, _paths(columns))
+    wanted = TimeOptions.of_transform(transform, column_at(columns.empty_table(), name).type, name)
+    if not {"timezone", "output.timezone"} & set(config.timebased):
+        wanted["output.timezone"] = "UTC"
+    for option, value in wanted.items():
+        if config.timebased.get(option, value) != value:
+            raise OptionError(
+                f"--partition {text} means {option} {value}, and an option says {config.timebased[option]}",
+                culprit=TIMEBASED_PREFIX + option,
+                hint=f"leave the option out, or name the column alone: --partition {name}",
+            )
+    simple = len(keys) == len(partitions) == 1 and config.key_generator is not KeyGeneratorType.CUSTOM
+    generator = KeyGeneratorType.TIMESTAMP if simple else KeyGeneratorType.CUSTOM
+    if (config.key_generator or generator) is not generator:
+        raise OptionError(
+            f"the key generator {config.key_generator} makes no partitions by {transform}",
+            culprit=GENERATOR_OPTION,
+            hint=f"leave the option out: {text} takes {generator}",
+        )
+    typed = [f"{one}:{'TIMESTAMP' if given == text else kind or 'SIMPLE'}" for given, one, kind in parts]
+    made = [name] if simple else typed
+    return made, replace(config, key_generator=generator, timebased={**config.timebased, **wanted})
+
+
 def _created(table: Table, columns: pa.Schema, metadata: tuple[str, ...], *, existed: bool) -> CreatedTable:
     binding = table.bound_for(WriteConfig())
+    by_time = KeySpec.from_properties(table.key_properties()).needs_time_options
     return CreatedTable(
         table=table.name,
         uri=table.uri,
         version=table.properties.version,
-        unread_by=VERSIONS[table.properties.version].unread_by,
+        unread_by=VERSIONS[table.properties.version].unread_by or (_NOT_BY_OLD_HUDI if by_time else None),
         key_fields=table.properties.key_fields,
         partition_fields=table.properties.partition_fields,
         ordering_field=",".join(table.properties.ordering_fields) or None,

@@ -28,6 +28,7 @@ from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, Change, Operation
+from lakeindex.predicates.bounds import Bounds
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
 from lakeindex.run import row_pieces
@@ -256,12 +257,14 @@ class _ByPath:
         facts = path_facts(path, self.spec, self.schema)
         if not self.predicate.may_match(facts):
             return False
+        if self.predicate.must_match(facts):
+            return True
         if set(self.predicate.paths) - set(facts) or set(self.predicate.columns) - {name for name, *_ in facts}:
             return None
         columns = {}
         for name in self.predicate.columns:
             value = facts[name,].least
-            if value is None:
+            if value is None or facts[name,] != Bounds(value, value, may_be_null=False):
                 return None
             columns[name] = array_of([value], self.schema.field(name).type)
         return bool(self.predicate.mask(pa.table(columns) if columns else _ONE_ROW)[0].as_py())

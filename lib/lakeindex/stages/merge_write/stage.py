@@ -58,7 +58,7 @@ from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, pla
 from lakeindex.stages.merge_write.planning import plan_merge
 from lakeindex.stages.merge_write.stored_rows import StoredRows
 from lakeindex.stages.merge_write.tags import FoundLine, Tags
-from lakeindex.stages.merge_write.written_files import check_counts, keep_written, write_stat
+from lakeindex.stages.merge_write.written_files import check_counts, keep_written, tiny_files_note, write_stat
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import current_bound, verify_bytes, write_bytes, write_part
 from lakeindex.tasks.meter import StageCost
@@ -272,7 +272,8 @@ class MergeAttempt:
         if not written and not self._replaced.files:
             return replace(summary, notes=summary.notes + self._session.notes)
         keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
-        summary = replace(summary, instant=self._session.instant, noop=False)
+        notes = summary.notes + tiny_files_note(written, self._facts.keys, self._facts.schema)
+        summary = replace(summary, instant=self._session.instant, noop=False, notes=notes)
         published = do_task(lambda _: self._publish(written, tags, summary), None)
         self._session.note("footers were not kept", lambda: self._keep_footers(written))
         stage = self._stage_line(written, found, outcome.cost + published.cost)

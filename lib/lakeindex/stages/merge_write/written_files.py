@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
 
 from lakeindex.errors import InvariantError
 from lakeindex.format.commit_metadata import NO_PREVIOUS, WriteStat
@@ -11,7 +14,13 @@ from lakeindex.model import BaseFile
 from lakeindex.pipeline import WRITTEN, Stage
 from lakeindex.run.checkpoints import Manifest, RunFolder, table_of
 from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.showing.text import human_bytes
 from lakeindex.stages.merge_write.file_slices import WrittenFile
+from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
+
+_MANY_FILES: Final = 200
+_TINY_BYTES: Final = 2**20
+_DAYS_OF_A_MONTH: Final = 30
 
 
 def check_counts(written: Sequence[WrittenFile], summary: RunSummary) -> None:
@@ -63,6 +72,36 @@ def new_file_stat(file: BaseFile, rows: int) -> WriteStat:
         total_write_bytes=file.size_bytes,
         file_size_bytes=file.size_bytes,
     )
+
+
+def tiny_files_note(written: Sequence[WrittenFile], keys: KeySpec, schema: pa.Schema) -> tuple[str, ...]:
+    """A sentence with a cure, if partitions that are too fine made a great number of very small files."""
+    new = [one.file for one in written if one.old is None]
+    partitions = len({file.partition_path for file in new})
+    if len(new) < _MANY_FILES or partitions < len(new) / 2:
+        return ()
+    size = sum(file.size_bytes for file in new) // len(new)
+    if size >= _TINY_BYTES:
+        return ()
+    found = [name for name, kind in keys.partition_fields if _is_time(schema, name) and not _is_coarse(keys, kind)]
+    by = "month" if size * _DAYS_OF_A_MONTH >= _TINY_BYTES else "year"
+    cure = f"`lakeindex create --partition {found[0]}:{by}` makes larger ones" if found else "use a coarser field"
+    said = (
+        f"{len(new):,} new files of {human_bytes(size)} on average, in {partitions:,} partitions: that fine, they make "
+        f"every later run read more files than rows need; in a new table {cure}"
+    )
+    return (said,)
+
+
+def _is_time(schema: pa.Schema, name: str) -> bool:
+    kind = schema.field(name).type if name in schema.names else pa.null()
+    return pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+
+
+def _is_coarse(keys: KeySpec, kind: PartitionKind) -> bool:
+    """Whether a partition is a month, or more."""
+    options = keys.time_options
+    return kind is PartitionKind.TIMESTAMP and options is not None and "d" not in options.output_format
 
 
 def keep_written(

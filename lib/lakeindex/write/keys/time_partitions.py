@@ -22,6 +22,7 @@ from lakeindex.write.keys.joda import JodaFormat, JodaParser, zone_of
 from lakeindex.write.keys.timestamp_text import milliseconds_of
 
 _PREFIXES: Final = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
+_GENERATOR_OPTION: Final = "hoodie.table.keygenerator.type"
 _LONG_MAX: Final = 2**63 - 1
 _LONG_MIN: Final = -(2**63)
 # milliseconds of one unit, as (multiply by, divide by)
@@ -34,6 +35,18 @@ _UNITS: Final[dict[str, tuple[int, int]]] = {
     "HOURS": (3_600_000, 1),
     "DAYS": (86_400_000, 1),
 }
+
+
+TRANSFORMS: Final[Mapping[str, str]] = {
+    "year": "yyyy",
+    "month": "yyyy-MM",
+    "day": "yyyy-MM-dd",
+    "hour": "yyyy-MM-dd-HH",
+}
+"""Parts of a time that a partition can be of, and the format of its path."""
+
+_CALENDAR: Final = ("yyyy", "MM", "dd", "HH")
+_LETTERS: Final = re.compile(r"([A-Za-z])\1*|'[^']*'")
 
 
 class TimeType(StrEnum):
@@ -73,6 +86,33 @@ class TimeOptions:
     input_zone: str | None = None
     output_zone: str | None = None
     scalar_unit: str = "SECONDS"
+
+    @classmethod
+    def of_transform(cls, transform: str, kind: pa.DataType, name: str) -> dict[str, str]:
+        """The ``hoodie.keygen.timebased.*`` options, by their ends, with which Hudi makes these paths of a column.
+
+        Args:
+            transform: one of :data:`TRANSFORMS`.
+            kind: the column's type.
+            name: the column.
+
+        Raises:
+            OptionError: a column that is no date or timestamp, or a date by hours.
+        """
+        if pa.types.is_date(kind) and transform != "hour":
+            unit = "DAYS"
+        elif pa.types.is_timestamp(kind):
+            unit = "MILLISECONDS" if kind.unit == "ms" else "MICROSECONDS"  # Hudi 0.15 has no EPOCHMICROSECONDS
+        else:
+            raise OptionError(
+                f"column {name!r} is {kind}, which has no partitions by {transform}",
+                culprit=name,
+                hint="a date has them by year, month and day, a timestamp also by hour; texts and numbers that say "
+                f"times need -o {_GENERATOR_OPTION}=TIMESTAMP, -o {_PREFIXES[0]}timestamp.type=... and "
+                f"-o {_PREFIXES[0]}output.dateformat={TRANSFORMS[transform]}",
+            )
+        scalar = {"timestamp.type": TimeType.SCALAR.value, "timestamp.scalar.time.unit": unit}
+        return {**scalar, "output.dateformat": TRANSFORMS[transform]}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TimeOptions:
@@ -152,6 +192,30 @@ class TimePartitioner:
 
         return _by_distinct(milliseconds_of(array), path)
 
+    def values_of(self, path: str) -> tuple[int, int, bool] | None:
+        """The least and the greatest number of which a path is made, and whether it is that of nulls, too; None where
+        that is not known: another output zone than UTC, a format that is not that of a calendar, or texts.
+        """
+        letters = [found[0] for found in _LETTERS.finditer(self._options.output_format) if found[1]]
+        depth, unit = len(letters), self._unit
+        if unit is None or not depth or letters != list(_CALENDAR[:depth]) or (self._output_zone or dt.UTC) != dt.UTC:
+            return None
+        parsed = JodaParser(self._options.output_format).parse(path, dt.UTC)
+        if parsed is None or self._format.text(parsed[0], dt.UTC) != path:
+            return None
+        epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+        try:
+            first = epoch + dt.timedelta(milliseconds=parsed[0])
+            end = _after(first, depth)
+        except (OverflowError, ValueError):
+            return None
+        multiply, divide = unit
+        start, stop = ((one - epoch) // dt.timedelta(milliseconds=1) for one in (first, end))
+        # of numbers below zero the rest of a division goes up, as in Java
+        least = -(-start * divide // multiply) if start > 0 else (start - 1) * divide // multiply + 1
+        greatest = -(-stop * divide // multiply) - 1 if stop > 0 else (stop - 1) * divide // multiply
+        return least, greatest, path == self._default()
+
     def _values(self, array: pa.Array, name: str) -> pa.Array:
         """Whole numbers of the field's unit, or texts."""
         kind = array.type
@@ -208,6 +272,15 @@ def _by_distinct(
     places = pc.fill_null(coded.indices.cast(pa.int64()), len(found) - 1)
     texts, reasons = (pa.array(column, pa.string()).take(places) for column in zip(*found, strict=True))
     return texts, reasons
+
+
+def _after(first: dt.datetime, depth: int) -> dt.datetime:
+    """The beginning of the next year, month, day or hour."""
+    if depth == 1:
+        return first.replace(year=first.year + 1)
+    if depth == 2:
+        return first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+    return first + (dt.timedelta(days=1) if depth == 3 else dt.timedelta(hours=1))
 
 
 def _to_millis(value: int, unit: tuple[int, int]) -> int:

@@ -1,0 +1,277 @@
+"""What stands out in a run: each finding with its likely cause and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakeindex.pipeline import Stage
+from lakeindex.report.run_report import RunReport
+from lakeindex.report.table_report import SMALL_FILE_BYTES
+from lakeindex.run.summary import OUTSIDE, STARTUP, WAITING, StageSummary
+
+_USELESS: Final = 0.8
+_MANY_COPIED: Final = 100
+_SKEWED: Final = 4.0
+_NOTICEABLE_SECONDS: Final = 1.0
+_SLOWER: Final = 2.0
+_ENOUGH_RUNS: Final = 3
+_SHARE: Final = 0.1
+_FEW_FILES: Final = 10
+_MANY_WRONG: Final = 100
+_WRONG_SHARE: Final = 0.01
+_MOSTLY: Final = 0.5
+_WAITED_SHARE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that stands out, as full sentences.
+
+    Attributes:
+        what: what it is.
+        cause: why it is likely so.
+        cure: what to do about it.
+    """
+
+    what: str
+    cause: str
+    cure: str
+
+    @property
+    def text(self) -> str:
+        """As the report has it: a line each."""
+        return f"{self.what}\nCause: {self.cause}\nWhat to do: {self.cure}"
+
+
+def advise(report: RunReport) -> RunReport:
+    """The same report with its advice."""
+    return replace(report, advice=tuple(finding.text for finding in findings(report)))
+
+
+def findings(report: RunReport) -> Iterator[Finding]:
+    """All that stands out."""
+    stages = {stage.name: stage for stage in report.run.stages}
+    yield from _of_rows(report)
+    yield from _of_ranges(report, stages)
+    yield from _of_filters(report, stages)
+    yield from _of_writing(report)
+    yield from _of_other_writers(report)
+    yield from _of_time(report)
+    for stage in report.run.stages:
+        yield from _of_skew(stage)
+    yield from _of_past(report)
+
+
+def _of_rows(report: RunReport) -> Iterator[Finding]:
+    run = report.run
+    if run.quarantined:
+        yield Finding(
+            f"{run.quarantined:,} bad rows were quarantined.",
+            "They have no key, partition path or ordering value, or a value that does not fit its column.",
+            "Look at the quarantine files in the folder of this run: each row stands there with its reason.",
+        )
+    if run.rows_in and run.combined > _SHARE * run.rows_in:
+        yield Finding(
+            f"{run.combined / run.rows_in:.0%} of the rows were older duplicates in the batch itself.",
+            "The source sends a key more than once, as a feed of changes does, or the key columns do not name one row.",
+            "Nothing if the source is a feed of changes; else look at the keys that come twice.",
+        )
+    if run.rows_in and run.ignored > _SHARE * run.rows_in:
+        unmet = f" {run.unmet:,} rows do not meet a condition of the write." if run.unmet else ""
+        yield Finding(
+            f"{run.ignored / run.rows_in:.0%} of the rows were ignored.",
+            f"They are older than the stored row, or deletes of keys that are not stored.{unmet}",
+            "Nothing if a batch was sent again or came late; else look whether the ordering column grows with every "
+            "change of a row.",
+        )
+
+
+def _of_ranges(report: RunReport, stages: dict[str, StageSummary]) -> Iterator[Finding]:
+    lookup = stages.get(Stage.INDEX_LOOKUP)
+    if report.ranges is None or lookup is None or not lookup.pairs_in:
+        return
+    kept = lookup.pairs_out / lookup.pairs_in
+    if report.ranges.files > 1 and report.ranges.files_per_key > 1 and kept > _USELESS:
+        yield Finding(
+            f"Ranges kept {kept:.0%} of the pairs: {report.ranges.files_per_key:,.1f} files were candidates for a key.",
+            "Keys look random, as UUIDs and hashes do: every file holds keys from the whole width.",
+            "Use keys that grow with time (UUID version 7, a date before the id), or BUCKET or RECORD_INDEX, which "
+            "need no ranges: `lakeindex advise` says what they would cost.",
+        )
+    if report.ranges.without_range:
+        yield Finding(
+            f"{report.ranges.without_range:,} of {report.ranges.files:,} files have no key range and are candidates "
+            "for every key.",
+            "Another writer left the range out of their footers.",
+            "An upsert that rewrites them adds it; a clustering of the table rewrites all of them.",
+        )
+
+
+def _of_filters(report: RunReport, stages: dict[str, StageSummary]) -> Iterator[Finding]:
+    bloom, false = stages.get(Stage.BLOOM_CHECK), report.false_positives
+    if bloom is None or false is None:
+        return
+    full = int(bloom.counters.get("filters_saturated", 0))
+    if full:
+        yield Finding(
+            f"{full:,} filters are too full and let through more than 1 % of the keys that are not in their file.",
+            "They were sized for fewer rows than their files have (hoodie.index.bloom.num_entries of who wrote them).",
+            "An upsert that rewrites their files sizes them for their rows, unless lakeindex.bloom.sizing is fixed.",
+        )
+    without = int(bloom.counters.get("files_without_filter", 0))
+    if without:
+        yield Finding(
+            f"{without:,} files have no filter that can be used: each of their keys was looked up.",
+            "Another writer wrote them without filters, or with filters of a kind that is not known.",
+            "An upsert that rewrites them adds a filter; a clustering of the table rewrites all of them.",
+        )
+    if false.observed > 10 * false.expected + 10:
+        yield Finding(
+            f"{false.observed:,} false positives, {false.expected:,.1f} expected.",
+            "A filter may be damaged, or was made of other keys than those in its file.",
+            "Run `lakeindex check`: it compares filters with keys.",
+        )
+    elif not full and false.observed > max(_MANY_WRONG, _WRONG_SHARE * false.probed):
+        yield Finding(
+            f"{false.observed:,} of {false.probed:,} pairs were false positives: their files were read in vain.",
+            "The filters were made to let so many through (hoodie.index.bloom.fpp of who wrote them).",
+            "Lower hoodie.index.bloom.fpp: files that are rewritten from now on get larger and stricter filters.",
+        )
+
+
+def _of_writing(report: RunReport) -> Iterator[Finding]:
+    run = report.run
+    changed = run.inserts + run.updates + run.deletes + run.moved
+    if changed and run.files_rewritten > 1 and run.rows_copied > _MANY_COPIED * changed:
+        yield Finding(
+            f"Each changed row rewrote {run.rows_copied // changed:,} others.",
+            f"The batch is spread over {run.files_rewritten:,} files, and a file is rewritten as a whole.",
+            "Collect changes into larger batches, partition by what changes together, or lower "
+            "hoodie.parquet.max.file.size.",
+        )
+    in_scope = sum(one.in_scope for one in report.sizes)
+    small = sum(
+        one.in_scope for one in report.sizes if one.below_bytes is not None and one.below_bytes <= SMALL_FILE_BYTES
+    )
+    if in_scope >= _FEW_FILES and small > in_scope / 2:
+        yield Finding(
+            f"{small:,} of {in_scope:,} files are below 8 MiB: each of them adds to the cost of a look-up.",
+            "Many small inserts were not put into existing files, or there are more partitions than the rows fill.",
+            "Raise hoodie.parquet.small.file.limit, let Hudi cluster the table, or partition a new one less finely: "
+            "`lakeindex create --partition day:month`.",
+        )
+
+
+def _of_other_writers(report: RunReport) -> Iterator[Finding]:
+    run = report.run
+    if run.retries:
+        lost = "One attempt at the merge was" if run.retries == 1 else f"{run.retries:,} attempts at the merge were"
+        yield Finding(
+            f"{lost} lost to other writers.",
+            "They committed changes of the same files while this run worked.",
+            "Let writers of the same partitions run one after the other (in Airflow max_active_runs=1, or a pool of "
+            "one slot), or give them partitions of their own.",
+        )
+    waited = run.waiting_seconds
+    if waited > _NOTICEABLE_SECONDS and waited > _WAITED_SHARE * run.seconds:
+        most = max(run.stages, key=lambda stage: stage.waiting_seconds, default=None)
+        if most is None or most.name == Stage.MERGE_WRITE:
+            cause = "Other writers were at the table: they held its lock, or it was their turn."
+            cure = "Start writers of one table one after the other, or let them change different files."
+        else:
+            cause = f"Most was in {most.name}: tasks waited for memory, a free slot, or the rate of an outside index."
+            cure = "Raise lakeindex.memory, give the run more executors, or look what else the machine does."
+        yield Finding(f"{waited:.1f} of {run.seconds:.1f} s were waiting.", cause, cure)
+
+
+def _of_time(report: RunReport) -> Iterator[Finding]:
+    run = report.run
+    if run.startup_seconds <= max(_NOTICEABLE_SECONDS, _MOSTLY * run.seconds):
+        return
+    began = sum(stage.startup_seconds > _NOTICEABLE_SECONDS for stage in run.stages)
+    what = f"{run.startup_seconds:.1f} of {run.seconds:.1f} s were start-up."
+    small = "For a small batch that is most of the time."
+    if began <= 1:
+        yield Finding(
+            what,
+            f"Before a process works it loads the library, and with the Spark runner Spark. {small} The first run "
+            "after an installation also compiles its loops (numba), some ten seconds of a core, and keeps them.",
+            "Nothing if it was the first run. Else collect small batches into fewer runs, or upsert from a process "
+            "that stays; if every run compiles, let NUMBA_CACHE_DIR name a folder that stays and can be written.",
+        )
+        return
+    yield Finding(
+        what,
+        "Before a process works it loads the library, and a spark-submit Java and Spark; "
+        f"{began} stages of this run began so. {small}",
+        "Run all stages as one job (`execution: single`), which starts once. Collect small batches into fewer runs, or "
+        "upsert from a process that stays; for spark-submits make a class archive.",
+    )
+
+
+_SKEW: Final = {
+    Stage.STAGE_INPUT: (
+        "One input file or key has most of the rows.",
+        "Deliver files of like size, or look for a key that is sent again and again.",
+    ),
+    Stage.INDEX_LOOKUP: (
+        "One partition has most of the files, or one shard most of the keys.",
+        "Cluster its small files, or partition the table more finely.",
+    ),
+    Stage.BLOOM_CHECK: (
+        "One chunk of the batch falls into most of the filters.",
+        "Keys that grow with time keep ranges narrow; a lower lakeindex.chunk.rows divides the work.",
+    ),
+    Stage.VERIFY_KEYS: (
+        "One file is much larger than the others, or was slow to read.",
+        "A lower hoodie.parquet.max.file.size divides it at the next rewrite; if it is small, look at the storage.",
+    ),
+    Stage.MERGE_WRITE: (
+        "One file has most of the changed rows, or is much larger than the others: see the files that took longest.",
+        "A lower hoodie.parquet.max.file.size divides new files; finer partitions spread the changes.",
+    ),
+}
+"""Why one task of a stage takes longest, and what to do."""
+
+
+def _of_skew(stage: StageSummary) -> Iterator[Finding]:
+    slowest, median = stage.slowest_task_seconds, stage.median_task_seconds
+    if stage.tasks > 1 and slowest > _NOTICEABLE_SECONDS and slowest > _SKEWED * max(median, 0.01):
+        yield Finding(
+            f"{stage.name}: one of {stage.tasks:,} tasks took {slowest:.1f} s, half of them less than {median:.1f} s.",
+            *_SKEW[Stage(stage.name)],
+        )
+
+
+def _of_past(report: RunReport) -> Iterator[Finding]:
+    run = report.run
+    if len(report.past) < _ENOUGH_RUNS:
+        return
+    import statistics
+
+    usual = statistics.median(one.seconds for one in report.past)
+    if run.seconds <= max(_NOTICEABLE_SECONDS, _SLOWER * usual):
+        return
+    before = [{**one.stage_seconds, STARTUP: one.startup_seconds, WAITING: one.waiting_seconds} for one in report.past]
+    now = {stage.name: stage.seconds for stage in run.stages} | run.beside_stages
+    grown = {
+        name: seconds - statistics.median(one.get(name, 0.0) for one in before)
+        for name, seconds in now.items()
+        if name != OUTSIDE
+    }
+    most = max(grown, key=lambda name: grown[name])
+    rows = statistics.median(one.rows_in for one in report.past)
+    if rows and run.rows_in > _SLOWER * rows:
+        cause = f"The batch has {run.rows_in / rows:.1f} times the rows."
+        cure = "Nothing if batches of this size are meant."
+    else:
+        cause = "The batch is no larger than usual: it touches other files, or the machine or the storage was busy."
+        cure = "Compare both runs: `lakeindex compare RUN OTHER` names every figure that changed."
+    yield Finding(
+        f"{run.seconds:.1f} s, {run.seconds / usual:.1f} times the median of the last {len(report.past)} runs; "
+        f"{most} grew most, by {grown[most]:.1f} s.",
+        cause,
+        cure,
+    )
