@@ -44,7 +44,34 @@ TEXTS = [
     *(f"{how}(s)" for how in ("trim", "lower", "upper", "length")),
     "s || 'x'", "coalesce(i, l)", "coalesce(l, d)", "coalesce(i, f)", "coalesce(m, w)", "coalesce(l, f)",
     "case when i > 0 then m when b then w else l end", "if(b, i, d)", "nvl(m, i)",
+    "case when s = '12' then cast(s as int) when i > 0 then i else cast('x' || s as int) end",
+    "if(i > 0, i, cast(2000000000 + l as int))", "if(l > -5, i, i * 2000000000 / 2000000000)",
+    "coalesce(i, if(i is null, i, cast('x' as int)))", "coalesce(d, 0.5, cast('x' as double))",
 ]  # fmt: skip
+
+
+ZEROS = pa.table({"f": pa.array([0.0, -0.0, None], pa.float32()), "d": [0.0, -0.0, None]})
+OF_ZEROS = [
+    *(f"{how}{one}" for one in "fd" for how in ("-", "0 - ", "0 + ", "-1 * ", "- -")),
+    *(
+        "cast(-0.0 as double)",
+        "cast(-0e0 as double)",
+        "cast('-0.0' as double)",
+        "cast(-(0.0) as double)",
+        "coalesce(d, -0.0)",
+    ),
+]
+
+
+def test_the_sign_of_zero(spark: SparkSession) -> None:
+    expected = spark.createDataFrame(ZEROS).selectExpr(*(f"{one} as x{n}" for n, one in enumerate(OF_ZEROS))).toArrow()
+    wrong = []
+    for text, theirs in zip(OF_ZEROS, expected.columns, strict=True):
+        found = expression_for(text, pa.field("x", pa.float64()), ZEROS.schema)
+        ours = ds.dataset(ZEROS).to_table(columns={"x": found.expression}).column(0)
+        if repr(ours.to_pylist()) != repr(theirs.to_pylist()):
+            wrong.append((text, ours.to_pylist(), theirs.to_pylist()))
+    assert not wrong, wrong
 
 
 def test_values_and_types(spark: SparkSession) -> None:

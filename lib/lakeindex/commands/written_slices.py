@@ -16,6 +16,7 @@ from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
+from lakeindex.timeline.verdicts import BATCH_KEY
 
 
 def open_at(uri: str, *, use_metadata: bool = True) -> Table:
@@ -34,12 +35,21 @@ def open_at(uri: str, *, use_metadata: bool = True) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class WrittenSlice:
-    """A base file as the commit that wrote it describes it; ``digest``: of its footer, if the commit says."""
+    """A base file as the commit that wrote it describes it.
+
+    Attributes:
+        file: the file.
+        stat: what the commit says of it.
+        instant: the commit.
+        digest: of its footer, if the commit says.
+        is_ours: lakeindex wrote it, which says so in its commits.
+    """
 
     file: BaseFile
     stat: WriteStat
     instant: Instant
     digest: str | None = None
+    is_ours: bool = False
 
 
 Commits = Sequence[tuple[Instant, CommitMetadata]]
@@ -63,11 +73,11 @@ def not_after(time: str, limit: str) -> bool:
 
 def written_slices(instant: Instant, metadata: CommitMetadata) -> Iterable[WrittenSlice]:
     """The base files that one commit names."""
-    digests = metadata.footer_digests
+    digests, is_ours = metadata.footer_digests, BATCH_KEY in metadata.extra_metadata
     for stat in metadata.stats():
         file = None if stat.path is None else parse_base_path(stat.path, stat.file_size_bytes)
         if file is not None:
-            yield WrittenSlice(file, stat, instant, digests.get(file.path))
+            yield WrittenSlice(file, stat, instant, digests.get(file.path), is_ours)
 
 
 def live_slices(commits: Commits) -> dict[tuple[str, str], WrittenSlice]:

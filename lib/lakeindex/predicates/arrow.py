@@ -94,6 +94,11 @@ def expression_of(node: Node) -> pc.Expression:
             return _of_columns(node)
 
 
+def all_true(conditions: list[pc.Expression]) -> pc.Expression:
+    """Where all of these are true, of which there is one at least."""
+    return _joined(and_, conditions)
+
+
 def _joined(join: Callable[[pc.Expression, pc.Expression], pc.Expression], parts: list[pc.Expression]) -> pc.Expression:
     """Parts joined in groups, and these in groups.
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from lakeindex.errors import UsageError, clipped, first_line
 from lakeindex.predicates.arithmetic import decimal_type, in_decimals, number_of, quotient
-from lakeindex.predicates.arrow import expression_of
+from lakeindex.predicates.arrow import all_true, expression_of
 from lakeindex.predicates.casts import cast_to, common_type, rounded
 from lakeindex.predicates.nodes import Comparison, Path
 from lakeindex.predicates.parse import Reader, tree_of
@@ -54,6 +54,12 @@ _TYPES: Final[dict[exp.DType, pa.DataType]] = {
     exp.DataType.Type.DATE: pa.date32(),
     exp.DataType.Type.TIMESTAMP: pa.timestamp("us"),
 }
+_CAN_FAIL: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Abs, exp.Cast, exp.TryCast)
+_MOST_BRANCHES: Final = 200
+_MOST_PARTS: Final = 8
+"""Of a CASE and a COALESCE, so that each is computed where it is taken only: a condition is computed for each branch
+behind it, and a part of a COALESCE twice for each that follows.
+"""
 _MOST_DIGITS: Final = 38
 
 
@@ -97,7 +103,29 @@ def type_of_expression(expression: pc.Expression, schema: pa.Schema, shown: str)
 
 
 class _Values(Reader):
-    """Turns sqlglot's tree of one text into values."""
+    """Turns sqlglot's tree of one text into values.
+
+    Arrow computes every branch for every row. So what can fail has nulls, with which it does not, in rows that take
+    another branch.
+    """
+
+    _taken: pc.Expression | None = None
+    """The rows that take what is being read; None: all."""
+
+    def _of_taken(self, expression: pc.Expression, kind: pa.DataType) -> Assigned:
+        if self._taken is not None:
+            expression = pc.if_else(self._taken, expression, pc.scalar(pa.scalar(None, kind)))
+        return Assigned(expression, kind)
+
+    def _branch(self, tree: exp.Expr, wanted: pa.DataType, conditions: Sequence[pc.Expression]) -> Assigned:
+        """A value that is computed where all these conditions are true."""
+        before = self._taken
+        if conditions and any(isinstance(part, _CAN_FAIL) for part in tree.walk()):
+            self._taken = all_true([*([] if before is None else [before]), *conditions])
+        try:
+            return self.value(tree, wanted)
+        finally:
+            self._taken = before
 
     def value(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         """A value; a literal gets the type that is wanted."""
@@ -112,7 +140,7 @@ class _Values(Reader):
             return self._function(tree, wanted)
         if isinstance(tree, exp.Column | exp.Dot):
             column = self._column(self._names(tree))
-            return Assigned(_field(column.path), column.type)
+            return self._of_taken(_field(column.path), column.type)
         reader = self._values.get(kind)
         if reader is not None:
             return reader(self, tree, wanted)
@@ -120,7 +148,8 @@ class _Values(Reader):
 
     def _is_literal(self, tree: exp.Expr) -> bool:
         if isinstance(tree, exp.Neg):
-            return isinstance(tree.this, exp.Literal) and not tree.this.is_string
+            this = tree.this.unnest()
+            return isinstance(this, exp.Literal) and not this.is_string
         if isinstance(tree, exp.Cast):
             return self._moment(tree) is not None
         return isinstance(tree, exp.Literal | exp.Boolean | exp.Null | exp.HexString)
@@ -129,6 +158,8 @@ class _Values(Reader):
         literal = self._literal(tree)
         if literal is None:
             return Assigned(pc.scalar(pa.scalar(None, wanted)), wanted)
+        if literal.family is Family.NUMBER and _is_exact_zero(literal.text):  # of which SQL has only one
+            literal = Literal("0", Family.NUMBER)
         try:
             settled = settle(Comparison.EQUAL, literal, wanted, str(wanted))
         except UsageError as error:
@@ -145,6 +176,8 @@ class _Values(Reader):
             one or self._operand_beside(part, types[0] if types else wanted, wanted)
             for one, part in zip(known, parts, strict=True)
         ]
+        if not types:  # of a column the nulls do
+            operands[0] = self._of_taken(operands[0].expression, operands[0].type)
         operator, kinds = _OPERATORS[type(tree)], [one.type for one in operands]
         if not all(family_of(kind) in (Family.NUMBER, Family.FLOAT) for kind in kinds):
             raise self._refuse(tree, f"there is no {operator} of {kinds[0]} and {kinds[1]}")
@@ -183,6 +216,8 @@ class _Values(Reader):
         (this,) = self._parts(tree, "this")
         is_number = isinstance(tree, exp.Abs | exp.Neg)
         argument = self.value(this, wanted if is_number else pa.string())
+        if self._is_literal(this):
+            argument = self._of_taken(argument.expression, argument.type)
         if is_number != (family_of(argument.type) in (Family.NUMBER, Family.FLOAT)) or (
             not is_number and family_of(argument.type) is not Family.TEXT
         ):
@@ -198,8 +233,11 @@ class _Values(Reader):
 
     def _first_known(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         parts = [*self._parts(tree, "this", flags=("expressions", "is_nvl", "is_null")), *tree.expressions]
-        values = self._alike(tree, [self.value(part, wanted) for part in parts])
-        return self._typed(pc.coalesce(*values), tree)
+        found: list[Assigned] = []
+        for part in parts:
+            before = found if len(parts) <= _MOST_PARTS else []
+            found.append(self._branch(part, wanted, [pc.is_null(one.expression) for one in before]))
+        return self._typed(pc.coalesce(*self._alike(tree, found)), tree)
 
     def _case(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         if tree.args.get("this") is not None:
@@ -213,7 +251,11 @@ class _Values(Reader):
         self, tree: exp.Expr, branches: Sequence[exp.Expr], other: exp.Expr | None, wanted: pa.DataType
     ) -> Assigned:
         conditions = [expression_of(self.node(one.this)) for one in branches]
-        values = [self.value(one, wanted) for one in (*(one.args["true"] for one in branches), other or exp.Null())]
+        met = [pc.coalesce(one, pc.scalar(value=False)) for one in conditions if len(conditions) <= _MOST_BRANCHES]
+        values = [
+            self._branch(value, wanted, [~one for one in met[:number]] + met[number : number + 1])
+            for number, value in enumerate((*(one.args["true"] for one in branches), other or exp.Null()))
+        ]
         names = pc.MakeStructOptions([str(number) for number in range(len(conditions))])
         choice = pc.make_struct(*conditions, options=names)
         return self._typed(pc.case_when(choice, *self._alike(tree, values)), tree)
@@ -246,10 +288,10 @@ class _Values(Reader):
         """What is cast; a literal as it is written, exactly."""
         literal = self._literal(tree) if self._is_literal(tree) else None
         if literal is not None and literal.family is Family.TEXT:
-            return Assigned(pc.scalar(pa.scalar(literal.text, pa.string())), pa.string())
+            return self._of_taken(pc.scalar(pa.scalar(literal.text, pa.string())), pa.string())
         number = number_of(literal.text) if literal is not None and literal.family is Family.NUMBER else None
         if number is not None and "e" not in number.text.lower() and kind != pa.string():
-            return Assigned(pc.scalar(number.scalar), number.type)
+            return self._of_taken(pc.scalar(number.scalar), number.type)
         return self.value(tree, kind if self._is_literal(tree) else wanted)
 
     def _type(self, tree: exp.Expr) -> pa.DataType | None:
@@ -270,6 +312,11 @@ class _Values(Reader):
         exp.Cast: _cast,
         exp.TryCast: _cast,
     }
+
+
+def _is_exact_zero(text: str) -> bool:
+    """Whether a number is zero, and no float by its form: that has a sign (``-0e0``)."""
+    return "e" not in text.lower() and not text.strip("-+0.")
 
 
 def _field(path: Path) -> pc.Expression:

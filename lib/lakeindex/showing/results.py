@@ -214,7 +214,7 @@ def show_check(console: Screen, report: CheckReport) -> None:
         )
     show_notes(console, report.notes)
     for violation in report.violations[:_MOST_VIOLATIONS]:
-        say(f"[red]{violation.kind}[/red] {escape(violation.message)}")
+        say(f"[red]{violation.kind}[/red] {escape(violation.told)}")
         say(f"  cure: {escape(violation.hint)}")
     more = len(report.violations) - _MOST_VIOLATIONS
     if more > 0:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeindex.api.table import LakeTable
 from lakeindex.bloom import build_filter
 from lakeindex.commands.check.check import check_table
-from lakeindex.commands.check.report import Broken, CheckReport
+from lakeindex.commands.check.report import Broken, CheckReport, Writer
 from lakeindex.errors import StorageError, TableNotFoundError, TableUnsupportedError
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.memory import Call
@@ -417,3 +418,28 @@ def test_what_could_not_be_read_is_not_called_damaged(deep: bool, superseded: bo
     else:
         with pytest.raises(StorageError, match="does not answer"):
             world.table.check(deep=deep)
+
+
+def test_whose_a_violation_is(tmp_path: Path) -> None:
+    """Of a table that only another writer wrote to: its. Then of each file what its commit says, and of damage nothing."""
+    path = unpack_table("h0150_v6_main", tmp_path)
+    before = [path / one.path for one in LakeTable(str(path)).files()]
+    rewrite(before[0], entries={"hoodie_max_record_key": "!"})
+    report = check_table(str(path))
+    assert report.violations
+    assert {one.writer for one in report.violations} == {Writer.OTHER}
+    assert all("by its writer, not by lakeindex" in one.told for one in report.violations)
+    rewrite(before[0], entries={"hoodie_max_record_key": "~"})
+    table = LakeTable(str(path))
+    rows = table.read(meta=False)
+    table.upsert(rows.slice(0, 1), options={"hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING"})
+    after = [path / one.path for one in table.files()]
+    ours = next(one for one in after if one not in before)
+    theirs = next(one for one in after if one in before)
+    for file in (ours, theirs):
+        rewrite(file, entries={"hoodie_max_record_key": "!"})
+    found = {one.culprit: one.writer for one in check_table(str(path)).violations if one.kind is Broken.KEY_RANGE}
+    assert found == {relative(path, ours): Writer.LAKEINDEX, relative(path, theirs): Writer.OTHER}
+    flip(theirs, -6)
+    damage = [one for one in check_table(str(path)).violations if one.culprit == relative(path, theirs)]
+    assert damage and {(one.kind, one.writer) for one in damage} == {(Broken.FILE, None)}  # noqa: PT018

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -294,3 +296,27 @@ def test_a_partition_that_is_made_meanwhile_goes_too() -> None:
     without(oracle, lambda row: row.day == "x")
     assert (done.operation, done.rows_replaced) == ("DELETE_PARTITION", 9)
     assert content_of(world.table) == oracle.content()
+
+
+def test_zeros_keep_the_sign_that_is_computed(tmp_path: Path) -> None:
+    """As DuckDB has it; files with and without a dictionary, a value that becomes the other zero."""
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float32()), ("d", pa.float64()), ("few", pa.float64())])
+    table = make_table(tmp_path / "t", schema=schema, partitions=(), ordering=None)
+    values = [0.0, -0.0, 1.5, None, math.nan]
+    rows = pa.table([range(500), *([[values[n % 5] for n in range(500)]] * 3)], schema=schema)
+    table.upsert(rows)
+    for _ in range(3):
+        table.update({name: f"-{name}" for name in ("f", "d", "few")}, where="id IS NOT NULL")
+        rows = (
+            duckdb.sql("SELECT id, -f AS f, -d AS d, -few AS few FROM rows ORDER BY id").to_arrow_table().cast(schema)
+        )
+        found = table.scan(columns=schema.names).to_arrow().sort_by("id")
+        for name in schema.names[1:]:
+            signs = [
+                [None if one is None else math.copysign(1, one) for one in rows_of.column(name).to_pylist()]
+                for rows_of in (found, rows)
+            ]
+            numbers = [
+                place for place, one in enumerate(rows.column(name).to_pylist()) if one is None or not math.isnan(one)
+            ]
+            assert [signs[0][place] for place in numbers] == [signs[1][place] for place in numbers], name

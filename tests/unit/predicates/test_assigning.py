@@ -193,3 +193,83 @@ def test_whole_numbers_of_32_bits_keep_their_digits() -> None:
     rows = pa.table({"i": pa.array([16_777_217], pa.int32()), "d": [0.0]})
     found = expression_for("i + 0.5", rows.schema.field("d"), rows.schema)
     assert ds.dataset(rows).to_table(columns={"value": found.expression}).column(0).to_pylist() == [16_777_217.5]
+
+
+LAZY = pa.table(
+    {
+        "n": pa.array([1, None, 3, 4], pa.int32()),
+        "big": pa.array([2**31 - 1, 2**31 - 1, 1, 2], pa.int32()),
+        "s": ["7", "x", None, "y"],
+        "m": pa.array([Decimal("99.99"), Decimal("1.00"), None, Decimal("2.00")], pa.decimal128(4, 2)),
+        "d": [1e300, 2.5, None, math.nan],
+    }
+)
+
+
+def test_a_branch_fails_only_where_it_is_taken() -> None:
+    cases = {
+        "case when n = 1 then 0 else cast(s as int) end": [0, None, None, None],
+        "case when s = '7' then cast(s as int) end": [7, None, None, None],
+        "case when s = '7' then cast(s as int) when n = 3 then big + 1 when n > 3 then n * 2 else 5 end": [7, 5, 2, 8],
+        "case when n = 1 then 1 when n is not null then big + 1 else 0 end": [1, 0, 2, 3],
+        "if(big > 5, big, big + 1)": [2**31 - 1, 2**31 - 1, 2, 3],
+        "if(n = 4, 4, if(s = '7', cast(s as int), if(n = 3, 3, abs(n))))": [7, None, 3, 4],
+        "coalesce(n, cast(s as int))": None,
+        "coalesce(n, if(s = 'x', 9, cast(s as int)))": [1, 9, 3, 4],
+        "coalesce(if(n = 1, big, null), n, big + 1 - 1)": None,
+        "coalesce(if(n = 1, big, null), n, big)": [2**31 - 1, 2**31 - 1, 3, 4],
+        "coalesce(n, 0, big + 1)": [1, 0, 3, 4],
+        "case when s = '7' or n = 3 then 1 when s = 'x' then cast('2' as int) else cast('never' as int) end": None,
+        "case when n > 0 or n is null then 1 else cast('never' as int) end": [1, 1, 1, 1],
+        "case when n > 0 or n is null then 1 else 2000000000 + 2000000000 end": [1, 1, 1, 1],
+        "case when n = 9 then 2000000000 * 2 + n else n end": [1, None, 3, 4],
+        "case when m < 50 then cast(m * 10 as decimal(4, 2)) end": [None, Decimal("10.00"), None, Decimal("20.00")],
+        "case when d < 100 then cast(d as int) else -1 end": [-1, 2, -1, -1],
+        "if(big > 5, 1, -big)": [1, 1, -1, -2],
+        "case when big < 5 then case when n = 3 then big * 1000000000 else big + 1 end else 0 end": [0, 0, 10**9, 3],
+    }
+    rows, wrong = LAZY, []
+    for text, expected in cases.items():
+        wanted = pa.field("y", pa.decimal128(4, 2) if "decimal" in text else pa.int32())
+        try:
+            found = expression_for(text, wanted, rows.schema)
+            values = ds.dataset(rows).to_table(columns={"y": found.expression}).column(0).to_pylist()
+        except pa.ArrowInvalid:
+            values = None
+        if text.startswith("case when n = 1 then 0 else"):
+            expected = None  # 'y' is taken  # noqa: PLW2901
+        if values != expected:
+            wrong.append((text, values, expected))
+    assert not wrong
+
+
+def test_zero_has_the_sign_that_spark_gives_it() -> None:
+    """Exact numbers have one zero, floats have two."""
+    for kind in (pa.float32(), pa.float64()):
+        rows = pa.table(
+            {"f": pa.array([0.0, -0.0, 1.5, None], kind), "m": pa.array([Decimal(0)] * 4, pa.decimal128(4, 2))}
+        )
+        cases = {
+            "-f": [-0.0, 0.0, -1.5, None],
+            "-(-f)": [0.0, -0.0, 1.5, None],
+            "f * -1": [-0.0, 0.0, -1.5, None],
+            "0 - f": [0.0, 0.0, -1.5, None],
+            "f - 0": [0.0, -0.0, 1.5, None],
+            "f + 0": [0.0, 0.0, 1.5, None],
+            "abs(f)": [0.0, 0.0, 1.5, None],
+            "case when f < 1 then -f else f end": [-0.0, 0.0, 1.5, None],
+            "coalesce(f, -0.0)": [0.0, -0.0, 1.5, 0.0],
+            "-0.0": [0.0] * 4,
+            "-0": [0.0] * 4,
+            "-(0.0)": [0.0] * 4,
+            "-0e0": [-0.0] * 4,
+            "cast('-0.0' as double)": [-0.0] * 4,
+            "cast(-m as double)": [0.0] * 4,
+        }
+        wrong = []
+        for text, expected in cases.items():
+            found = expression_for(text, rows.schema.field("f"), rows.schema)
+            values = ds.dataset(rows).to_table(columns={"y": found.expression}).column(0).to_pylist()
+            if repr(values) != repr(expected):
+                wrong.append((text, values, expected))
+        assert not wrong, kind

@@ -79,7 +79,7 @@ def check(ctx: click.Context, table: str, deep: bool, as_json: bool) -> None:
     if report.violations:
         first = report.violations[0]
         others = len(report.violations) - 1
-        message = first.message + (f" (and {others} more)" if others else "")
+        message = first.told + (f" (and {others} more)" if others else "")
         broken = InvariantError(message, culprit=first.culprit, hint=first.hint)
     say_compared(ctx, report, broken, as_json=as_json)
 

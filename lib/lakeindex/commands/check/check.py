@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakeindex.commands.check.base_files import FileTask, check_file
 from lakeindex.commands.check.lost_columns import check_commit_columns, columns_then
 from lakeindex.commands.check.page_checks import PagesTask, check_pages
-from lakeindex.commands.check.report import Broken, Checked, CheckReport, Findings, Violation, is_damage
+from lakeindex.commands.check.report import Broken, Checked, CheckReport, Findings, Violation, Writer, is_damage
 from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
 from lakeindex.commands.metadata.index_faults import find_index_faults
 from lakeindex.commands.metadata.verify import find_faults
@@ -443,7 +443,10 @@ def check_table(uri: str, runner: Runner | None = None, *, deep: bool = False) -
     torn = None if table.binding is not None else torn_binding(table.storage)
     if torn is not None:
         return _report(table.name, table.uri, Findings((Violation.of(Broken.PROPERTIES, torn, uri),)), started)
-    return _report(table.name, table.uri, _check(table, runner or Threads(), deep=deep), started)
+    found = _check(table, runner or Threads(), deep=deep)
+    if table.binding is None:  # nothing there is ours
+        found = replace(found, violations=tuple(replace(one, writer=Writer.OTHER) for one in found.violations))
+    return _report(table.name, table.uri, found, started)
 
 
 def _report(name: str, uri: str, found: Findings, started: float) -> CheckReport:
@@ -477,7 +480,20 @@ def _check(table: Table, runner: Runner, *, deep: bool) -> Findings:
             ("files were not checked: the timeline is damaged",),
         )
         return Findings.joined([checked_timeline.findings, stopped], scope)
-    return Findings.joined([checked_timeline.findings, listing, *rows, *pages], scope)
+    found = Findings.joined([checked_timeline.findings, listing, *rows, *pages], scope)
+    return replace(found, violations=tuple(_with_writer(one, committed) for one in found.violations))
+
+
+_OF_FILE: Final = frozenset({Broken.ROWS, Broken.STATISTICS, Broken.KEY_RANGE, Broken.FILTER})
+"""What the writer of a file made of it, whatever its rows are, and no damage of later makes."""
+
+
+def _with_writer(violation: Violation, committed: Committed) -> Violation:
+    """The violation with whose it is, where it is about a file: its commit says who wrote it."""
+    written = committed.by_path.get(violation.culprit)
+    if written is None or violation.kind not in _OF_FILE:
+        return violation
+    return replace(violation, writer=Writer.LAKEINDEX if written.is_ours else Writer.OTHER)
 
 
 def _unwritten(table: Table, snapshot: Snapshot) -> Iterator[str]:

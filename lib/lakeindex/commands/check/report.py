@@ -38,6 +38,13 @@ class Broken(StrEnum):
     METADATA_TABLE = "metadata_table"
 
 
+class Writer(StrEnum):
+    """Who made what a violation is about."""
+
+    LAKEINDEX = "lakeindex"
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Violation:
     """One broken invariant.
@@ -47,12 +54,19 @@ class Violation:
         culprit: the file, instant or key.
         message: what is wrong.
         hint: what to do about it.
+        writer: who made it so, where that can be known.
     """
 
     kind: Broken
     culprit: str
     message: str
     hint: str
+    writer: Writer | None = None
+
+    @property
+    def told(self) -> str:
+        """The message, and whose it is if not ours."""
+        return f"{self.message} (by its writer, not by lakeindex)" if self.writer is Writer.OTHER else self.message
 
     @staticmethod
     def of(kind: Broken, error: LakeIndexError, culprit: str) -> Violation:

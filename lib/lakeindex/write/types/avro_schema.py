@@ -45,6 +45,7 @@ def schema_to_avro(schema: pa.Schema, table_name: str, *, with_meta_columns: boo
     """
     check_names(schema)
     name = re.sub(r"[^A-Za-z0-9_]", "_", table_name)
+    name = f"_{name}" if name[0].isdigit() else name  # else no reader of Avro takes the schema
     namespace = f"hoodie.{name}"
     record = f"{name}_record"
     fields = [_field(f, f"{namespace}.{record}") for f in schema if f.name not in META_COLUMNS]
