@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,12 @@ settings.register_profile(
     "explore", settings.get_profile("default"), derandomize=False, max_examples=2_000
 )  # make test-long: other examples each time; a red run prints how to play its example again
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Folders of tests are in memory where there is room: a fifth of their CPU is the disk's else, and Airflow's database syncs.
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30  # bytes free; `make test` holds a tenth of it at once
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 _ONLY_LEAVES_OUT = re.compile(r"not \((\w+(?: or \w+)*)\)")
@@ -90,6 +98,21 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", os.fstat)
         yield
+
+
+@pytest.fixture
+def time_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sleeps by the library's clock wakes at once, and it is that much later: others who stand still are waited for so."""
+    from lakeindex.timeline.clock import SystemClock
+
+    slept = 0
+
+    def sleep(_: SystemClock, seconds: float) -> None:
+        nonlocal slept
+        slept += round(seconds * 1_000)
+
+    monkeypatch.setattr(SystemClock, "sleep", sleep)
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: time.time_ns() // 1_000_000 + slept)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ import pytest
 from tests.dags.jobs import Jobs
 
 ROOT = Path(__file__).resolve().parents[2]
-_HOME = Path(tempfile.mkdtemp(prefix="lakeindex-airflow-"))
+_HOME = Path(tempfile.mkdtemp(prefix="lakeindex-airflow-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
 if "airflow.configuration" in sys.modules:

@@ -18,7 +18,7 @@ from lakeindex.airflow.plan import DagPlan
 from lakeindex.pipeline import Stage, run_id_of
 from tests.builders import make_table
 
-pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
+pytestmark = [pytest.mark.slow, pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
 
 ROOT = Path(__file__).resolve().parents[2]
 DAG = """

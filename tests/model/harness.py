@@ -75,7 +75,7 @@ def fail_every_call(
 
     Args:
         operation: what to do.
-        faults: kinds of faults. Reads know only the plain error, so that the others are not injected there.
+        faults: kinds of faults. Reads know only the plain error, the first, so that the others are not injected there.
         every: only every n-th call, for long operations.
         first: the first call to fail.
 
@@ -91,6 +91,8 @@ def fail_every_call(
                 continue
             report.histories += 1
             report.outcomes[outcome] += 1
+            if call.name in READS:
+                break
     return report
 
 

@@ -21,6 +21,8 @@ from tests.builders import Row, make_table
 from tests.model.harness import Operation, fail_every_call
 from tests.model.test_pipeline_faults import FIRST, SECOND, TABLE, rescale_to, run_batch_of, table_equals
 
+pytestmark = pytest.mark.usefixtures("time_leaps")
+
 THIRD = [Row("e", "x", 1, "e"), Row("f", "z", 1, "f")]
 WITH_STATISTICS = (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
 EVERY = (*WITH_STATISTICS, RECORD_INDEX)

@@ -22,6 +22,8 @@ from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 from tests.model.harness import Operation, fail_every_call
 
+pytestmark = pytest.mark.usefixtures("time_leaps")
+
 STORED = ("RECORD_INDEX", "RECORD_LEVEL_INDEX")
 TABLE, RUNS = "memory://pipeline", "memory://pipeline-runs"
 FIRST = [Row(k, d, 1, "1") for k, d in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"))]

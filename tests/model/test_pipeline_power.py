@@ -27,6 +27,8 @@ from tests.model.harness import Operation
 from tests.model.power import DiskStorage, Machine, PowerReport, cut_power_everywhere
 from tests.model.test_pipeline_faults import FIRST, OPTIONS, SECOND, is_global
 
+pytestmark = pytest.mark.usefixtures("time_leaps")
+
 SEEDS = int(os.environ.get("LAKEINDEX_POWER_SEEDS", "2"))
 INDEXES = ("BLOOM", "SIMPLE", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX")
 _numbers = count()

@@ -25,7 +25,7 @@ OPTIONS = {
     "lakeindex.parquet.row.group.rows": "6",
 }
 ROWS = 240
-SCANS = 120
+SCANS = 60
 STEPS = 10
 SETS = [
     {"i": "i + 1", "s": "s || 'x'"},

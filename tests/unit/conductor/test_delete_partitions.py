@@ -15,6 +15,8 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RequestedReplace, parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 
+pytestmark = pytest.mark.usefixtures("time_leaps")
+
 FIRST = [Row(f"k{n}", "xyz"[n % 3], 1, "1") for n in range(12)]
 
 

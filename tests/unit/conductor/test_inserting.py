@@ -27,6 +27,8 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
 
+pytestmark = pytest.mark.usefixtures("time_leaps")
+
 FIRST = [Row(f"k{n}", "xyz"[n % 3], 1, "1") for n in range(12)]
 
 

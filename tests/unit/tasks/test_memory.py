@@ -38,7 +38,7 @@ from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_ta
 from tests.unit.stages.test_inputs import write
 
 KINDS = ("parquet", "csv", "csv.gz", "jsonl", "arrow")
-SLOW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 ROWS = st.lists(
     st.builds(
         Row,
@@ -296,6 +296,7 @@ BASE = 700 * MIB
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from /proc")
 def test_a_batch_several_times_the_bound_keeps_the_peak_under_bound_and_base(tmp_path: Path):
     rows, blocks = 30_000, 10
