@@ -72,7 +72,7 @@ def pending_error(instant: Instant) -> PendingInstantError:
     return PendingInstantError(
         f"instant {instant.time} ({instant.action}, {instant.state}) of another writer is in flight",
         culprit=instant.time,
-        hint="wait for it; if its writer is dead, roll it back with `lakeindex rollback` or run with --force",
+        hint="wait for it; if its writer is dead, roll it back with `lakeindex rollback`, or say force=True (--force)",
     )
 
 

@@ -109,7 +109,7 @@ def find_done(context: WriteContext, run: RunIdentity, timeline: Timeline | None
         raise BatchIdReusedError(
             f"batch {run.batch_id!r} was committed by instant {entry.instant} with other input",
             culprit=run.batch_id,
-            hint="use a new batch id, or --force to commit this input, too",
+            hint="use a new batch id; force=True (--force) commits this input, too",
         )
     return AlreadyDone(entry.instant, entry.summary)
 

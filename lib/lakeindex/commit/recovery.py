@@ -272,7 +272,7 @@ def _settle_unclaimed(context: WriteContext, own: str | None, *, alone: bool) ->
 
 def _why_dead(context: WriteContext) -> str:
     if context.force:
-        return "--force takes every pending instant for dead"
+        return "force=True (--force) takes every pending instant for dead"
     return (
         f"nothing of it was written for {context.config.pending_foreign_max_age_seconds} s "
         "(lakeindex.pending.foreign.max.age)"

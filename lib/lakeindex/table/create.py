@@ -148,7 +148,7 @@ def _binding(spec: CreateSpec) -> TableBinding:
         raise OptionError(
             f"option {MERGE_OPTION} cannot be {mode} without an ordering field",
             culprit=MERGE_OPTION,
-            hint="name one with --ordering",
+            hint="name one with ordering= (--ordering)",
         )
     one_field_complex = generator_of(spec) is KeyGeneratorType.COMPLEX and len(spec.key_fields) == 1
     if config.complex_key_new_encoding is not None and not one_field_complex:
@@ -207,7 +207,9 @@ def _is_torn(storage: Storage, path: str) -> bool:
 
 def _exists(storage: Storage) -> TableExistsError:
     return TableExistsError(
-        f"there is a table at {storage.uri}", culprit=storage.uri, hint="choose another folder, or write to this table"
+        f"there is a table at {storage.uri}",
+        culprit=storage.uri,
+        hint='write to it, or choose another folder; exists="ok" (--exists ok) takes it, if it is what would be made',
     )
 
 

@@ -193,7 +193,7 @@ def _roll_back_pending(
         raise PendingInstantError(
             f"instant {target.time} is in flight, and its writer may be alive",
             culprit=target.time,
-            hint="wait for it, or use --force if you know that its writer is dead",
+            hint="wait for it, or use force=True (--force) if you know that its writer is dead",
         )
     if verdict is None:
         verdict = decide(context.storage, Verdict(target.time, Outcome.ROLLED_BACK, context.host.new_token()))

@@ -51,7 +51,7 @@ class BadRows:
             f"{bad} bad rows, {spec.max_quarantined} allowed",
             culprit=f"{spec.checkpoints_uri.rstrip('/')}/{self.parts[0].path}",
             hint="look at the quarantine file, give new rows all columns that must not be null, "
-            "or allow such rows with --max-quarantined",
+            "or allow such rows with max_quarantined=N (--max-quarantined N)",
         )
 
 

@@ -328,7 +328,8 @@ def _check_quarantine(manifest: Manifest, spec: RunSpec) -> None:
         raise QuarantineExceededError(
             f"{bad} bad rows, {spec.max_quarantined} allowed: {'; '.join(manifest.facts['reasons'])}",
             culprit=f"{spec.checkpoints_uri.rstrip('/')}/{where}",
-            hint="look at the quarantine file, correct the rows, or allow them with --max-quarantined",
+            hint="look at the quarantine file, correct the rows, or allow them with max_quarantined=N "
+            "(--max-quarantined N)",
         )
 
 

@@ -75,7 +75,10 @@ class Lacking:
             return f"{' and '.join(alike[:_NAMED])}: give it the table's name"
         decides = next((name for name in missing if name in self.deciding), None)
         if decides is not None:
-            return f"every row needs {decides!r}, which is part of the record key, the partition path or the ordering"
+            return (
+                f"every row needs {decides!r}, which is part of the record key, the partition path or the ordering: "
+                "add it to the batch"
+            )
         if self.updates:
             return "partial=True (--partial) keeps what is stored in columns that a batch lacks"
         return f"with {NULL_FOR_MISSING_OPTION}=true columns that it lacks are null in its rows"
