@@ -10,10 +10,11 @@ from __future__ import annotations
 import shutil
 from typing import Final
 
-from benchmarks import options, page, timings
+from benchmarks import timings
+from benchmarks.harness import Part
 from benchmarks.measuring import Usage, measured
 from benchmarks.peers import PEERS
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 from benchmarks.worker import PeerError, PeerProcess
 from benchmarks.workloads import DATA, Workload, names, workload
 
@@ -54,16 +55,12 @@ def measure(wanted: Workload, peer: str, runs: int) -> Timing:
     return timing
 
 
-def main() -> int:
-    """Entry point; 1 if a peer failed."""
-    about = "bulk load of a base into a new table"
-    given = options.parse("bulk", about, workloads=names(), default=["M_mono"], peers=PEERS)
-    done = Measurement.begin("bulk_load")
-    for name in given.workloads:
-        wanted = workload(name)
-        done.timings += [measure(wanted, peer, given.runs) for peer in given.peers or USUAL]
-    return page.publish(done, dry=given.dry)
+def _all(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
+    wanted = workload(name)
+    return [measure(wanted, peer, runs) for peer in peers]
 
+
+PART: Final = Part("bulk", "bulk load of a base into a new table", names(), ["M_mono"], PEERS, _all, USUAL, "bulk_load")
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

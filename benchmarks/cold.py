@@ -19,12 +19,13 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from benchmarks import environment, options, page, timings
+from benchmarks import environment, timings
+from benchmarks.harness import Part
 from benchmarks.measuring import Usage, restore
 from benchmarks.peers.base import hudi_totals
 from benchmarks.peers.delta import DeltaRs
 from benchmarks.peers.lakeindex import LakeIndexLocal
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 from benchmarks.workloads import DATA, Totals, Workload, names, workload
 
 _SCRIPTS: Final = Path(__file__).with_name("scripts")
@@ -132,8 +133,9 @@ class Cold:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def measure(wanted: Workload, peers: tuple[str, ...], runs: int) -> list[Timing]:
+def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     """All commands, in turns."""
+    wanted = workload(name)
     cold = Cold(wanted, DATA / "tables" / "cold")
     rows = f", {wanted.batch_rows:,} rows"
     found = {peer: Timing(wanted.name, peer, PEERS[peer].title + rows * PEERS[peer].writes) for peer in peers}
@@ -148,15 +150,7 @@ def measure(wanted: Workload, peers: tuple[str, ...], runs: int) -> list[Timing]
     return list(found.values())
 
 
-def main() -> int:
-    """Entry point; 1 if a command failed."""
-    about = "whole commands from a cold start"
-    given = options.parse("cold", about, workloads=names(), default=["thousand"], peers=PEERS)
-    done = Measurement.begin("cold")
-    for name in given.workloads:
-        done.timings += measure(workload(name), given.peers or tuple(PEERS), given.runs)
-    return page.publish(done, dry=given.dry)
-
+PART: Final = Part("cold", "whole commands from a cold start", names(), ["thousand"], PEERS, measure)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

@@ -17,18 +17,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from benchmarks import options, page, timings
+from benchmarks import timings
+from benchmarks.harness import ROOT, Part
 from benchmarks.measuring import Usage, restore, with_stored_modules
 from benchmarks.peers import hudi
 from benchmarks.peers.base import hudi_totals
 from benchmarks.peers.lakeindex import LakeIndexLocal
 from benchmarks.peers.spark35 import COMMON
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 from benchmarks.worker import PeerProcess
 from benchmarks.workloads import DATA, Workload, names, workload
 from scripts import interop_env
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 BIN: Final = Path(sys.executable).parent
 PEERS: Final = {
     "dag": "Airflow, five spark-submits",
@@ -120,8 +120,11 @@ class Dag:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def measure(wanted: Workload, peers: tuple[str, ...], runs: int) -> list[Timing]:
+def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     """All commands."""
+    if "LAKEINDEX_HOME" not in os.environ:
+        sys.exit("run it with make bench-dag, or in scripts/env.py run --")
+    wanted = workload(name)
     dag = Dag(wanted, DATA / "tables" / f"dag_{wanted.name}")
     found = []
     try:
@@ -138,17 +141,9 @@ def measure(wanted: Workload, peers: tuple[str, ...], runs: int) -> list[Timing]
     return found
 
 
-def main() -> int:
-    """Entry point; 1 if a command failed."""
-    if "LAKEINDEX_HOME" not in os.environ:
-        sys.exit("run it with make bench-dag, or in scripts/env.py run --")
-    about = "the whole DAG, Airflow and its spark-submits included"
-    given = options.parse("dag", about, workloads=names(), default=["L_small", "M_mono"], peers=PEERS)
-    done = Measurement.begin("dag")
-    for name in given.workloads:
-        done.timings += measure(workload(name), given.peers or tuple(PEERS), given.runs)
-    return page.publish(done, dry=given.dry)
-
+PART: Final = Part(
+    "dag", "the whole DAG, Airflow and its spark-submits included", names(), ["L_small", "M_mono"], PEERS, measure
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

@@ -9,27 +9,23 @@ from the cache, and from the cache again, when the process knows the ranges alre
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import options, page
+from benchmarks.harness import Part
 from benchmarks.measuring import Usage
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of
 from benchmarks.slow_link import slow_link
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 DELAY: Final = 0.010
 PEERS: Final = {
     "without": "footers read from the base files",
@@ -178,20 +174,9 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     return list(found.values())
 
 
-def main() -> int:
-    """Entry point; starts the server and itself again if there is none."""
-    if "LAKEINDEX_S3_ENDPOINT" not in os.environ:
-        server = [sys.executable, str(ROOT / "scripts" / "s3_server.py"), "--"]
-        return subprocess.run(
-            [*server, sys.executable, "-m", "benchmarks.footers", *sys.argv[1:]], check=False
-        ).returncode
-    about = "footers of many files on a store that is far away"
-    given = options.parse("footers", about, workloads=WORKLOADS, default=["far_2000"], peers=PEERS)
-    done = Measurement.begin("footers")
-    for name in given.workloads:
-        done.timings += measure(name, given.peers or tuple(PEERS), given.runs)
-    return page.publish(done, dry=given.dry)
-
+PART: Final = Part(
+    "footers", "footers of many files on a store that is far away", WORKLOADS, ["far_2000"], PEERS, measure, on_s3=True
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

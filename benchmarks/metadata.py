@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakeindex
-from benchmarks import index_lookup, options, page, timings
+from benchmarks import index_lookup, timings
+from benchmarks.harness import Part
 from benchmarks.measuring import Usage, restore
 from benchmarks.peers import hudi
 from benchmarks.peers.base import totals_of
@@ -32,7 +33,7 @@ from benchmarks.peers.hudi_tag import HudiTag
 from benchmarks.peers.lakeindex import LakeIndexLocal
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of, write
 from benchmarks.spread import updated_partitions
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 from benchmarks.workloads import DATA, SPREAD, Totals, Workload, names, workload
 
 #: Upserts of a run; a metadata table is compacted after as many delta commits.
@@ -279,16 +280,10 @@ def _beside_hudi(look_ups: list[Timing]) -> list[Timing]:
     return look_ups
 
 
-def main() -> int:
-    """Entry point; 1 if something failed."""
-    about = "what keeping Hudi's metadata table costs an upsert"
-    default = ["S_mono_v9", "S_mono_v6", "M_mono_v9"]
-    given = options.parse("metadata", about, workloads=WORKLOADS, default=default, peers=TITLES)
-    done = Measurement.begin("metadata")
-    for name in given.workloads:
-        done.timings += measure(name, given.peers or tuple(TITLES), given.runs)
-    return page.publish(done, dry=given.dry)
-
+_DEFAULT: Final = ("S_mono_v9", "S_mono_v6", "M_mono_v9")
+PART: Final = Part(
+    "metadata", "what keeping Hudi's metadata table costs an upsert", WORKLOADS, _DEFAULT, TITLES, measure
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks import footers, options, page, timings
+from benchmarks import footers, timings
 from benchmarks.footers import DELAY, Far
+from benchmarks.harness import Part
 from benchmarks.measuring import Usage
 from benchmarks.rows import DAYS, FIRST_TS, table_of
 from benchmarks.slow_link import slow_link
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 from benchmarks.workloads import Totals
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 PEERS: Final = {"lakeindex": "lakeindex, local runner", "delta-rs": "delta-rs MERGE"}
 WORKLOADS: Final = {"objects": Far(2_000, 500, 1_000), "T_objects": Far(40, 50, 100)}
 TOUCHED: Final = 10
@@ -146,19 +143,9 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     return list(found.values())
 
 
-def main() -> int:
-    """Entry point; starts the server and itself again if there is none."""
-    if "LAKEINDEX_S3_ENDPOINT" not in os.environ:
-        server = [sys.executable, str(ROOT / "scripts" / "s3_server.py"), "--"]
-        again = [sys.executable, "-m", "benchmarks.objects", *sys.argv[1:]]
-        return subprocess.run([*server, *again], check=False).returncode
-    about = "upserts into a table of many files on a store that is far away"
-    given = options.parse("objects", about, workloads=WORKLOADS, default=["objects"], peers=PEERS)
-    done = Measurement.begin("objects")
-    for name in given.workloads:
-        done.timings += measure(name, given.peers or tuple(PEERS), given.runs)
-    return page.publish(done, dry=given.dry)
-
+PART: Final = Part(
+    "objects", "upserts into many files on a store that is far away", WORKLOADS, ["objects"], PEERS, measure, on_s3=True
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

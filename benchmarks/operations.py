@@ -21,13 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lakeindex
-from benchmarks import options, page, reads, timings
+from benchmarks import reads, timings
+from benchmarks.harness import Part
 from benchmarks.long_timeline import LongTimeline
 from benchmarks.measuring import Usage, restore
 from benchmarks.reads import Reading
 from benchmarks.rows import DAYS, FIRST_TS, growing_keys, table_of
 from benchmarks.shapes import wide
-from benchmarks.timings import Measurement, Timing
+from benchmarks.timings import Timing
 from benchmarks.workloads import DATA, Workload, workload
 
 PEERS: Final = {
@@ -182,16 +183,8 @@ def measure(name: str, peers: tuple[str, ...], runs: int) -> list[Timing]:
     return list(found.values())
 
 
-def main() -> int:
-    """Entry point; 1 if an operation failed."""
-    about = "what operations cost beside each other"
-    default = [name for name in WORKLOADS if not name.startswith("T_")]
-    given = options.parse("operations", about, workloads=WORKLOADS, default=default, peers=PEERS)
-    done = Measurement.begin("operations")
-    for name in given.workloads:
-        done.timings += measure(name, given.peers or tuple(PEERS), given.runs)
-    return page.publish(done, dry=given.dry)
-
+_DEFAULT: Final = [name for name in WORKLOADS if not name.startswith("T_")]
+PART: Final = Part("operations", "what operations cost beside each other", WORKLOADS, _DEFAULT, PEERS, measure)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(PART.main())

@@ -17,7 +17,7 @@ from typing import Final
 
 import psutil
 
-from benchmarks import options, page, pruning, report
+from benchmarks import harness, page, pruning, report
 from benchmarks.measuring import commit, data_files, listing, machine_line, measured, restore, written
 from benchmarks.peers import GROWTH_PEERS, LIGHT_PEERS, PEERS, shifts
 from benchmarks.report import PeerResult, WorkloadResult
@@ -146,7 +146,7 @@ def usual_peers(name: str) -> tuple[str, ...]:
 def main() -> int:
     """Entry point; 1 if a peer failed or a result was wrong."""
     about = "lakeindex beside its peers, in one run"
-    given = options.parse("run", about, workloads=names(), default=DEFAULT, peers=PEERS)
+    given = harness.parse("run", about, workloads=names(), default=DEFAULT, peers=PEERS)
     results = []
     for name in given.workloads:
         results.append(compare(name, list(given.peers or usual_peers(name)), given.runs))

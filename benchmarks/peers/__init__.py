@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.compression import SAID
@@ -19,107 +20,55 @@ class Entry:
 
     Attributes:
         title: what it is called in the tables.
-        make: starts it.
-        compression: codec and level of what it writes, as its module sets them.
         gib: memory to set aside for it: a driver of 4 GiB and what the JVM takes beside it, or a process without one.
+        starts: module of this package, and class, that starts it.
+        arguments: of the class; a text is a constant of the module.
+        compression: codec and level of what it writes, as its module sets them.
     """
 
     title: str
-    make: Callable[[], Peer]
     gib: float
+    starts: str
+    arguments: Mapping[str, str | bool | None] = field(default_factory=dict)
     compression: str = SAID
 
-
-def _floor() -> Peer:
-    from benchmarks.peers.floor import Floor
-
-    return Floor()
-
-
-def _delta_rs(*, own: bool) -> Callable[[], Peer]:
-    def make() -> Peer:
-        from benchmarks.peers.delta import EQUAL, DeltaRs
-
-        return DeltaRs(None if own else EQUAL)
-
-    return make
+    def make(self) -> Peer:
+        """Start it."""
+        name, _, kind = self.starts.partition(":")
+        module = importlib.import_module(f"benchmarks.peers.{name}")
+        given = {key: getattr(module, one) if isinstance(one, str) else one for key, one in self.arguments.items()}
+        peer: Peer = getattr(module, kind)(**given)
+        return peer
 
 
-def _lance() -> Peer:
-    from benchmarks.peers.lance import Lance
-
-    return Lance()
+def _hudi(title: str, constant: str, compression: str = SAID) -> Entry:
+    return Entry(f"Hudi 1.2.0 {title}, session warm", _JVM_GIB, "hudi:Hudi", {"options": constant}, compression)
 
 
-def _hudi(kind: str) -> Callable[[], Peer]:
-    def make() -> Peer:
-        from benchmarks.peers import hudi
-
-        options = {
-            "BLOOM": {},
-            "VERSION_6": hudi.VERSION_6,
-            "SIMPLE": hudi.SIMPLE,
-            "BUCKET": hudi.BUCKET,
-            "RECORD": hudi.RECORD,
-            "OWN": hudi.OWN,
-        }
-        return hudi.Hudi(options[kind])
-
-    return make
-
-
-def _delta_spark(*, vectors: bool) -> Callable[[], Peer]:
-    def make() -> Peer:
-        from benchmarks.peers.delta_spark import DeltaSpark
-
-        return DeltaSpark(vectors=vectors)
-
-    return make
-
-
-def _iceberg() -> Peer:
-    from benchmarks.peers.iceberg_spark import IcebergSpark
-
-    return IcebergSpark()
-
-
-def _local(*, sync: bool) -> Callable[[], Peer]:
-    def make() -> Peer:
-        from benchmarks.peers.lakeindex import LakeIndexLocal
-
-        return LakeIndexLocal(sync=sync)
-
-    return make
-
-
-def _spark() -> Peer:
-    from benchmarks.peers.lakeindex import LakeIndexSpark
-
-    return LakeIndexSpark()
-
-
+_OURS: Final = "lakeindex:LakeIndexLocal"
+_DELTA: Final = "delta_spark:DeltaSpark"
 #: The first is what the ratios are taken of.
 PEERS: Final[dict[str, Entry]] = {
-    "floor": Entry("pyarrow floor with Hudi's meta columns", _floor, _SMALL_GIB),
-    "lakeindex": Entry("lakeindex, local runner", _local(sync=True), _SMALL_GIB),
-    "lakeindex-nosync": Entry("lakeindex, local runner, no sync to disk", _local(sync=False), _SMALL_GIB),
-    "delta-rs": Entry("delta-rs MERGE", _delta_rs(own=False), _SMALL_GIB, f"{SAID}, row groups and pages as lakeindex"),
+    "floor": Entry("pyarrow floor with Hudi's meta columns", _SMALL_GIB, "floor:Floor"),
+    "lakeindex": Entry("lakeindex, local runner", _SMALL_GIB, _OURS, {"sync": True}),
+    "lakeindex-nosync": Entry("lakeindex, local runner, no sync to disk", _SMALL_GIB, _OURS, {"sync": False}),
+    "delta-rs": Entry(
+        "delta-rs MERGE", _SMALL_GIB, "delta:DeltaRs", {"writer": "EQUAL"}, f"{SAID}, row groups and pages as lakeindex"
+    ),
     "delta-rs-own": Entry(
-        "delta-rs MERGE, at its own defaults", _delta_rs(own=True), _SMALL_GIB, "its default (snappy)"
+        "delta-rs MERGE, at its own defaults", _SMALL_GIB, "delta:DeltaRs", {"writer": None}, "its default (snappy)"
     ),
-    "lance": Entry("Lance merge_insert, BTREE (merge on read)", _lance, _SMALL_GIB),
-    "lakeindex-spark": Entry("lakeindex, Spark runner, session warm", _spark, _JVM_GIB),
-    "hudi": Entry("Hudi 1.2.0 BLOOM, its defaults but the codec, session warm", _hudi("BLOOM"), _JVM_GIB),
-    "hudi-own": Entry("Hudi 1.2.0 BLOOM, its own codec, session warm", _hudi("OWN"), _JVM_GIB, "its default (gzip)"),
-    "hudi-simple": Entry("Hudi 1.2.0 SIMPLE, session warm", _hudi("SIMPLE"), _JVM_GIB),
-    "hudi-bucket": Entry("Hudi 1.2.0 BUCKET, session warm", _hudi("BUCKET"), _JVM_GIB),
-    "hudi-record": Entry("Hudi 1.2.0 RECORD_INDEX, session warm", _hudi("RECORD"), _JVM_GIB),
-    "hudi-v6": Entry("Hudi 1.2.0 BLOOM, table version 6, session warm", _hudi("VERSION_6"), _JVM_GIB),
-    "delta-spark": Entry("Delta 3.3.3 MERGE, session warm", _delta_spark(vectors=False), _JVM_GIB),
-    "delta-spark-dv": Entry(
-        "Delta 3.3.3 MERGE, deletion vectors (merge on read)", _delta_spark(vectors=True), _JVM_GIB
-    ),
-    "iceberg-spark": Entry("Iceberg 1.12.0 MERGE, copy on write, session warm", _iceberg, _JVM_GIB),
+    "lance": Entry("Lance merge_insert, BTREE (merge on read)", _SMALL_GIB, "lance:Lance"),
+    "lakeindex-spark": Entry("lakeindex, Spark runner, session warm", _JVM_GIB, "lakeindex:LakeIndexSpark"),
+    "hudi": _hudi("BLOOM, its defaults but the codec", "BLOOM"),
+    "hudi-own": _hudi("BLOOM, its own codec", "OWN", "its default (gzip)"),
+    "hudi-simple": _hudi("SIMPLE", "SIMPLE"),
+    "hudi-bucket": _hudi("BUCKET", "BUCKET"),
+    "hudi-record": _hudi("RECORD_INDEX", "RECORD"),
+    "hudi-v6": _hudi("BLOOM, table version 6", "VERSION_6"),
+    "delta-spark": Entry("Delta 3.3.3 MERGE, session warm", _JVM_GIB, _DELTA, {"vectors": False}),
+    "delta-spark-dv": Entry("Delta 3.3.3 MERGE, deletion vectors (merge on read)", _JVM_GIB, _DELTA, {"vectors": True}),
+    "iceberg-spark": Entry("Iceberg 1.12.0 MERGE, copy on write, session warm", _JVM_GIB, "iceberg_spark:IcebergSpark"),
 }
 #: Without a JVM: what the workloads are run with that show one thing each.
 LIGHT_PEERS: Final = ("floor", "lakeindex", "lakeindex-nosync", "delta-rs", "delta-rs-own")

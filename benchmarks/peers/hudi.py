@@ -22,6 +22,7 @@ OPTIONS: Final[dict[str, str]] = {
     "hoodie.upsert.shuffle.parallelism": "4",
     "hoodie.index.type": "BLOOM",
 }
+BLOOM: Final[dict[str, str]] = {}  # as OPTIONS have it
 #: Table version 6 without a metadata table: the kind of table lakeindex writes.
 VERSION_6: Final[dict[str, str]] = {
     "hoodie.write.table.version": "6",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from benchmarks import environment, footers, metadata, options
+from benchmarks import environment, footers, harness, metadata
 from benchmarks.cold import import_times
 from benchmarks.footers import Far, batch_of
 from benchmarks.measuring import written
@@ -31,11 +31,11 @@ def test_peers_that_fit_into_memory_take_turns_together() -> None:
 
 
 def test_command_line() -> None:
-    given = options.parse("x", "y", workloads=["a", "b"], default=["a"], peers=["p"], arguments=[])
-    assert given == options.Wanted(("a",), None, 5, dry=False)
+    given = harness.parse("x", "y", workloads=["a", "b"], default=["a"], peers=["p"], arguments=[])
+    assert given == harness.Wanted(("a",), None, 5, dry=False)
     words = ["--workload", "b", "--peer", "p", "--runs", "2", "--dry"]
-    given = options.parse("x", "y", workloads=["a", "b"], default=["a"], peers=["p"], arguments=words)
-    assert given == options.Wanted(("b",), ("p",), 2, dry=True)
+    given = harness.parse("x", "y", workloads=["a", "b"], default=["a"], peers=["p"], arguments=words)
+    assert given == harness.Wanted(("b",), ("p",), 2, dry=True)
 
 
 def test_data_files_are_told_from_metadata() -> None:
