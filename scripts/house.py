@@ -14,6 +14,10 @@ How it counts:
   reaches.
 * *Modules with one importer* are imported by exactly one module, which is in the same folder.
 
+Sizes, which each change of the library changes, are printed and on no page. Of the files to read, they count the
+foundation, too; of modules with one importer, those that it imports at its top: what is chosen by name or loaded late
+is imported where it is used.
+
 The figures of the commit before the folders were made (``BEFORE``) come from the same rules, with the modules that the
 concepts were in then: ``python scripts/house.py --library OLD/lib/lakeindex --then``.
 """
@@ -25,6 +29,7 @@ import ast
 import configparser
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +39,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs/architecture.md"
 MARKED: Final = re.compile(r"<!-- made by scripts/house\.py -->\n(.*?)<!-- end -->", re.DOTALL)
 BEFORE: Final = "58f5be6"
+LINE: Final = 120
 FOUNDATION: Final = ("errors", "model", "error_handling", "storage", "format", "hashing", "parquet", "options")
 
 
@@ -338,6 +344,18 @@ class House:
             and len(mine) == 1
         )
 
+    def is_imported_at_a_top(self, name: str) -> bool:
+        """Whether some module imports it when it is loaded itself."""
+        package, _, leaf = f"lakeindex.{name}".rpartition(".")
+        for module in self.modules.values():
+            for node in module.tree.body:
+                if isinstance(node, ast.ImportFrom) and (
+                    node.module == f"lakeindex.{name}"
+                    or (node.module == package and any(one.name == leaf for one in node.names))
+                ):
+                    return True
+        return False
+
     def longest_parameter_list(self) -> int:
         """Parameters of the function that has most, without ``self``."""
         inner = (module for module in self.modules.values() if not _within(module.name, DOORS))
@@ -400,6 +418,47 @@ def measured(library: Path, plan: Plan, contract: Path) -> dict[str, str]:
     }
 
 
+def sizes(library: Path, plan: Plan) -> dict[str, str]:
+    """How large the library is, by name."""
+    house = House(library)
+    texts = {path: path.read_text() for path in sorted(library.rglob("*.py"))}
+    docs, code = zip(*(_lines_of(text) for text in texts.values()), strict=True)
+    names = Counter(path.stem for path in texts if path.name != "__init__.py")
+    late = {name for name in house.with_one_importer() if not house.is_imported_at_a_top(name)}
+    figures = {
+        "lines; of code": f"{sum(len(text.splitlines()) for text in texts.values()):,}; {sum(code):,}",
+        "lines of docstrings": f"{sum(docs):,}",
+        "files; folders; modules at the root": f"{len(texts)}; {len({path.parent for path in texts})}; "
+        f"{len(list(library.glob('*.py'))) - 1}",
+        "modules with one importer, which names them at its top": str(len(house.with_one_importer()) - len(late)),
+        "lines of more than 120 characters": str(
+            sum(len(line) > LINE for text in texts.values() for line in text.splitlines())
+        ),
+        "names that two folders share": str(sum(count > 1 for count in names.values())),
+    }
+    for name, concept in plan.concepts.items():
+        reached = {module for module, _ in house.reach(concept)}
+        folders = {module.partition(".")[0] for module in reached}
+        figures[f"files to read for {name}, the foundation too"] = f"{len(reached)} in {len(folders)}"
+    for folder in ("benchmarks", "scripts"):
+        scripts = (library.parents[1] / folder).rglob("*.py")
+        figures[f"lines of {folder}"] = f"{sum(len(path.read_text().splitlines()) for path in scripts):,}"
+    return figures
+
+
+def _lines_of(text: str) -> tuple[int, int]:
+    """Lines of docstrings, and of code: neither empty nor only a comment."""
+    docs: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        for one in getattr(node, "body", ()) if isinstance(getattr(node, "body", ()), list) else ():
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
+                docs.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    lines = enumerate(text.splitlines(), 1)
+    return len(docs), sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and n not in docs for n, line in lines
+    )
+
+
 def _modules(library: Path) -> Iterator[tuple[str, Module]]:
     for path in sorted(library.rglob("*.py")):
         inside = path.relative_to(library).with_suffix("")
@@ -417,7 +476,9 @@ def main() -> int:
     contract = asked.library.parents[1] / ".importlinter"
     figures = measured(asked.library, THEN if asked.then else NOW, contract)
     if not asked.check:
-        print("\n".join(f"{value:>8}  {name}" for name, value in figures.items()))
+        if not asked.then:
+            figures |= sizes(asked.library, NOW)
+        print("\n".join(f"{value:>15}  {name}" for name, value in figures.items()))
         return 0
     found = MARKED.search(PAGE.read_text())
     rows = [line.split("|") for line in (found[1] if found else "").splitlines()]
