@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeindex.commands.metadata.verify import find_faults
-from lakeindex.commit.archive.archive import entry_key
+from lakeindex.commit.archiving import entry_key
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.commit.session import AlreadyDone, ExpectedFile, PlannedFile, PublishGuards, WriteSession, begin_write

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError
-from lakeindex.hashing import java_kernels, plain_java
+from lakeindex.hashing import java_hash, java_kernels
 from lakeindex.hashing.arrow import string_buffers
 from lakeindex.hashing.java_hash import bucket_hashes
 from tests.vectors_support import VECTORS
@@ -132,10 +132,10 @@ def test_both_forms_hash_alike(keys: list[str], fields: list[str]) -> None:
     names = string_buffers(pa.array(fields, pa.string()))
     for loop in ("hash_new", "hash_old"):
         outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
-        for form, out in zip((plain_java, java_kernels), outs, strict=True):
+        for form, out in zip((java_hash, java_kernels), outs, strict=True):
             getattr(form, loop)(part.data, part.offsets, names.data, names.offsets, out)
         assert outs[0].tolist() == outs[1].tolist(), loop
     outs = [np.zeros(len(keys), np.uint32) for _ in range(2)]
-    for form, out in zip((plain_java, java_kernels), outs, strict=True):
+    for form, out in zip((java_hash, java_kernels), outs, strict=True):
         form.hash_strings(part.data, part.offsets, out)
     assert outs[0].tolist() == outs[1].tolist()

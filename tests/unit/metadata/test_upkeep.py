@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeindex.commands.metadata.verify import find_faults
-from lakeindex.commit.archive.archive import archive_of
+from lakeindex.commit.archiving import archive_of
 from lakeindex.commit.services.metadata_archive import plan_metadata_archiving
 from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.errors import TableCorruptError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from lakeindex.commit.archive.archive import SCHEMA
+from lakeindex.commit.archiving import SCHEMA
 from lakeindex.storage.port import Storage
 from lakeindex.timeline.log_files import format_avro_block
 

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.commit.archive.archive import LogArchive, LsmArchive
-from lakeindex.commit.archive.recorded import Recorded
+from lakeindex.commit.archiving import LogArchive, LsmArchive, Recorded
 from lakeindex.errors import FencedError, TableCorruptError, TimelineChangedError
 from lakeindex.format.commit_metadata import CommitMetadata
 from lakeindex.model import Instant, InstantState

@@ -2,7 +2,7 @@
 
 A timeline is listed and partly read by every reader and writer; it must not grow for ever. What is archived goes, as
 Hudi's records of it, into a new file of the archive, which stands whole before the first instant file is deleted
-(:mod:`lakeindex.commit.archive.moving`).
+(:mod:`lakeindex.commit.archiving`).
 
 Hudi and we take every base file that is older than the timeline for a committed one. That sets the rules:
 
@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakeindex.commit.archive.archive import archive_of
-from lakeindex.commit.archive.moving import ARCHIVED_ACTIONS, archive_instants
+from lakeindex.commit.archiving import ARCHIVED_ACTIONS, archive_instants, archive_of
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.commit.services.clean import finish_cleans
 from lakeindex.commit.undo.sweep import Stray, find_unexplained, sweep_all

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lakeindex.commit.archive.moving import ARCHIVED_ACTIONS, archive_instants
+from lakeindex.commit.archiving import ARCHIVED_ACTIONS, archive_instants
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.format import instants as names
 from lakeindex.format.instants import comparable

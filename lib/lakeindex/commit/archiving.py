@@ -1,22 +1,31 @@
-"""The port by which instants are put into the archive; each timeline layout has its adapter."""
+"""Taking instants from a timeline into its archive, that of a table or that of its metadata table; each timeline layout
+has an adapter that writes into the archive.
+
+What is archived stands whole in a new file of the archive before the first instant file is deleted. Who is killed
+between finds its instants in the newest file the next time, and only deletes.
+
+Requested and inflight files go before the completed file (a pending instant's files are not part of the table, and a
+Hudi writer rolls it back), and writes go oldest first, one after the other (a hole in the timeline would hide a
+commit); each deletion is durable before the next.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, Final, Protocol
 
-from lakeindex.commit.archive.recorded import Recorded, overtaken
-from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
+from lakeindex.errors import FencedError, ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants as names
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, WriteStat
 from lakeindex.format.file_names import crc_path
 from lakeindex.format.instants import comparable
+from lakeindex.lock.lock import TableLock
 from lakeindex.model import Instant, InstantState
-from lakeindex.storage import list_names
+from lakeindex.storage import list_names, sync_folders
 from lakeindex.storage.port import Storage
 from lakeindex.timeline import records
 from lakeindex.timeline.archive import lsm_files as lsm
@@ -39,6 +48,29 @@ _KEPT_MANIFESTS: Final = 3
 _UNREADABLE: Final = -1
 _NEWEST: Final = 4
 """Files of the lowest level that are looked into for instants that are on the timeline, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The newest part of an archive.
+
+    Attributes:
+        instants: time and action of completed instants in it. One that is on the timeline, too, was left there by who
+            archived it and was killed.
+        number: of the newest log file or manifest; what is archived next gets the number behind it.
+    """
+
+    instants: frozenset[tuple[str, str]]
+    number: int
+
+
+def overtaken(path: str) -> FencedError:
+    """The error of who archives while another writer does."""
+    return FencedError(
+        f"{path} was written by another writer meanwhile",
+        culprit=path,
+        hint="run again: what is archived already is left alone",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,3 +426,60 @@ def archive_of(storage: Storage, layout: TimelineLayout) -> TimelineArchive:
     """The archive of a table."""
     kind = LsmArchive if layout.has_completion_times else LogArchive
     return kind(storage, layout.archive_folder)
+
+
+ARCHIVED_ACTIONS: Final = frozenset({*names.WRITE_ACTIONS, names.CLEAN, names.ROLLBACK})
+"""Actions of completed instants that are archived; savepoints and restores stay."""
+
+_BATCH: Final = 100
+"""Instants that go into one file of the archive."""
+
+
+def archive_instants(
+    storage: Storage, load: Callable[[], Timeline], lock: TableLock, instants: Sequence[Instant]
+) -> list[str]:
+    """Archive instants, unless they are archived already, take them off the timeline, and merge what is in many files.
+
+    Args:
+        load: lists the timeline.
+        lock: the table's, held.
+        instants: completed ones of it.
+
+    Returns:
+        Paths of the files that were written to the archive.
+
+    Raises:
+        FencedError: another writer archives, or holds the lock.
+    """
+    written: list[str] = []
+    for at in range(0, len(instants), _BATCH):
+        lock.check()
+        timeline = load()
+        written += _archive(storage, timeline, lock, instants[at : at + _BATCH])
+    if written:
+        lock.check()
+        archive_of(storage, timeline.layout).tidy()
+    return written
+
+
+def _archive(storage: Storage, timeline: Timeline, lock: TableLock, instants: Sequence[Instant]) -> list[str]:
+    archive = archive_of(storage, timeline.layout)
+    wanted = {_instant_key(one) for one in instants}
+    files = [one for one in timeline.files if _instant_key(one) in wanted]
+    seen = archive.recorded()
+    written: list[str] = []
+    new = [one for one in files if _instant_key(one) not in seen.instants]
+    if new:
+        written.append(archive.record(timeline, new, seen))
+        lock.check()  # who holds the lock later sees the archive, and takes what it names for archived
+    for one in sorted(files, key=lambda one: (one.is_completed, comparable(one.time))):
+        path = timeline.path(one)
+        if one.is_completed:
+            sync_folders(storage, [timeline.layout.folder])  # none of those before it comes back after a power loss
+        records.remove(storage, [path, crc_path(path)])
+    sync_folders(storage, [timeline.layout.folder])
+    return written
+
+
+def _instant_key(instant: Instant) -> tuple[str, str]:
+    return instant.time, names.completed_action(instant.action)

@@ -1,1 +1,0 @@
-"""Writing the archived timeline: the port, and its adapters for either timeline layout."""
