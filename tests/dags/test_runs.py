@@ -26,6 +26,7 @@ from lakeindex.errors import (
 )
 from lakeindex.pipeline import Stage
 from tests.dags.jobs import FATES, Jobs, asset_events, states
+from tests.unit.runners.test_job_arguments import CSV_OPTIONS, CSV_ROWS, CSV_STORED
 
 pytestmark = [pytest.mark.dag, pytest.mark.usefixtures("airflow_db")]
 
@@ -111,6 +112,18 @@ def test_a_local_run_upserts_in_a_process_of_the_worker(lake: Lake, jobs: Jobs) 
     run = lake.manual.test(run_conf={**conf, "input": f"{lake.folder}/in/bad.parquet"})
     assert states(run)["stage_input"] == "failed"
     assert table.scan().count() == 2
+
+
+def test_the_conf_of_a_run_says_how_a_csv_file_is_written(lake: Lake, jobs: Jobs) -> None:
+    table = create_table(lake.folder / "trips", "id STRING, v STRING, n INT", key="id")
+    (lake.folder / "in/b.csv").write_text(CSV_ROWS)
+    conf = {"table": "trips", "input": f"{lake.folder}/in/b.csv", "execution": "local", "options": CSV_OPTIONS}
+    run = lake.manual.test(run_conf=conf)
+    assert set(states(run).values()) == {"success"}
+    assert sorted(table.read(meta=False).to_pylist(), key=lambda row: row["id"]) == CSV_STORED
+    lake.manual.test(run_conf={**conf, "execution": "single"})
+    (_, words) = jobs.submitted[-1]
+    assert {f"{name}={text}" for name, text in CSV_OPTIONS.items()} <= set(words)
 
 
 def test_a_single_run_of_an_index_without_filters_skips_their_stage(lake: Lake, jobs: Jobs) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import lakeindex
 from lakeindex.airflow.plan import DagPlan
 from lakeindex.model import Operation
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
+from lakeindex.runners import jobs
 from lakeindex.runners.job_arguments import run_spec, stage_command
 
 PLAN = DagPlan(
@@ -90,3 +93,30 @@ def test_an_option_needs_a_key() -> None:
             run_id="r",
             batch_id="b",
         )
+
+
+CSV_OPTIONS = {
+    "lakeindex.csv.delimiter": ";",
+    "lakeindex.csv.quote": "'",
+    "lakeindex.csv.null": "NULL,",
+    "lakeindex.csv.header": "false",
+}
+CSV_ROWS = "a;'x;y';1\nb;NULL;2\nc;'NULL';\n"
+CSV_STORED = [
+    {"id": "a", "v": "x;y", "n": 1},
+    {"id": "b", "v": None, "n": 2},
+    {"id": "c", "v": "NULL", "n": None},
+]
+
+
+def test_five_jobs_read_a_file_as_the_options_say(tmp_path: Path) -> None:
+    """Separator, quote, null words and a missing header come as words of a command line."""
+    (tmp_path / "b.csv").write_text(CSV_ROWS)
+    table = lakeindex.create_table(tmp_path / "t", "id STRING, v STRING, n INT", key="id")
+    words = ["--table", f"{tmp_path}/t", "--checkpoints", f"{tmp_path}/runs", "--run-id", "r", "--batch-id", "r"]
+    words += ["--input", f"{tmp_path}/b.csv", "--runner", "local"]
+    words += [word for name, text in CSV_OPTIONS.items() for word in ("-o", f"{name}={text}")]
+    for stage in Stage:
+        done = CliRunner().invoke(stage_command(stage, jobs.run_stage_job), words)
+        assert done.exit_code == 0, f"{stage}: {done.output}"
+    assert sorted(table.read(meta=False).to_pylist(), key=lambda row: row["id"]) == CSV_STORED

@@ -16,6 +16,7 @@ import pytest
 import lakeindex
 from lakeindex.errors import InputError, OptionError, QuarantineExceededError, SchemaMismatchError
 from lakeindex.options.types import CsvFormat, InputFormat
+from lakeindex.stages.stage_input import text_files
 from lakeindex.stages.stage_input.input_pieces import read_pieces, read_split
 from lakeindex.stages.stage_input.inputs import Split, find_inputs
 from lakeindex.stages.stage_input.text_files import BAD_VALUE
@@ -225,11 +226,76 @@ def test_what_is_no_object_is_named_by_its_row(tmp_path: Path, content: str, sai
     assert "b.jsonl" in str(caught.value.culprit)
 
 
-@pytest.mark.parametrize("limit", [2**40, 20])
-def test_a_row_with_too_few_fields_is_named(tmp_path: Path, limit: int) -> None:
-    (tmp_path / "b.csv").write_text("id,v\na,1\nb\n")
-    with pytest.raises(InputError, match=r"b\.csv.*Row #3: Expected 2 columns, got 1: b"):
-        pieces_of(tmp_path / "b.csv", pa.schema([("id", pa.string()), ("v", pa.string())]), limit)
+RAGGED = (0, 3, 4, 7, 11, 12)
+"""Rows that have too few or too many fields: the first, two in a row, the last ones."""
+
+
+@pytest.mark.parametrize(("limit", "block"), [(2**40, 2**20), (20, 2**20), (20, 40)])
+@pytest.mark.parametrize("header", [True, False])
+def test_rows_with_too_few_or_too_many_fields_are_bad_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, block: int, header: bool
+) -> None:
+    """Each at its place, with its number and its text; what is around them is as it was."""
+    monkeypatch.setattr(text_files, "_CSV_BLOCK", block)
+    lines = [
+        ("q,r,s" if number % 2 else "q") if number in RAGGED else f'"a\n{number}",{number}' for number in range(13)
+    ]
+    path = tmp_path / "b.csv"
+    path.write_text("\n".join([*(["id,v"] if header else []), *lines]) + "\n")
+    schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
+    form = CsvFormat(header=header)
+    (file,) = find_inputs((f"file://{path}",), InputFormat.AUTO)
+    pieces = list(text_files.read_csv(file, schema, limit, form))
+    first, said, rows = 0, {}, []
+    for piece in pieces:
+        plain, problems = text_files.without_bad_values(piece, file, first)
+        said |= {first + row: text for row, text in enumerate(problems.to_pylist()) if text is not None}
+        rows += plain.to_pylist()
+        first += piece.num_rows
+    assert [row["v"] for row in rows] == [None if number in RAGGED else number for number in range(13)]
+    assert [row["id"] for row in rows] == [None if number in RAGGED else f"a\n{number}" for number in range(13)]
+    assert sorted(said) == list(RAGGED)
+    for number, text in said.items():
+        fields, line = (3, "q,r,s") if number % 2 else (1, "q")
+        assert text.startswith(f"row {number} of ")
+        assert text.endswith(f"b.csv: {fields} fields, not 2: {line!r}")
+    assert text_files.csv_columns(file, schema, form).names == ["id", "v"]
+
+
+def test_a_file_of_nothing_but_ragged_rows(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("id,v\na\nb,1,2\n")
+    for limit in (2**40, 5):
+        (file,) = find_inputs((f"file://{tmp_path}/b.csv",), InputFormat.AUTO)
+        schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
+        assert sum(piece.num_rows for piece in text_files.read_csv(file, schema, limit, CsvFormat())) == 2
+
+
+def test_ragged_rows_go_into_quarantine_and_the_others_into_the_table(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", [("v", pa.int64())])
+    path = tmp_path / "b.csv"
+    path.write_text("id,v\na,1\nb\nc,3\nd,4,5\n")
+    with pytest.raises(QuarantineExceededError, match=r"row 1 of .*b\.csv: 1 fields, not 2: 'b'"):
+        table.upsert(path)
+    run = table.upsert(path, max_quarantined=2)
+    assert run.fates == {"quarantined": 2, "inserts": 2}
+    assert sorted(table.read(meta=False)["id"].to_pylist()) == ["a", "c"]
+
+
+@pytest.mark.parametrize("kind", ["STRUCT<x: INT>", "ARRAY<INT>", "MAP<STRING, INT>"])
+def test_a_column_of_nested_values_in_csv_is_refused_with_a_cure(tmp_path: Path, kind: str) -> None:
+    table = lakeindex.create_table(tmp_path / "t", f"id STRING, n {kind}", key="id")
+    path = tmp_path / "b.csv"
+    path.write_text('id,n\na,"[1]"\n')
+    with pytest.raises(SchemaMismatchError) as refused:
+        table.upsert(path, options={"lakeindex.schema.mode": "widen"})
+    assert "column 'n'" in refused.value.message
+    assert "CSV has no lists, maps and structs" in str(refused.value.hint)
+    assert "JSON lines" in str(refused.value.hint)
+    lines = {"S": '{"x": 1}', "A": "[1]", "M": '{"x": 1}'}
+    path.write_text("id,n\nb,\n")
+    assert table.upsert(path).inserts == 1  # an empty field is null
+    (tmp_path / "b.jsonl").write_text(f'{{"id": "a", "n": {lines[kind[0]]}}}\n')
+    assert table.upsert(tmp_path / "b.jsonl").inserts == 1  # the cure
 
 
 def test_fields_that_the_table_lacks_have_the_same_types_either_way(tmp_path: Path) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
+from lakeindex.errors import SchemaMismatchError
 from lakeindex.options.types import CsvFormat
 from lakeindex.stages.stage_input.inputs import InputFile
 from lakeindex.stages.stage_input.text_values import (
@@ -31,13 +33,15 @@ BAD_VALUE: Final = "lakeindex: bad value"
 """Column of a piece, if a row of it has a value that is none of its column's type: text per row or null."""
 _CSV_BLOCK: Final = MIB
 _WHOLE: Final = 2**62
+_RAGGED_SHOWN: Final = 200
 
 
 def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) -> Iterator[pa.Table]:
-    """The rows of a CSV file; columns that the table has not got have types of Arrow's guess, or are texts.
+    """The rows of a CSV file; columns that the table has not got have types of Arrow's guess, or are texts. A row with
+    more or fewer fields than the header has no values, and a problem.
 
     Raises:
-        ArrowInvalid: a row has more or fewer fields than the header.
+        ArrowInvalid: the file is no CSV.
     """
     known = {field.name: field.type for field in [*schema, pa.field(DELETE_MARK, pa.bool_())]}
     options = pa.csv.ConvertOptions(
@@ -46,24 +50,72 @@ def read_csv(file: InputFile, schema: pa.Schema, limit: int, form: CsvFormat) ->
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    parse = _parsing(form)
     names = None if form.header else schema.names
     block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=names)
     whole = _whole(file, limit)
+    ragged = _Ragged(form)
     if whole is not None:
         try:
-            rows = pa.csv.read_csv(io.BytesIO(whole), block, parse, options)
+            rows = pa.csv.read_csv(io.BytesIO(whole), block, _parsing(form), options)
         except pa.ArrowInvalid:  # on one thread Arrow knows which row it is
             block.use_threads = False
-            rows = pa.csv.read_csv(io.BytesIO(whole), block, parse, options)
-        yield from (_typed(part, known) for part in _single_chunks(rows))
+            rows = pa.csv.read_csv(io.BytesIO(whole), block, _parsing(form, ragged.keep), options)
+        yield from (_typed(*placed, known) for part in _single_chunks(rows) for placed in ragged.placed(part))
         return
-    with pa.csv.open_csv(_plain(file), block, parse) as first:
+    with pa.csv.open_csv(_plain(file), block, _parsing(form, ragged.leave)) as first:
         there = first.schema.names
     options.column_types = dict.fromkeys((*there, *known), pa.string())  # what the table has not got is never used
-    with pa.csv.open_csv(_plain(file), block, parse, options) as reader:
-        for batch in reader:
-            yield _typed(pa.Table.from_batches([batch]), known)
+    given = 0
+    try:
+        with pa.csv.open_csv(_plain(file), block, _parsing(form), options) as reader:
+            for batch in reader:
+                yield _typed(pa.Table.from_batches([batch]), {}, known)
+                given += batch.num_rows
+    except pa.ArrowInvalid:
+        block.use_threads = False
+        with pa.csv.open_csv(_plain(file), block, _parsing(form, ragged.keep), options) as reader:
+            last = reader.schema.empty_table()  # what is left out behind the last rows comes with no batch
+            for part in itertools.chain((pa.Table.from_batches([batch]) for batch in reader), [last]):
+                for rows, problems in ragged.placed(part):
+                    skipped = min(given, rows.num_rows)
+                    given -= skipped
+                    left = {row - skipped: text for row, text in problems.items() if row >= skipped}
+                    if skipped < rows.num_rows:
+                        yield _typed(rows.slice(skipped).combine_chunks(), left, known)
+
+
+class _Ragged:
+    """Rows with more or fewer fields than the header, in the order in which a reader on one thread finds them."""
+
+    def __init__(self, form: CsvFormat) -> None:
+        self._found: deque[tuple[int, str]] = deque()
+        self._first = 2 if form.header else 1
+        self._next = 0
+
+    def keep(self, row: pa.csv.InvalidRow) -> str:
+        text = row.text if len(row.text) <= _RAGGED_SHOWN else f"{row.text[:_RAGGED_SHOWN]}..."
+        said = f"{row.actual_columns} fields, not {row.expected_columns}: {text!r}"
+        self._found.append((row.number - self._first, said))
+        return "skip"
+
+    @staticmethod
+    def leave(_: pa.csv.InvalidRow) -> str:
+        return "skip"
+
+    def placed(self, rows: pa.Table) -> Iterator[tuple[pa.Table, dict[int, str]]]:
+        """The rows with those that were left out, which are null, at their places, and what is wrong with them."""
+        here: list[tuple[int, str]] = []
+        end = self._next + rows.num_rows
+        while self._found and self._found[0][0] <= end + len(here):
+            here.append(self._found.popleft())
+        first, self._next = self._next, end + len(here)
+        if not here:
+            yield rows, {}
+            return
+        problems = {number - first: text for number, text in here}
+        numbers = iter(range(rows.num_rows))
+        places = [None if row in problems else next(numbers) for row in range(rows.num_rows + len(here))]
+        yield rows.take(pa.array(places, pa.int64())).combine_chunks(), problems
 
 
 def csv_columns(file: InputFile, schema: pa.Schema, form: CsvFormat) -> pa.Schema:
@@ -71,15 +123,17 @@ def csv_columns(file: InputFile, schema: pa.Schema, form: CsvFormat) -> pa.Schem
     options = pa.csv.ConvertOptions(null_values=list(form.nulls), strings_can_be_null=True)
     options.quoted_strings_can_be_null = False
     block = pa.csv.ReadOptions(block_size=_CSV_BLOCK, column_names=None if form.header else schema.names)
-    with pa.csv.open_csv(_plain(file), block, _parsing(form), options) as reader:
+    with pa.csv.open_csv(_plain(file), block, _parsing(form, _Ragged.leave), options) as reader:
         known = {field.name: field.type for field in [*schema, pa.field(DELETE_MARK, pa.bool_())]}
-        of_texts = {name: kind for name, kind in known.items() if not pa.types.is_nested(kind)}
-        return pa.schema([field.with_type(of_texts.get(field.name, field.type)) for field in reader.schema])
+        return pa.schema([field.with_type(known.get(field.name, field.type)) for field in reader.schema])
 
 
-def _parsing(form: CsvFormat) -> pa.csv.ParseOptions:
+def _parsing(form: CsvFormat, ragged: Callable[[pa.csv.InvalidRow], str] | None = None) -> pa.csv.ParseOptions:
     return pa.csv.ParseOptions(
-        delimiter=form.delimiter, quote_char=form.quote or False, newlines_in_values=bool(form.quote)
+        delimiter=form.delimiter,
+        quote_char=form.quote or False,
+        newlines_in_values=bool(form.quote),
+        invalid_row_handler=ragged,
     )
 
 
@@ -88,13 +142,16 @@ def _single_chunks(rows: pa.Table) -> list[pa.Table]:
     return [pa.Table.from_batches([batch]) for batch in rows.to_batches()] or [rows]
 
 
-def _typed(rows: pa.Table, known: dict[str, pa.DataType]) -> pa.Table:
-    """Texts of known columns as values."""
-    columns, problems = [], _Problems(rows.num_rows)
+def _typed(rows: pa.Table, ragged: Mapping[int, str], known: dict[str, pa.DataType]) -> pa.Table:
+    """Texts of known columns as values, and rows that have no values beside them."""
+    columns, problems = [], _Problems(rows.num_rows, ragged)
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         kind = known.get(name)
-        if kind is None or pa.types.is_nested(kind) or not column.num_chunks:
-            columns.append(column if kind is None or pa.types.is_nested(kind) else column.cast(kind))
+        if kind is not None and pa.types.is_nested(kind):
+            columns.append(_no_nested(column, name, kind))
+            continue
+        if kind is None or not column.num_chunks:
+            columns.append(column if kind is None else column.cast(kind))
             continue
         values, bad = values_of_texts(column.chunk(0), kind)
         problems.add(name, kind, {row: repr(text) for row, text in bad.items()})
@@ -102,12 +159,24 @@ def _typed(rows: pa.Table, known: dict[str, pa.DataType]) -> pa.Table:
     return problems.beside(pa.table(columns, names=rows.column_names))
 
 
+def _no_nested(column: pa.ChunkedArray, name: str, kind: pa.DataType) -> pa.Array:
+    """Nulls, if nothing else is there. Raises: SchemaMismatchError: there is a text."""
+    if column.null_count == len(column):
+        return pa.nulls(len(column), kind)
+    raise SchemaMismatchError(
+        f"column {name!r} is {kind} in the table, and a text in the CSV file",
+        culprit=name,
+        hint="CSV has no lists, maps and structs: write the batch as JSON lines or Parquet, or leave the column "
+        "out, with partial=True (--partial)",
+    )
+
+
 class _Problems:
     """What is wrong with rows."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, known: Mapping[int, str] | None = None) -> None:
         self._rows = rows
-        self._of_row: dict[int, str] = {}
+        self._of_row = dict(known or {})
 
     def add(self, name: str, kind: pa.DataType, bad: Bad) -> None:
         for row, text in bad.items():
