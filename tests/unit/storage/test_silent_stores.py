@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
@@ -10,7 +11,8 @@ import pytest
 
 from lakeindex.api.table import LakeTable, open_table
 from lakeindex.errors import OptionError, StorageError
-from lakeindex.storage import StoreOptions, open_storage
+from lakeindex.storage import StoreOptions, objects, open_storage
+from lakeindex.storage.clients import limits
 from lakeindex.storage.clients.limits import TimeLimits
 
 SHORT = {"lakeindex_store_timeout": "0.2", "lakeindex_store_connect_timeout": "0.2"}
@@ -64,3 +66,62 @@ def test_limits_are_those_of_the_handle_then_of_the_environment(monkeypatch: pyt
     for wrong in ("0", "-1", "soon", "inf", "nan"):
         with pytest.raises(OptionError, match="LAKEINDEX_STORE_TIMEOUT cannot be"):
             TimeLimits.of(StoreOptions.of({"lakeindex_store_timeout": wrong}))
+
+
+_DRIPS: int = 200
+"""Bytes of an object that a store gives one by one, a tenth of a second apart."""
+_HEAD = (
+    f'HTTP/1.1 200 OK\r\nETag: "1"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Length: {_DRIPS}\r\n\r\n'
+).encode()
+
+
+@pytest.fixture
+def dripping() -> Iterator[str]:
+    """A store whose answer never pauses for long, and takes 20 seconds to be whole."""
+    over = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            connection.recv(65_536)
+            try:
+                connection.sendall(_HEAD)
+                for _ in range(_DRIPS):
+                    if over.wait(0.1):
+                        return
+                    connection.sendall(b"x")
+            except OSError:
+                return
+
+    def serve(server: socket.socket) -> None:
+        while not over.is_set():
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=[connection], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        thread = threading.Thread(target=serve, args=[server], daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        over.set()
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_an_answer_that_never_ends_is_not_waited_for(dripping: str, monkeypatch: pytest.MonkeyPatch):
+    """Each of its bytes comes in time: what ends it is the limit of the whole call, or the object is there after all."""
+    monkeypatch.setattr(limits, "_WHOLE_S", 0.5)
+    for uri, settings in (
+        ("s3://bucket/t", {**S3, "aws_endpoint_url": f"http://{dripping}"}),
+        ("az://bucket/t", {**AZURE, "azure_storage_endpoint": f"http://{dripping}"}),
+    ):
+        store = open_storage(uri, StoreOptions.of({**settings, "lakeindex_store_timeout": "0.4"}))
+        with pytest.raises(StorageError):
+            store.read("x")
+
+
+def test_no_limit_of_a_create_is_longer_than_its_own():
+    whole = TimeLimits.of(StoreOptions()).within(objects.CONTROL_TIMEOUT)
+    assert {one.total_seconds() for one in (whole.answer, whole.all_tries, whole.whole)} == {10}
+    assert whole.connect.total_seconds() == 5

@@ -24,6 +24,7 @@ from lakeindex.process_lock import ProcessLock
 from lakeindex.time_spent import waiting
 
 VERSIONS: Final = 3
+_MOST_ANSWER_SECONDS: Final = 60.0
 _NO_TABLE: Final = ("TableNotFoundException", "NoSuchColumnFamilyException", "TableNotEnabledException")
 _T = TypeVar("_T")
 
@@ -34,15 +35,18 @@ class HBaseAddress:
 
     Attributes:
         connect_seconds: longest wait for a connection.
-        answer_seconds: longest wait for an answer.
         retry_seconds: how long a call is repeated before it is given up.
     """
 
     host: str
     port: int
     connect_seconds: float = 10.0
-    answer_seconds: float = 60.0
     retry_seconds: float = 60.0
+
+    @property
+    def answer_seconds(self) -> float:
+        """Longest wait for an answer, in one try."""
+        return max(self.connect_seconds, min(self.retry_seconds, _MOST_ANSWER_SECONDS))
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -52,6 +56,7 @@ class HBaseAddress:
 class _Connection:
     """An open connection and the client that speaks on it."""
 
+    socket: Any
     transport: Any
     client: Any
 
@@ -63,7 +68,7 @@ class _Connection:
         transport = TBufferedTransport(socket)
         client = TClient(Hbase, TBinaryProtocol(transport, decode_response=False))
         transport.open()
-        return _Connection(transport, client)
+        return _Connection(socket, transport, client)
 
 
 class _Pool:
@@ -124,13 +129,14 @@ class HBaseClient:
             HBaseTableError: the table is not there, or lacks the family.
         """
         seconds = self.address.retry_seconds if retry_seconds is None else retry_seconds
+        answer = min(self.address.answer_seconds, max(seconds, self.address.connect_seconds))
         attempts = Retrying(
             retry=retry_if_exception(_is_passing),
             stop=stop_after_delay(seconds),
             wait=wait_exponential(multiplier=0.1, max=3),
         )
         try:
-            return attempts(self._once, do)
+            return attempts(self._once, do, answer)
         except RetryError as error:
             cause = error.last_attempt.exception()
             raise HBaseUnavailableError(
@@ -142,10 +148,11 @@ class HBaseClient:
         except (HBaseIOError, IllegalArgument) as error:
             raise self._table_error(error) from error
 
-    def _once(self, do: Callable[[Any], _T]) -> _T:
+    def _once(self, do: Callable[[Any], _T], answer_seconds: float) -> _T:
         connection = None
         try:
             connection = _pool.take(self.address)
+            connection.socket.set_timeout(int(answer_seconds * 1000))
             answer = do(connection.client)
         except (TException, OSError):
             # What is left of an answer on this connection would be taken for the next one's.

@@ -49,9 +49,10 @@ AREA: Final = OptionArea(
         Option("lakeindex.hbase.create.table", "create_table", flag, FLAG,
                "HBASE: create the HBase table if it does not exist. (Hudi never creates it.)"),
         Option("lakeindex.hbase.connect.timeout", "connect_seconds", whole(1, 3_600), "seconds, 1 .. 3600",
-               "HBASE: longest wait for a connection."),
+               "HBASE: longest wait for a connection, and the shortest limit of a wait for an answer."),
         Option("lakeindex.hbase.retry.timeout", "retry_seconds", whole(0, 86_400), "seconds, 0 .. 86400",
-               "HBASE: how long a call that fails during a run is retried, each time over a new connection."),
+               "HBASE: how long a call that fails during a run is retried, each time over a new connection. A try "
+               "waits as long for an answer, 60 seconds at most."),
         Option("lakeindex.hbase.verify.puts", "verify_puts", flag, FLAG,
                "HBASE: read back the rows that were put, and put missing ones again."),
         Option("hoodie.index.hbase.get.batch.size", "get_batch", whole(1, 100_000), "rows, 1 .. 100000",
