@@ -12,6 +12,8 @@ import pytest
 from benchmarks import workloads
 from benchmarks.workloads import SPREAD, TAILS, Totals, Workload, workload
 
+pytestmark = pytest.mark.slow
+
 MIXED = ("T_mono", "T_uuid", "TL_tail", "TL_small", "TG1_tail", "TG20_tail")
 KINDS = ("T_wide", "T_nested", "T_text", "T_all", "T_inserts", "T_deletes", "T_parts")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +84,12 @@ def wide(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return table
 
 
+@functools.cache
+def all_of(uri: str) -> pa.Table:
+    """Of a table that stays as it is."""
+    return read_rows(uri)
+
+
 POINT = pa.struct([pa.field("x", pa.int64(), nullable=False)])
 CONDITIONS = [
     "id = 17",
@@ -117,7 +124,7 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_rows_are_those_of_a_filtered_reading(wide: LakeTable, condition: str):
-    everything = read_rows(wide.uri)
+    everything = all_of(wide.uri)
     predicate = predicate_of(condition, everything.schema)
     expected = predicate.filter(everything).select(WIDE.names)
     scan = wide.scan(where=condition)
@@ -145,7 +152,7 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 def test_joined_conditions(wide: LakeTable, parts: list[str], joint: str, negated: bool, columns: list[str]):
     condition = joint.join(f"({part})" for part in parts)
     condition = f"NOT ({condition})" if negated else condition
-    everything = read_rows(wide.uri)
+    everything = all_of(wide.uri)
     expected = predicate_of(condition, everything.schema).filter(everything).select(columns)
     assert same(wide.scan(where=condition, columns=columns).to_arrow(), expected)
 

@@ -125,7 +125,7 @@ class Judge:
         return {key: _plain(row[name] for name in ("x", "f", "s")) for key, row in self.rows.items()}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=24, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(_BATCH, _GIVEN), min_size=1, max_size=3), _BATCH)
 def test_any_conditions_merge_as_duckdb_merges(
     batches: list[tuple[list[dict[str, Any]], dict[str, str]]], first: list[dict[str, Any]]
