@@ -163,3 +163,19 @@ def test_it_is_what_plans_a_run(tmp_path: Any) -> None:
         plan_run(table, given, batch_id="b", may_skip=False)
     planned = plan_run(table, {**context(), "params": {}}, batch_id="b", may_skip=False)
     assert planned.inputs == (f"{tmp_path}/2026-11-20.csv",)
+
+
+def test_why_it_is_refused_is_said_before_anything_is_made() -> None:
+    """A width of three digits is too many, however short the text would be; what is no JSON is not there."""
+    for template, why in {
+        "{{ '%999d' | format(1) }}": "too wide a format",
+        "{{ logical_date.strftime('%0999d') }}": "too wide a format",
+        "{% for one in 'ab' %}{{ one }}{% endfor %}": "has a for in it",
+        "{% set one = 1 %}{{ one }}": "has a assign in it",
+        "{{ dag_run.conf.thing }}": "cannot be worked out: UndefinedError",
+    }.items():
+        given = context()
+        given["dag_run"].conf = {"thing": object()}
+        with pytest.raises(UsageError, match=why):
+            rendered([template], given)
+    assert rendered(["{{ '%99d' | format(1) }}"], context()) == [f"{1:99d}"]

@@ -127,3 +127,18 @@ def test_a_folder_without_tables_and_a_name_that_cannot_be(tmp_path: Path) -> No
     tables, (wrong,) = read_tables(tmp_path, tmp_path, {})
     assert list(tables) == ["ab"]
     assert "cannot be called 'a b'" in wrong.message
+
+
+def test_what_yaml_and_the_environment_make_of_a_value(tmp_path: Path) -> None:
+    """True and false are as options have them; a variable that is empty counts as one that is not set."""
+    text = "uri: ${LAKE:-s3://lake}/trips\noptions: {lakeindex.openlineage: true, hoodie.index.bloom.fpp: 0.01}\n"
+    for environ in ({}, {"LAKE": ""}):
+        assert load(tmp_path, text, **environ).uri == "s3://lake/trips"
+    table = load(tmp_path, text, LAKE="s3://other")
+    assert table.uri == "s3://other/trips"
+    assert table.options == {"lakeindex.openlineage": "true", "hoodie.index.bloom.fpp": "0.01"}
+    with pytest.raises(UsageError, match="needs the environment variable LAKE"):
+        load(tmp_path, "uri: ${LAKE}/trips\n", LAKE="")
+    for wrong in ("true", "-1", "1.5", "'1'"):
+        with pytest.raises(UsageError, match="max_quarantined cannot be"):
+            load(tmp_path, f"uri: s3://lake/t\nmax_quarantined: {wrong}\n")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commands.changes.applying import marked
 from lakeindex.errors import InputError, SchemaMismatchError, UsageError
 from tests.builders import Row, batch_of, content_of, make_table
 
@@ -175,3 +176,28 @@ def test_what_is_no_feed_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="of another feed"):
         dst.apply([tmp_path / "one.parquet", tmp_path / "two.parquet"])
     assert content_of(dst) == set()
+
+
+def test_a_feed_since_a_commit_goes_on_where_that_one_was_completed(tmp_path: Path) -> None:
+    """Somebody names the commit by its instant; on a table of version 9 it was completed later than it began."""
+    src, dst = pair(tmp_path, hoodie__write__table__version="9")
+    upsert(src, *FIRST)
+    dst.apply(src.changes())
+    first = src.history()[0].instant
+    upsert(src, Row("a", "x", 2, "2"))
+    assert dst.apply(src.changes(since=first)).updates == 1
+    assert rows(dst) == rows(src)
+
+
+def test_the_words_and_the_marks_of_each_row_of_a_feed() -> None:
+    kinds = ["insert", "update_preimage", "update_postimage", "delete"]
+    feed = pa.table({"id": list("abcd"), "_hoodie_is_deleted": [True, None, False, False], "_change_type": kinds})
+    found = pa.Table.from_batches(list(marked(feed)))
+    assert found.to_pydict() == {"id": list("abcd"), "_hoodie_is_deleted": [True, True, False, True]}
+    plain = pa.Table.from_batches(list(marked(feed.drop_columns(["_hoodie_is_deleted"]))))
+    assert plain["_hoodie_is_deleted"].to_pylist() == [False, True, False, True]
+    wrong = pa.table({"id": ["e", "f"], "_change_type": ["insert", "upsert"]})
+    with pytest.raises(InputError, match="row 5 of the feed has the change type 'upsert'"):
+        list(marked(pa.concat_tables([feed.drop_columns(["_hoodie_is_deleted"]), wrong])))
+    with pytest.raises(InputError, match="row 0 of the feed has the change type None"):
+        list(marked(pa.table({"id": ["e"], "_change_type": pa.array([None], pa.string())})))

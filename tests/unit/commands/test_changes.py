@@ -13,11 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commands.changes.states import newest_completed
 from lakeindex.commands.read.read import read_rows
 from lakeindex.errors import UsageError
+from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from lakeindex.timeline.layout import TimelineLayout
+from lakeindex.timeline.timeline import Timeline
 from tests.builders import Row, batch_of, make_table
+from tests.stored_indexes import inserted
 from tests.vectors_support import table_names, unpack_table
 
 State = dict[Any, tuple[dict[str, Any], str]]
@@ -208,3 +213,42 @@ def test_points_in_the_wrong_order_are_refused(tmp_path: Path):
     second, first = (one.instant for one in table.history())
     with pytest.raises(UsageError, match="is before since"):
         table.changes(since=second, until=first)
+
+
+def test_what_happened_to_each_row_is_dated_by_the_commit_that_did_it(tmp_path: Path):
+    """In several row groups of a file whose rows are in no order; of rows that are replaced; of others behind that."""
+    table = make_table(tmp_path / "t", hoodie__index__type="SIMPLE")
+    table.upsert(batch_of([Row("z", "d2", 1, "x")]))
+    inserted(table, [Row(key, "d1", 1, "x") for key in "hcagfbed"])
+    first = table.history()[0].instant
+    options = {"lakeindex.parquet.row.group.rows": "3"}
+    commits = {key: table.upsert(batch_of([Row(key, "d1", 2, "y")]), options=options).instant for key in "hea"}
+    found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=first)}
+    kinds = ("update_preimage", "update_postimage")
+    assert found == {(key, kind): commits[key] for key in commits for kind in kinds}
+    before = table.history()[0].instant
+    gone = table.delete_partitions(["d1"]).instant
+    table.upsert(batch_of([Row("z", "d2", 3, "y")]))
+    found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=before)}
+    assert {key: at for key, at in found.items() if key[0] != "z"} == {(key, "delete"): gone for key in "abcdefgh"}
+
+
+def test_partitions_and_keys_that_join_to_one_text_are_two(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("1k", "d", 1, "x"), Row("a", "d", 1, "x"), Row("a", "d1", 1, "x")]))
+    first = table.history()[0].instant
+    table.delete(batch_of([Row("1k", "d", 1, None)]).select(["id", "day"]))
+    table.upsert(batch_of([Row("k", "d1", 1, "y")]))
+    assert sorted((row["_change_type"], row["id"]) for row in rows(table, since=first)) == [
+        ("delete", "1k"),
+        ("insert", "k"),
+    ]
+
+
+def test_the_write_that_was_completed_last_is_the_newest():
+    """Not the one that began last; where nobody says when, their instants tell."""
+    times = {"20260101000000001": "20260101000000009", "20260101000000002": "20260101000000003"}
+    for ends, newest in ((times, min(times)), (dict.fromkeys(times), max(times))):
+        done = [Instant(time, "commit", InstantState.COMPLETED, end) for time, end in ends.items()]
+        assert newest_completed(Timeline.of(TimelineLayout(), done)) == newest
+    assert newest_completed(Timeline.of(TimelineLayout(), [])) is None

@@ -13,7 +13,17 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import BatchIdReusedError, QuarantineExceededError, SchemaMismatchError, UsageError
+from lakeindex.commands.where.changing import _by_path
+from lakeindex.conductor.opened import open_for_write
+from lakeindex.errors import (
+    BatchIdReusedError,
+    QuarantineExceededError,
+    SchemaMismatchError,
+    UsageError,
+    WriteConflictError,
+)
+from lakeindex.options.types import WriteConfig
+from lakeindex.predicates.predicate import predicate_of
 from lakeindex.storage.memory import Call
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
@@ -320,3 +330,40 @@ def test_zeros_keep_the_sign_that_is_computed(tmp_path: Path) -> None:
                 place for place, one in enumerate(rows.column(name).to_pylist()) if one is None or not math.isnan(one)
             ]
             assert [signs[0][place] for place in numbers] == [signs[1][place] for place in numbers], name
+
+
+def test_a_struct_of_the_key_is_not_set(tmp_path: Path) -> None:
+    """Another writer's table: we name whole columns."""
+    schema = pa.schema(
+        [("st", pa.struct([("id", pa.string()), ("x", pa.int64())])), ("id", pa.string()), ("v", pa.string())]
+    )
+    table = make_table(tmp_path / "t", schema=schema, partitions=(), ordering=None)
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    text = properties.read_text()
+    assert "recordkey.fields=id\n" in text
+    properties.write_text(text.replace("recordkey.fields=id\n", "recordkey.fields=st.id\n"))
+    table.upsert(pa.Table.from_pylist([{"st": {"id": "a", "x": 1}, "id": "i", "v": "1"}], schema))
+    with pytest.raises(UsageError, match=r"'st'.*record key"):
+        table.update({"st": pa.scalar({"id": "b", "x": 1}, schema.field("st").type)}, where="true")
+    assert table.update({"v": "'2'"}, where="st.x = 1").fates == {"updates": 1}
+
+
+def test_a_partition_whose_path_decides_nothing_is_no_part_of_a_deletion_by_paths(tmp_path: Path) -> None:
+    table, _ = made(tmp_path)
+    opened = open_for_write(table.uri, WriteConfig())
+    chooser = _by_path(opened, predicate_of("day is null or day = 'x'", opened.facts.schema))
+    assert chooser is not None
+    assert chooser.partitions(["x", "y", "z"]) == ["x"]
+    with pytest.raises(WriteConflictError, match="made meanwhile"):
+        chooser.partitions(["x", "__HIVE_DEFAULT_PARTITION__"])
+    assert _by_path(opened, predicate_of("day = 'x' and ts > 3", opened.facts.schema)) is None
+    assert _by_path(opened, predicate_of("day = 'x' or ts > 3", opened.facts.schema)) is None
+
+
+def test_meta_columns_choose_rows_to_delete_and_none_to_replace(tmp_path: Path) -> None:
+    table, oracle = made(tmp_path)
+    where = "_hoodie_record_key = 'k3'"
+    with pytest.raises(UsageError, match="_hoodie_record_key"):
+        table.replace_where(batch_of([Row("k3", "x", 9, "9")]), where=where)
+    assert content_of(table) == oracle.content()
+    assert table.delete(where=where).fates == {"deletes": 1}

@@ -141,3 +141,12 @@ def test_the_metadata_table_and_its_record_index_follow_a_repair(tmp_path: Path,
             again = table.upsert(batch_of([Row(key, "x", 9, "9") for key in "abcdeqn"]))
         assert (again.inserts, again.moved + again.updates) == (1, 6)
         assert table.check().ok
+
+
+def test_of_the_rows_of_one_commit_the_last_one_stays(tmp_path: Path):
+    """The tenth is behind the ninth, whatever their texts are."""
+    table = make_table(tmp_path / "t", ordering=None)
+    table.upsert(batch_of([Row("z", "x", 1, "1")]))
+    inserted(table, [Row("a" if n in (9, 10) else f"k{n}", "x", n, str(n)) for n in range(12)])
+    assert table.repair_keys(keep="newest", apply=True).rows_removed == 1
+    assert [ts for _, key, ts in stored(table) if key == "a"] == [10]

@@ -12,10 +12,14 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import LakeIndexError, OptionError, TableCorruptError, TableUnsupportedError
+from lakeindex.model import BaseFile
 from lakeindex.storage import open_storage
 from lakeindex.table.binding import format_binding, parse_binding
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling import stored_keys
+from lakeindex.write.keys.key_spec import KeySpec
+from lakeindex.write.types.avro_schema import schema_to_avro
+from tests.builders import make_table
 from tests.vectors_support import KEYS, unpack_table
 
 TEXTS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
@@ -218,3 +222,73 @@ def test_an_older_release_does_not_pass_over_the_spelling(tmp_path: Path) -> Non
     bound = parse_binding(json.dumps(binding_of(table)).encode(), "b")
     assert binding_of(table)["format"] == 2
     assert json.loads(format_binding(replace(bound, key_options=())))["format"] == 1
+
+
+def test_a_table_without_rows_is_asked_for_its_encoding(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_urn", tmp_path)
+    root = Path(table.uri)
+    schema = schema_to_avro(ROWS.schema, "t")
+    for path in sorted(root.rglob("*"), reverse=True):
+        if path.is_file() and path.name != "hoodie.properties":
+            path.unlink()
+    properties = root / ".hoodie/hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if "metadata.partitions" not in line]
+    properties.write_text("\n".join([*lines, f"hoodie.table.create.schema={schema}"]) + "\n")
+    index = {"hoodie.index.type": "BLOOM"}
+    with pytest.raises(OptionError, match="has no row yet"):
+        table.upsert(ROWS, options={**MERGE, **index})
+    assert not Path(root, ".hoodie/.lakeindex/table.json").exists()
+    keys = [key for key, _ in upserted(table, **{ENCODING: "true"}, **index)]
+    assert keys == ROWS["urn"].to_pylist()
+
+
+def test_types_are_given_to_the_tables_own_partition_fields(tmp_path: Path) -> None:
+    table = table_of("h0150_v6_custom", tmp_path)
+    for fields in ("ms:TIMESTAMP,town:SIMPLE", "city:SIMPLE,ms:TIMESTAMP", "ms:TIMESTAMP"):
+        with pytest.raises(OptionError, match="the partition fields are ms, city"):
+            table.upsert(ROWS, options={**MERGE, FIELDS: fields, **HOURS})
+    assert len(upserted(table, **{FIELDS: "ms:TIMESTAMP,city:SIMPLE", **HOURS})) == 3
+
+
+def test_rows_of_the_first_and_the_last_row_group_are_compared(tmp_path: Path) -> None:
+    """An upsert appends those that it inserts."""
+    table = make_table(tmp_path / "t", schema=ROWS.schema, keys=("id",), partitions=(), ordering=None)
+    table.upsert(ROWS, options={"lakeindex.parquet.row.group.rows": "1"})
+    opened = Table.open(open_storage(table.uri))
+    spec = KeySpec.from_properties(opened.key_properties())
+    samples = stored_keys.sample_rows(opened, opened.snapshot().base_files_all(), spec, ROWS.schema)
+    assert [one.record_key.to_pylist() for one in samples if one.record_key is not None] == [["a"], ["c"]]
+
+
+def test_files_of_each_layout_and_of_the_newest_instants_are_compared() -> None:
+    def file(partition: str, number: int, instant: int, size: int = 1) -> BaseFile:
+        return BaseFile(partition, f"{number:08d}-0", f"202601010000000{instant:02d}", "0-0-0", size)
+
+    files = [file("a/b", number, number % 3) for number in range(40)]
+    files[17] = file("x=1/y=2", 17, 1)
+    files[23] = file("x=1", 23, 2)
+    files[31] = file("a/b", 31, 50)
+    chosen = stored_keys._chosen(files)
+    assert {files[number] for number in (0, 17, 23, 31, 39)} <= set(chosen)
+    assert len(chosen) == len(set(chosen)) == 8
+    large = [file("a", number, number, 1 << 23) for number in range(20)]
+    assert len(stored_keys._chosen(large)) == 4
+    assert stored_keys._chosen(large[:1]) == large[:1]
+
+
+def test_files_of_new_foreign_instants_are_compared_and_no_others(tmp_path: Path) -> None:
+    """An instant on which there is no verdict of ours is another writer's."""
+    table = table_of("h0150_v6_timestamp", tmp_path)
+    upserted(table, ROWS.slice(1, 1))
+    upserted(table, ROWS.slice(0, 1))
+    opened = Table.open(open_storage(table.uri))
+    newest = opened.load_timeline().completed_writes[-1].time
+    assert stored_keys.not_compared(opened, opened.snapshot()) == []
+    for verdict in Path(table.uri, ".hoodie/.lakeindex/verdicts").glob(f"{newest}*"):
+        verdict.unlink()
+    stored_keys._COMPARED.clear()
+    theirs = stored_keys.not_compared(opened, opened.snapshot())
+    assert {one.instant_time for one in theirs} == {newest}
+    stored_keys.remember_compared(opened, opened.snapshot())
+    stored_keys._COMPARED.clear()
+    assert stored_keys.not_compared(opened, opened.snapshot()) == []

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 from lakeindex.api.creating import create_table
 from lakeindex.api.table import LakeTable
-from lakeindex.errors import MetadataTableError, OptionError, TableExistsError, TableUnsupportedError
+from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError, TableExistsError, TableUnsupportedError
+from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.types.avro_schema import META_COLUMNS
+from lakeindex.write.virtual_keys import VirtualKeys
 from tests.builders import Row, as_hudis, batch_of, make_table
 from tests.vectors_support import VIRTUAL, unpack_table
 
@@ -253,3 +255,17 @@ def test_statistics_of_the_metadata_table_are_kept_up(version: str, tmp_path: Pa
     _set(table, hoodie__table__metadata__partitions="files,record_index")
     with pytest.raises(MetadataTableError, match="cannot have record_index"):
         table.upsert(rows(range(5), 3))
+
+
+def test_keys_are_made_of_values_in_the_types_of_the_table() -> None:
+    """A file from before a column became wider holds the same keys."""
+    spec = KeySpec.from_properties(
+        {"hoodie.table.recordkey.fields": "id", "hoodie.table.keygenerator.type": "NON_PARTITION"}
+    )
+    rows = pa.table({"id": pa.array([1, 2], pa.int32())})
+    assert VirtualKeys(spec, pa.schema([("id", pa.float64())])).of(rows, "f").to_pylist() == ["1.0", "2.0"]
+    assert VirtualKeys(spec).of(rows, "f").to_pylist() == ["1", "2"]
+    with pytest.raises(TableCorruptError, match="no column 'id'"):
+        VirtualKeys(spec).of(rows.rename_columns(["x"]), "f")
+    with pytest.raises(TableCorruptError, match="in one of its rows"):
+        VirtualKeys(spec).of(pa.table({"id": pa.array([1, None], pa.int32())}), "f")

@@ -19,6 +19,7 @@ from lakeindex.format.instants import (
     next_instant_time,
     parse_instant,
     parse_point_in_time,
+    previous_instant_time,
     requested_name,
 )
 from lakeindex.model import Instant, InstantState
@@ -150,3 +151,13 @@ def test_instants_that_are_no_dates(time: str) -> None:
     assert iso_of_instant_time(time) is None
     with pytest.raises(ValueError, match=r"\d|month|day|year"):
         instant_time_to_ms(time)
+
+
+def test_the_millisecond_before() -> None:
+    for time, before in {
+        "20260101000000000": "20251231235959999",
+        "20260301000000000": "20260228235959999",
+        "20260101000000001": "20260101000000000",
+        "20260199000000010": "20260199000000009",  # no date, but in order
+    }.items():
+        assert previous_instant_time(time) == before

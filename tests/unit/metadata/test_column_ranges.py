@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import math
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +19,7 @@ from lakeindex.metadata.column_ranges import (
     ColumnRange,
     ValueKind,
     ValueType,
+    chunk_ends,
     column_ranges,
     merged,
     merged_range,
@@ -117,6 +119,28 @@ def test_zero_has_both_signs():
     for values in ([0.0], [-0.0], [0.0, -0.0]):
         found = ranges_of(pa.table({"c": values}))["c"]
         assert (repr(found.least), repr(found.greatest)) == ("-0.0", "0.0")
+
+
+def test_another_writers_zeros_have_both_signs_too():
+    """Arrow writes them so; parquet-mr may have written either sign as either end."""
+    zero, minus = struct.pack("<d", 0.0), struct.pack("<d", -0.0)
+    for values, was, now in (
+        ([0.0, 1.0], b"\x18\x08" + minus, b"\x18\x08" + zero),
+        ([-1.0, 0.0], b"\x28\x08" + zero, b"\x28\x08" + minus),
+    ):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"c": values}), sink, use_dictionary=False)
+        data = sink.getvalue().to_pybytes()
+        start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        assert was in data[start:]
+        footer = pq.read_metadata(pa.BufferReader(data[:start] + data[start:].replace(was, now)))
+        stats = footer.row_group(0).column(0).statistics
+        found = chunk_ends(stats, DOUBLE)
+        assert found is not None
+        assert [repr(one) for one in found if one == 0] == [repr(-0.0 if values[0] == 0 else 0.0)]
+        assert [repr(one) for one in (stats.min_raw, stats.max_raw) if one == 0] != [
+            repr(one) for one in found if one == 0
+        ]
 
 
 @pytest.mark.parametrize(
@@ -297,6 +321,10 @@ def test_changed_decimals_have_one_scale():
     )
     assert found.kind == ValueKind(ValueType.DECIMAL, 9, 4)
     assert (found.least, found.greatest) == (-12_500, 9_900)
+    wider = merged_range(
+        [a_range(-1, 1, ValueKind(ValueType.DECIMAL, 5, 0)), a_range(1, 2, ValueKind(ValueType.DECIMAL, 4, 3))]
+    )
+    assert wider.kind == ValueKind(ValueType.DECIMAL, 8, 3), "five digits before the point and three behind it"
 
 
 def test_other_changes_of_type_have_the_widest_range_of_the_newest():

@@ -9,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.parquet import stamps
+from lakeindex.parquet.footer_text import footer_text
 from lakeindex.parquet.pages import ChunkWalk, DamagedPagesError, WalkedChunk
 from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
-from lakeindex.parquet.splice import ParquetParts, footer_bytes, parts_of, splice
+from lakeindex.parquet.splice import ParquetParts, _row_group, footer_bytes, parts_of, splice
+from lakeindex.parquet.verify_pages import _Walks
 
 TABLE = pa.table(
     {
@@ -220,3 +222,36 @@ def test_what_does_not_fit_into_memory_is_not_called_damaged() -> None:
     with pytest.raises(MemoryError, match="malloc") as caught:
         read_groups(narrow, [0, 1], ["n", "s"])
     assert not isinstance(caught.value, pa.ArrowException | OSError)
+
+
+def test_a_page_without_bytes_is_a_page() -> None:
+    """It has a checksum like others, and the next header stands right behind its own."""
+    for crc, problem in ((0, None), (5, "page 0 is damaged: its checksum does not agree")):
+        header = b"\x15\x00" * 3 + b"\x15" + bytes([crc * 2]) + b"\x00"  # type, both sizes, crc: zigzag
+        walk = ChunkWalk()
+        walk.feed(header + header)
+        found = walk.end()
+        assert (found.problem, found.pages) == (problem, 2 if problem is None else 1)
+
+
+def test_a_gap_between_the_pages_of_our_files_is_told() -> None:
+    """Whatever bit of an offset is wrong; other writers leave gaps."""
+    data = encoded()
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    text = footer_text(footer_bytes(data), metadata.num_columns, metadata.num_row_groups)
+    assert text is not None
+    chunks = [(chunk, g, c) for g, group in enumerate(text.chunks) for c, chunk in enumerate(group)]
+    end = len(data) - len(footer_bytes(data)) - 8
+    assert not list(_Walks(chunks).misplaced(end, is_ours=True))
+    chunk, *place = chunks[3]
+    for later, size in ((1, -1), (0, -1), (0, 1), (1, 0)):
+        moved = [*chunks[:3], (chunk._replace(start=chunk.start + later, size=chunk.size + size), *place), *chunks[4:]]
+        assert list(_Walks(moved).misplaced(end, is_ours=True)), (later, size)
+        assert bool(list(_Walks(moved).misplaced(end, is_ours=False))) is (later + size > 0)
+
+
+def test_the_place_of_a_row_group_is_said_as_long_as_it_fits() -> None:
+    """It is a number of 16 bits, and may be missing."""
+    groups = {ordinal: _row_group([], 0, (1, 1, 4, 1, ordinal)) for ordinal in (2**15 - 1, 2**15, 2**16)}
+    assert [b"\x14" in data for data in groups.values()] == [True, False, False]
+    assert groups[2**15 - 1].endswith(b"\x14\xfe\xff\x03\x00")

@@ -288,3 +288,19 @@ def test_a_finding_is_three_lines_in_the_page_and_in_the_terminal():
 def test_nothing_stands_out_of_an_ordinary_run():
     quiet = stage("index_lookup", pairs_in=1000, pairs_out=100)
     assert made(stages=(quiet,), ranges=RANGES, past=PAST[:2]).advice == ()
+    for some in (
+        made(stages=(LOOKED_UP,), ranges=dataclasses.replace(RANGES, files=1)),
+        made(stages=(LOOKED_UP,), ranges=dataclasses.replace(RANGES, files_per_key=1.0)),
+        made(stages=(stage("index_lookup", pairs_in=1000, pairs_out=800),), ranges=RANGES),
+        made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=1.0, median_task_seconds=0.01),)),
+        made(stages=(stage("merge_write", tasks=1, slowest_task_seconds=9.0, median_task_seconds=0.1),)),
+        made(stages=(stage("merge_write", tasks=8, slowest_task_seconds=4.0, median_task_seconds=1.0),)),
+        made({"waiting_seconds": 1.0}, (stage("merge_write", waiting_seconds=1.0),)),
+        made({"seconds": 30.0, "waiting_seconds": 6.0}, (stage("merge_write", waiting_seconds=6.0),)),
+        made({"combined": 10, "ignored": 10}),
+    ):
+        assert some.advice == (), some
+    (waited,) = made(
+        {"waiting_seconds": 1.5}, (stage("stage_input", waiting_seconds=0.1), stage("merge_write", waiting_seconds=1.4))
+    ).advice
+    assert "Other writers were at the table" in waited

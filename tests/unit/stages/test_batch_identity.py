@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ import pytest
 
 from lakeindex.commit.run_records import RunIdentity
 from lakeindex.errors import BatchIdReusedError
+from lakeindex.hashing.batch_digest import NO_ROWS
+from lakeindex.model import Operation
+from lakeindex.run.spec import RunSpec
+from lakeindex.stages.stage_input.batch_identity import rows_digest
+from lakeindex.write.types.schema_fit import FittedBatch
 from tests.builders import make_table
 
 ROWS = pa.table({"id": ["a", "b", "c"], "day": ["x", "y", "x"], "ts": [1, 2, 3], "v": ["1", None, "3"]})
@@ -149,3 +155,17 @@ def test_digests_are_compared_by_the_algorithm_that_made_them() -> None:
     }
     assert {digest: run.has_input(digest) for digest in said} == said
     assert RunIdentity("r", "b", "content-1:aa").has_input("content-1:aa rows-1:bb")
+
+
+def test_what_is_wrong_with_a_row_is_a_part_of_what_it_is() -> None:
+    """A value that could not be read is null there, as one that is missing; and so is the mark of a delete."""
+    spec = RunSpec("t", "c", "run", "batch", Operation.UPSERT, ())
+    none, some = pa.nulls(3, pa.string()), pa.array([None, "no number", None])
+    digests = set()
+    for bad in (none, some, pa.array(["no number", None, None]), pa.array([None, "no date", None])):
+        for deleted in ([False] * 3, [True, False, False], [True] * 3):
+            fitted = FittedBatch(ROWS, pa.array(deleted), none)
+            digests.add(rows_digest(spec, fitted, bad).text())
+    assert len(digests) == 12
+    fitted = FittedBatch(ROWS, pa.array([True] * 3), none)
+    assert rows_digest(replace(spec, batch_id="run"), fitted, some) == NO_ROWS, "nobody asks"

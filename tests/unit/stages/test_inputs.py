@@ -17,6 +17,7 @@ from lakeindex.stages.stage_input import stage as stage_input
 from lakeindex.stages.stage_input import staged_rows as staging
 from lakeindex.storage import is_on_this_machine
 from lakeindex.storage.local import LocalStorage
+from lakeindex.storage.memory import MemoryStorage
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
 
@@ -212,3 +213,61 @@ def test_what_staged_rows_take_in_base_files_is_estimated_from_some_of_them(tmp_
     columns = [g.column(c) for g in groups for c in range(g.num_columns)]
     taken = sum(c.total_compressed_size for c in columns if c.path_in_schema in names)
     assert 0.9 * taken < estimated < 1.2 * taken
+
+
+def test_what_is_hidden_at_any_level_is_no_part_of_a_batch(tmp_path: Path) -> None:
+    shown = ["a.csv", "day=1/b.csv", "day=1/x_y.z/c.csv"]
+    hidden = [
+        "_SUCCESS",
+        ".a.csv.crc",
+        "_temporary/0/d.csv",
+        "day=1/_temporary/d.csv",
+        "day=1/.spark/e.csv",
+        "day=1/_f.csv",
+    ]
+    for name in (*shown, *hidden):
+        path = tmp_path / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("id\n1\n")
+    found = inputs.find_inputs((str(tmp_path / "in"),), InputFormat.AUTO)
+    assert sorted(one.path for one in found) == shown
+
+
+def test_every_byte_of_a_large_file_is_in_its_digest() -> None:
+    store, size = MemoryStorage.named("large-inputs"), inputs._HASH_STEP_BYTES + 3
+    files = {}
+    for at in (None, 0, inputs._HASH_STEP_BYTES - 1, inputs._HASH_STEP_BYTES, size - 1):
+        data = bytearray(size)
+        if at is not None:
+            data[at] = 1
+        store.write(f"{at}", bytes(data))
+        files[at] = inputs.hash_file(inputs.InputFile("memory://large-inputs", f"{at}", size))
+    store.restore({})
+    assert len(set(files.values())) == len(files)
+
+
+def test_splits_say_at_which_row_of_their_file_they_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "b.parquet", ROWS[:35], "parquet")
+    (file,) = inputs.find_inputs((path,), InputFormat.AUTO)
+    monkeypatch.setattr(inputs, "SPLIT_BYTES", 1)
+    splits = inputs.split_inputs([file], InputFormat.AUTO)
+    assert [(one.first_row_group, one.last_row_group, one.first_row) for one in splits] == [
+        (0, 1, 0),
+        (1, 2, 10),
+        (2, 3, 20),
+        (3, 4, 30),
+    ]
+    monkeypatch.setattr(inputs, "SPLIT_BYTES", file.size_bytes // 2)
+    splits = inputs.split_inputs([file], InputFormat.AUTO)
+    assert [(one.first_row_group, one.last_row_group, one.first_row) for one in splits] == [(0, 2, 0), (2, 4, 20)]
+
+
+def test_of_rows_to_delete_only_the_key_is_looked_at(tmp_path: Path) -> None:
+    """An export may have other columns, in types that are not the table's."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of(ROWS[:4]))
+    path = tmp_path / "gone.csv"
+    path.write_text("id,ts,day,v,more\nk001,yesterday,d1,x,y\nk003,,d1,,\n")
+    done = table.delete(str(path))
+    assert (done.deletes, done.quarantined) == (2, 0)
+    assert sorted(row["id"] for row in rows_of(table)) == ["k000", "k002"]

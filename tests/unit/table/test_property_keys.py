@@ -19,7 +19,7 @@ from lakeindex.options.types import UnknownProperties, WriteConfig
 from lakeindex.table.binding import resolve_binding
 from lakeindex.table.handle import check_writable
 from lakeindex.table.properties import parse_table_properties
-from lakeindex.table.property_keys import INVENTORY, Treatment, unknown_properties
+from lakeindex.table.property_keys import INVENTORY, Treatment, unknown_properties, unwritable_properties
 from tests.vectors_support import VECTORS
 
 GOOD = {
@@ -242,3 +242,17 @@ def test_unknown_properties_are_accepted_on_request_and_refused_ones_are_not() -
 def test_what_the_first_write_takes_of_the_index_from_the_properties_is_known() -> None:
     entries = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
     assert refusal(entries) is None
+
+
+def test_blanks_and_capitals_of_a_value_make_no_difference() -> None:
+    pair = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+    for newer, older, differs in (
+        ("a, b", "a,b", False),
+        ("a ,b", "a, b", False),
+        ("a,b", "b,a", True),
+        ("", "a", False),
+    ):
+        found = list(unwritable_properties(dict(zip(pair, (newer, older), strict=True)), 6))
+        assert bool(found) is differs, (newer, older)
+    for value in ("false", "FALSE", " False "):
+        assert not list(unwritable_properties({"hoodie.table.cdc.enabled": value}, 6))

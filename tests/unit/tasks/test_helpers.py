@@ -135,12 +135,25 @@ def test_tasks_are_done_by_several_processes_in_order() -> None:
 def test_no_helper_is_started(
     most: int, uris: tuple[str, ...], files: int, slots: int, memory: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def started(*_: object) -> None:
-        raise AssertionError
+    started: list[bytes] = []
 
-    monkeypatch.setattr(helpers_module, "_Helper", started)
+    def counted(first: bytes) -> None:
+        started.append(first)
+        raise OSError  # which ends no run
+
+    monkeypatch.setattr(helpers_module, "_Helper", counted)
     with helpers_at_hand(most, *uris), memory_bound(memory):
         assert set(run_tasks(LocalRunner(slots).for_files(files), pid_of, range(4), "pids")) == {os.getpid()}
+    assert started == []
+
+
+def test_a_forked_process_has_no_helpers() -> None:
+    """Others read their answers."""
+    with helpers_at_hand(0):
+        helpers = helpers_module.current_helpers()
+        assert helpers is not None
+        helpers.process += 1
+        assert helpers_module.current_helpers() is None
 
 
 @pytest.mark.parametrize(("files", "slots", "wanted"), [(500, 16, 2), (1_000, 16, 4), (100_000, 16, 15), (500, 2, 1)])

@@ -100,3 +100,19 @@ def test_a_timestamp_without_a_zone_stays_a_number() -> None:
     spec = KeySpec.from_properties({"hoodie.table.recordkey.fields": "ts", TEXTS: "true"})
     plain = pa.table({"ts": ROWS["ts"].cast(pa.timestamp("us")).slice(0, 1)})
     assert KeyGenerator(spec).keys_of(plain).record_key.to_pylist() == ["1483005240000000"]
+
+
+def test_the_days_on_both_sides_of_where_texts_change_their_form() -> None:
+    """The change of calendars, the end of years of four digits, the epoch."""
+    for milliseconds, text in {
+        -12_219_292_800_000: "1582-10-15 00:00:00.0",
+        -12_219_292_800_001: "1582-10-04 23:59:59.999",
+        253_402_300_799_999: "9999-12-31 23:59:59.999",
+        253_402_300_800_000: "10000-01-01 00:00:00.0",
+        253_402_300_800_120: "10000-01-01 00:00:00.12",
+        -12_219_292_800_900: "1582-10-04 23:59:59.1",
+        0: "1970-01-01 00:00:00.0",
+        -1: "1969-12-31 23:59:59.999",
+    }.items():
+        array = pa.array([milliseconds, None], pa.timestamp("ms"))
+        assert timestamp_text(array, dt.UTC).to_pylist() == [text, None]
