@@ -52,3 +52,21 @@ def test_no_bits_is_refused() -> None:
 def test_a_filter_at_its_capacity_has_the_probability_asked_for(entries: int, fpp: float) -> None:
     bits = bits_for(entries, fpp)
     assert false_positive_probability(bits, hashes_for(bits, entries), entries) <= 1.6 * fpp
+
+
+def test_the_probability_of_a_false_positive_is_blooms() -> None:
+    """(1 - e^(-kn/m))^k."""
+    for bits, hashes, keys, wanted in (
+        (100, 2, 10, 0.03285854),
+        (9_586, 7, 1_000, 0.01003453),
+        (8, 1, 0, 0.0),
+        (1, 3, 100, 1.0),
+    ):
+        assert false_positive_probability(bits, hashes, keys) == pytest.approx(wanted, abs=1e-7)
+
+
+def test_rows_and_bits_have_a_least_and_a_most() -> None:
+    for entries, most, rows in ((100, 0, 1), (100, 1, 1), (100, 100, 1), (100, 101, 2), (100, 250, 3)):
+        assert FilterSize(FilterType.DYNAMIC_V0, entries, most, 0.1).max_rows == rows
+        assert FilterSize(FilterType.SIMPLE, entries, most, 0.1).max_rows == 1
+    assert MAX_BITS == 2**31 - 1

@@ -12,6 +12,7 @@ from lakeindex.format.file_names import (
     crc_path,
     is_markers_file,
     marker_path,
+    names_by_partition,
     new_file_id,
     parse_base_file,
     parse_base_path,
@@ -97,3 +98,13 @@ def test_other_files_are_no_markers(path: str) -> None:
 def test_side_files() -> None:
     assert crc_path(".hoodie/hoodie.properties") == ".hoodie/.hoodie.properties.crc"
     assert crc_path("x") == ".x.crc"
+
+
+def test_names_by_their_partitions() -> None:
+    found = names_by_partition(["b/c/2", "x", "a/1", "b/c/1", "a"])
+    assert list(found.items()) == [("", ["a", "x"]), ("a", ["1"]), ("b/c", ["1", "2"])]
+    assert names_by_partition([]) == {}
+    name = f"{'0' * 8}-0_1-2-3_20260101000000000.parquet"
+    unsized = parse_base_path(f"p/{name}")
+    assert unsized is not None
+    assert unsized.size_bytes == 0

@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -287,12 +288,32 @@ COMPARED = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, "=": lambda a, b
             "!=": lambda a, b: a != b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b}  # fmt: skip
 
 
+def test_decimals_at_their_ends():
+    rows = pa.table({"m": pa.array([Decimal("-99.9"), Decimal("0.0"), Decimal("99.9"), None], pa.decimal128(3, 1))})
+    for text, chosen in {
+        "m = -99.9": 1,
+        "m >= -99.9": 3,
+        "m < -99.9": 0,
+        "m > -100": 3,
+        "m > -99.91": 3,
+        "m < 99.91": 3,
+        "m <= 99.9": 3,
+        "m != -100.0": 3,
+        "m = 99.95": 0,
+        "m > 99.9": 0,
+        "m = 100.0": 0,
+    }.items():
+        assert predicate_of(text, rows.schema).filter(rows).num_rows == chosen, text
+
+
 def test_times_in_every_unit():
     noon = dt.datetime(2026, 1, 31, 12, 0, 0, 500_000)  # noqa: DTZ001 - local
     day = noon.date()
     cases = [
         (pa.date32(), day, ["'2026-01-31'"], ["'2026-01-30'", "'2026-01-31 12:00:00'"]),
         (pa.date64(), day, ["'2026-01-31'", "'2026-01-31 00:00'"], ["'2026-02-01'", "'2026-01-31 00:00:00.001'"]),
+        (pa.timestamp("s"), noon.replace(microsecond=0), ["'2026-01-31 12:00'"], ["'2026-01-31 12:00:00.5'", "'2026-01-31 12:00:01'"]),
+        (pa.timestamp("us", "UTC"), noon.replace(tzinfo=dt.UTC), ["'2026-01-31 06:30:00.5-05:30'", "'2026-01-31 06:30:00.5-0530'"], ["'2026-01-31 18:00:00.5-05:30'"]),
         (pa.timestamp("ms"), noon, ["'2026-01-31 12:00:00.5'", "'2026-01-31T12:00:00.500'"], ["'2026-01-31 12:00:00.5001'"]),
         (pa.timestamp("ns"), noon, ["'2026-01-31 12:00:00.500000000'"], ["'2026-01-31 12:00:00.500000001'"]),
         (pa.timestamp("us", "UTC"), noon.replace(tzinfo=dt.UTC), ["'2026-01-31 14:00:00.5+02:00'", "'2026-01-31 12:00:00.5Z'"], ["'2026-01-31 10:00:00.5+02:00'"]),

@@ -8,11 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
 from lakeindex.errors import UsageError
 from lakeindex.predicates.assign import expression_for
+from lakeindex.predicates.casts import cast_to, common_type
 
 ROWS = pa.table(
     {
@@ -273,3 +275,33 @@ def test_zero_has_the_sign_that_spark_gives_it() -> None:
             if repr(values) != repr(expected):
                 wrong.append((text, values, expected))
         assert not wrong, kind
+
+
+def test_truths_are_numbers_and_the_types_of_a_choice_hold_all_of_its_values() -> None:
+    rows = pa.table({"b": [True, False, None], "n": pa.array([2, 0, None], pa.int32()), "f": [0.5, 0.0, None]})
+
+    def cast(column: str, target: pa.DataType) -> list[object] | None:
+        found = cast_to(pc.field(column), rows.schema.field(column).type, target)
+        return None if found is None else ds.dataset(rows).to_table(columns={"x": found}).column(0).to_pylist()
+
+    for kind in (pa.int32(), pa.int64(), pa.float32(), pa.float64()):
+        assert cast("b", kind) == [1, 0, None]
+    for column in ("n", "f"):
+        assert cast(column, pa.bool_()) == [True, False, None]
+    for column, kind in (
+        ("b", pa.decimal128(5, 1)),
+        ("b", pa.timestamp("us")),
+        ("b", pa.date32()),
+        ("b", pa.binary()),
+        ("f", pa.date32()),
+    ):
+        assert cast(column, kind) is None, (column, kind)
+    for kinds, wanted in (
+        ({pa.decimal128(5, 2), pa.decimal128(7, 5)}, pa.decimal128(8, 5)),
+        ({pa.decimal128(5, 2), pa.int32()}, pa.decimal128(12, 2)),
+        ({pa.decimal128(38, 1), pa.decimal128(5, 4)}, None),
+        ({pa.int32(), pa.int64()}, pa.int64()),
+        ({pa.int64(), pa.decimal128(3, 1)}, pa.decimal128(21, 1)),
+        ({pa.decimal128(3, 1), pa.float32()}, pa.float64()),
+    ):
+        assert common_type(kinds) == wanted, kinds

@@ -118,3 +118,22 @@ def test_a_batch_fits_the_columns_that_it_made(named: dict):
     fitted = fit_batch(batch, schema, may_lack=frozenset({"n"})).columns
     assert fitted.schema == schema
     assert all(fitted.column(name).to_pylist() == [1, None] for name in named)
+
+
+def test_what_has_nothing_in_common_stays_and_what_stands_before_it_hides_nothing():
+    """A struct, list or map and something else; meta columns first; decimals of more digits than there are."""
+    other = {
+        "s": pa.int32(),
+        "l": pa.struct([("x", pa.int32())]),
+        "m": pa.list_(pa.int32()),
+        "n": pa.struct([("x", pa.int32())]),
+    }
+    batch = pa.schema([("_hoodie_commit_time", pa.string()), *other.items(), ("d", pa.map_(pa.string(), pa.int32()))])
+    for mode in (SchemaMode.ADD, SchemaMode.WIDEN):
+        assert evolved(TABLE, batch, mode) == TABLE
+    first = pa.schema([("_hoodie_record_key", pa.string()), ("_hoodie_is_deleted", pa.bool_()), ("n", pa.int64())])
+    assert evolved(TABLE, first, SchemaMode.WIDEN) == with_type("n", pa.int64())
+    for digits, scale, becomes in ((38, 30, pa.decimal128(38, 30)), (38, 31, pa.decimal128(10, 2))):
+        assert evolved(TABLE, pa.schema([("d", pa.decimal128(digits, scale))]), SchemaMode.WIDEN) == with_type(
+            "d", becomes
+        )

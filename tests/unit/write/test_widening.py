@@ -104,3 +104,24 @@ def test_inside_of_structs_lists_and_maps() -> None:
 def test_what_would_lose_something_does_not_convert(stored: pa.Array, kind: pa.DataType) -> None:
     with pytest.raises(pa.ArrowInvalid):
         widened(pa.chunked_array([stored]), kind)
+
+
+def test_what_is_nested_becomes_nothing_else():
+    """It is refused as a conversion that there is none of."""
+    nested = [
+        pa.array([{"x": 1}, None]),
+        pa.array([[1], None]),
+        pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+    ]
+    for array in nested:
+        for kind in (
+            pa.int64(),
+            pa.struct([("y", pa.int64())]),
+            pa.list_(pa.string()),
+            pa.map_(pa.string(), pa.int64()),
+        ):
+            is_like = (array.type.id == kind.id) or (pa.types.is_map(array.type) and pa.types.is_list(kind))
+            if not is_like:
+                with pytest.raises(pa.ArrowException):
+                    widened(pa.chunked_array([array]), kind)
+    assert widened(pa.chunked_array([nested[0]]), pa.struct([("y", pa.int64())])).to_pylist() == [{"y": None}, None]
