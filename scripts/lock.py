@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = "requirements.lock"
 IMAGE_LOCK = "docker/requirements.lock"
 NOT_IN_IMAGE = ("dev", "java")
+NOT_LOCKED = ("airflow-spark",)
+"""Fixes versions itself, for who installs without the lock."""
 IMAGE_TOOLS = "boto3\nhatchling\n"
 """What the image's own programs take of them: to make a bucket, to install the checkout."""
 DEMO_LOCK = "docker/demo.lock"
@@ -46,10 +48,15 @@ def _project() -> dict[str, Any]:
     return project
 
 
+def _extras() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = _project()["optional-dependencies"]
+    return {name: packages for name, packages in found.items() if name not in NOT_LOCKED}
+
+
 def digest() -> str:
     """SHA-256 of everything that decides what is locked."""
     project = _project()
-    inputs = [project[key] for key in ("requires-python", "dependencies", "optional-dependencies")]
+    inputs = [project["requires-python"], project["dependencies"], _extras()]
     inputs.append((ROOT / "requirements.override").read_text().split("\n"))
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
@@ -70,10 +77,11 @@ def find_uv() -> str:
 
 def make() -> None:
     """Resolve anew; versions that still fit stay."""
-    extras = [f"--extra={name}" for name in _project()["optional-dependencies"] if name not in NOT_IN_IMAGE]
+    every = [f"--extra={name}" for name in _extras()]
+    extras = [f"--extra={name}" for name in _extras() if name not in NOT_IN_IMAGE]
     beside = ("--constraint", LOCK, "-")
     wanted = (
-        (LOCK, ["pyproject.toml", "--all-extras"], ""),
+        (LOCK, ["pyproject.toml", *every], ""),
         (IMAGE_LOCK, ["pyproject.toml", *extras, *beside], IMAGE_TOOLS),
         (DEMO_LOCK, ["--no-deps", *beside], DEMO_TOOLS),
         (COLD_LOCK, ["pyproject.toml", *beside], COLD_TOOLS),

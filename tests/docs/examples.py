@@ -65,7 +65,8 @@ def blocks_of(page: Path) -> list[Block]:
         found = _NOT_RUN.fullmatch(lines[line - 2].strip()) if line >= 2 else None
         return None if found is None else found[1]
 
-    found = [Block(example.start_line, example, left_out(example.start_line)) for example in find_examples(page)]
+    examples = [one for one in find_examples(page) if not one.prefix.startswith("pycon")]  # doctests run where they are
+    found = [Block(example.start_line, example, left_out(example.start_line)) for example in examples]
     for match in _CONSOLE.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
         found.append(Block(line, tuple(_commands(match[1].splitlines(), line + 1)), left_out(line)))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Callable
+from importlib.metadata import requires
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,12 +81,12 @@ def nothing() -> None:
 PAGES: dict[str, Callable[[], None]] = {
     "../README.md": files_of_orders,
     "index.md": files_of_orders,
-    "api.md": table_of_orders,
+    "api.md": nothing,
     "columns.md": table_of_orders,
     "operations.md": table_of_orders,
     "reading.md": table_of_orders,
     "recipes.md": table_of_a_service,
-    "how-to.md": table_of_orders,
+    "how-to.md": nothing,
     "tutorial.md": nothing,
     "from-delta-rs.md": nothing,
 }
@@ -93,13 +96,39 @@ EXCERPTS = "adding-an-index.md"
 """Its code is compared with the code that is run: tests/docs/test_guide.py."""
 
 
+PLAIN = {"../README.md", "index.md", "api.md", "how-to.md"}
+"""Pages for which nothing but lakeindex is installed."""
+
+EXTRAS = ("polars", "pandas", "duckdb", "pyspark", "airflow", "deltalake", "hudi", "matplotlib")
+
+
+class Gone:
+    """Finds none of these packages, nor lets others find them."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name.partition(".")[0] in EXTRAS:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_does_what_it_shows(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in PLAIN:
+        monkeypatch.setattr(sys, "meta_path", [Gone(), *sys.meta_path])
+        for module in [one for one in sys.modules if one.partition(".")[0] in EXTRAS]:
+            monkeypatch.delitem(sys.modules, module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT / "lib"), str(ROOT))))
     PAGES[name]()
     assert run_page(DOCS / name) > 0
+
+
+def test_pages_for_a_plain_installation_ask_for_what_it_has() -> None:
+    """The packages that are taken away are none that lakeindex depends on."""
+    needed = {re.split(r"[^a-z0-9-]", one.lower())[0] for one in requires("lakeindex") or () if "extra ==" not in one}
+    assert {"pyarrow", "click", "rich"} <= needed
+    assert needed.isdisjoint(EXTRAS)
 
 
 def test_every_block_is_run_or_says_why_not() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 
@@ -213,3 +215,24 @@ def test_what_is_refused_most_is_cured_by_what_the_error_says(tmp_path: Path) ->
                 continue
         cure()
     assert wrong == {}
+
+
+def test_a_frame_of_what_is_not_installed_says_what_to_install(tmp_path: Path) -> None:
+    """All forms that need a package of their own, in a process that has none of them."""
+    table = create_table(tmp_path / "t", COLUMNS, key="id")
+    table.upsert(rows())
+    code = f"""
+import sys
+sys.meta_path.insert(0, type("Gone", (), {{"find_spec": staticmethod(lambda name, *_: (_ for _ in ()).throw(
+    ModuleNotFoundError(name)) if name.partition(".")[0] in ("polars", "pandas", "duckdb") else None)}}))
+import lakeindex
+table = lakeindex.open_table({str(tmp_path / "t")!r})
+for form in (table.scan().to_polars, table.scan().to_duckdb, table.scan().to_pandas, table.changes().to_pandas):
+    try:
+        form()
+    except lakeindex.errors.UsageError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ("polars", "duckdb", "pandas", "pandas")
+    assert done.stdout.splitlines() == [f"{name} is not installed (pip install {name})" for name in names]

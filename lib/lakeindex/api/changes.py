@@ -78,8 +78,13 @@ class Changes:
 
         Args:
             **how: arguments of ``pyarrow.Table.to_pandas``.
+
+        Raises:
+            UsageError: pandas is not installed.
         """
-        return self.to_batches().read_all().to_pandas(**how)
+        from lakeindex.commands.scan.frames import pandas_frame
+
+        return pandas_frame(lambda: self.to_batches().read_all(), how)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         with our_words():

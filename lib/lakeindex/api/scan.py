@@ -96,8 +96,13 @@ class Scan:
 
         Args:
             **how: arguments of ``pyarrow.Table.to_pandas``.
+
+        Raises:
+            UsageError: pandas is not installed.
         """
-        return self._scanner().rows().to_pandas(**how)
+        from lakeindex.commands.scan.frames import pandas_frame
+
+        return pandas_frame(self._scanner().rows, how)
 
     @in_its_stores
     def to_polars(self) -> pl.LazyFrame:

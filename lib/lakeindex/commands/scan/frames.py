@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,20 @@ def duckdb_relation(plan: ScanPlan, connection: duckdb.DuckDBPyConnection | None
     is_plain = plan.predicate is None and plan.source.past.since is None
     source: Any = dataset_of(plan) if is_plain and reads_alike(plan) else PinnedRows(plan)
     return own.from_arrow(source).select(*(duckdb.ColumnExpression(name) for name in plan.schema.names))
+
+
+def pandas_frame(rows: Callable[[], pa.Table], how: Mapping[str, Any]) -> Any:
+    """Rows as a pandas frame; they are read when it is known that there is pandas.
+
+    Raises:
+        UsageError: pandas is not installed.
+    """
+    try:
+        with loading():
+            import pandas  # noqa: F401, ICN001 - looked for before rows are read
+    except ImportError:
+        raise _not_installed("pandas") from None
+    return rows().to_pandas(**how)
 
 
 def _not_installed(name: str) -> UsageError:
