@@ -28,8 +28,8 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec
-from lakeindex.stages.bloom_check.stage import bloom_check
-from lakeindex.stages.index_lookup.stage import index_lookup
+from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.merge_write.merge_plan import Placing, make_plan
 from lakeindex.stages.merge_write.tags import FoundLine, Tags
 from lakeindex.stages.stage_input.stage import stage_input

@@ -71,8 +71,8 @@ LOOK_UP, COMMIT, UPKEEP = "a BLOOM look-up", "a commit", "the upkeep of a RECORD
 NOW: Final = Plan(
     stages=(
         "stages.stage_input.stage:stage_input",
-        "stages.index_lookup.stage:index_lookup",
-        "stages.bloom_check.stage:bloom_check",
+        "stages.index_lookup:index_lookup",
+        "stages.bloom_check:bloom_check",
         "stages.verify_keys.stage:verify_keys",
         "stages.merge_write.stage:MergeAttempt.run",
     ),
@@ -80,8 +80,8 @@ NOW: Final = Plan(
     concepts={
         LOOK_UP: Concept(
             entries=(
-                "stages.index_lookup.stage:index_lookup",
-                "stages.bloom_check.stage:bloom_check",
+                "stages.index_lookup:index_lookup",
+                "stages.bloom_check:bloom_check",
                 "index.bloom.kind:make_index",
                 "index.bloom.kind:BloomIndex.ask",
             ),

@@ -16,8 +16,8 @@ from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable
-    from lakeindex.commands.repair.repair_keys import KeysRepaired
     from lakeindex.commands.rescale.run import RescaleSummary
+    from lakeindex.commands.row_changes.repair_keys import KeysRepaired
     from lakeindex.tasks.progress_bars import ProgressChoice
 
 
@@ -95,7 +95,7 @@ def repair_keys(
         ConflictError: other writers are in the way for good; nothing was published.
     """
     with loading():
-        from lakeindex.commands.repair import repair_keys as repairing
+        from lakeindex.commands.row_changes import repair_keys as repairing
         from lakeindex.run.chosen_rows import ChosenRows
 
     asked: RunArguments = {"options": options, "checkpoints": checkpoints, "force": force, "dry_run": not apply}

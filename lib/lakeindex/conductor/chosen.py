@@ -20,7 +20,7 @@ from lakeindex.run.chosen_rows import ChosenRows
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import RunSummary
-from lakeindex.stages.index_lookup.stage import snapshot_mark
+from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.stage_input.batch_identity import digest_input
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, FoundInputs, content_digest, find_batch
 from lakeindex.table.handle import Table

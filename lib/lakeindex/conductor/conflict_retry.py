@@ -15,7 +15,7 @@ from lakeindex.errors import MOVED_ERRORS, MOVED_FOR_SURE, LakeIndexError, Write
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.stage_run import OutOfDateError
-from lakeindex.stages.index_lookup.stage import snapshot_mark
+from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.table.handle import Table
 
 _T = TypeVar("_T")

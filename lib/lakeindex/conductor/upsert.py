@@ -30,8 +30,8 @@ from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
-from lakeindex.stages.bloom_check.stage import bloom_check
-from lakeindex.stages.index_lookup.stage import index_lookup, snapshot_mark
+from lakeindex.stages.bloom_check import bloom_check
+from lakeindex.stages.index_lookup import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
 from lakeindex.stages.stage_input.batch_identity import identity_of

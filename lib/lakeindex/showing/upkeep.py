@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
     from lakeindex.commands.metadata.verify import MetadataVerified
-    from lakeindex.commands.repair.repair_keys import KeysRepaired
     from lakeindex.commands.rescale.run import RescaleSummary
+    from lakeindex.commands.row_changes.repair_keys import KeysRepaired
     from lakeindex.commands.upkeep.migrate import IndexMigrated
 
 _KEYS_SHOWN: Final = 20

@@ -1,1 +1,0 @@
-"""Mend what another writer has left in a table."""

@@ -1,0 +1,1 @@
+"""Operations that change rows which somebody chooses: by a condition, or because a key is stored more than once."""

@@ -1,1 +1,0 @@
-"""Change the rows that meet a condition: delete, update, or replace them."""

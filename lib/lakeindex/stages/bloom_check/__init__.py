@@ -1,1 +1,0 @@
-"""Stage 3: probe each file's filter."""

@@ -1,1 +1,0 @@
-"""Stage 2: which files can hold which keys."""
