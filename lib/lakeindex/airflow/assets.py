@@ -31,7 +31,6 @@ class ToldCommit:
     """A commit that events tell of. Its changes are ``table.changes(since=commit.previous, until=commit.point)``.
 
     Attributes:
-        instant: the commit.
         previous: the point in time before it; None of the table's first write.
         completion_time: when it was completed; None on a table of version 6, which does not record it.
         batch_id: what it committed.
@@ -83,9 +82,6 @@ def tell_what_was_done(plan: DagPlan, run: Mapping[str, Any], context: Mapping[s
 
     The event goes to the outlet that is the table's asset, or to the alias :data:`TABLES_ALIAS`,
     which must be an outlet. By the alias a run that committed nothing makes no event.
-
-    Args:
-        run: its summary.
 
     Returns:
         What the task returns as XCom: table, instant, batch id and the counts of rows by fate.

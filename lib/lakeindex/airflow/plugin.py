@@ -120,7 +120,6 @@ def history_of(dag_id: str, plans: Sequence[DagPlan], wanted: str = "") -> str:
     """What the tab of a DAG shows: the history of its one table, or a list of several.
 
     Args:
-        dag_id: the DAG.
         plans: the newest of each table that the DAG has written.
         wanted: the table's folder, if there are several; only those of the plans are shown.
     """

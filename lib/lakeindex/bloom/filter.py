@@ -273,7 +273,6 @@ def filter_candidates(
     Args:
         bloom_filter: a file's filter, parsed once for all its chunks; None keeps every row.
         keys: the chunk's keys, their buffers taken once for all files.
-        from_row: first row of the slice.
         to_row: the row behind it.
     """
     if bloom_filter is None:
@@ -294,7 +293,6 @@ def parse_filter(
     """The filter in a footer's text, or what is wrong with it.
 
     Args:
-        text: the footer's value.
         type_code: ``hoodie_bloom_filter_type_code`` of the footer; None means SIMPLE (Hudi writes it only for
             dynamic filters). Case does not matter.
         rows: rows of the file, if known: a filter with clearly fewer bits than so many keys set is refused.

@@ -441,7 +441,6 @@ def archive_instants(
     """Archive instants, unless they are archived already, take them off the timeline, and merge what is in many files.
 
     Args:
-        load: lists the timeline.
         lock: the table's, held.
         instants: completed ones of it.
 

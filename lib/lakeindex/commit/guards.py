@@ -190,7 +190,6 @@ def check_history(timeline: Timeline, snapshot_time: str | None, guards: Publish
     """What was committed since the snapshot is still on the timeline, where the other checks look for it.
 
     Args:
-        timeline: the timeline now.
         snapshot_time: the newest write of the snapshot; None if it had none.
         guards: what the snapshot knew.
         own: the instant that is being committed.

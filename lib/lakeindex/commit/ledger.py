@@ -33,7 +33,6 @@ class LedgerEntry:
 
     Attributes:
         input_digest: digest of what was committed; empty where nothing tells any more.
-        instant: the commit.
         summary: what its run reported, JSON text.
         withdrawn: whether the commit was taken back before anybody was told.
     """
@@ -50,7 +49,6 @@ class AlreadyDone:
     """The batch is in the table.
 
     Attributes:
-        instant: its commit.
         summary: what its run reported (JSON text), if that is known.
         notes: what was done to other writers' instants now.
     """

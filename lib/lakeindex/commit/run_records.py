@@ -73,9 +73,7 @@ class AttemptRecord:
         number: from 1.
         token: unique to the attempt; travels in the commit.
         run_id: the run, for people.
-        process: who runs it.
         expires_ms: end of its lease, milliseconds since the epoch.
-        lease_ms: its length.
         ended: whether it has given up or is through.
     """
 

@@ -141,7 +141,6 @@ def make_ready(
     """Put the inflight file, partition metadata and markers there.
 
     Args:
-        operation: Hudi's ``operationType``.
         retried: whether an earlier attempt of the run may have left a torn inflight file.
             A first attempt finds none of its own: what it finds is another writer's, who may begin with an empty one.
 
@@ -271,7 +270,6 @@ def begin_write(
 
     Args:
         run: which run, and which batch.
-        operation: Hudi's ``operationType``.
         config: lease, waiting times, policies.
         force: commit a batch that is in the table already once more, and roll back foreign pending instants of any age.
         host: clock and process; this machine's by default.

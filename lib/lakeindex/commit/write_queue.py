@@ -83,10 +83,8 @@ class Ticket:
     Attributes:
         number: its place.
         token: unique to it.
-        process: who holds it.
         scope: what the holder is going to change.
         expires_ms: end of its lease, milliseconds since the epoch.
-        lease_ms: its length.
         running: whether the holder does not wait (any more).
     """
 

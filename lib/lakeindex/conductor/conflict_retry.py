@@ -27,7 +27,6 @@ def has_moved(table: Table, snapshot: Snapshot | None, error: LakeIndexError) ->
 
     Args:
         snapshot: what was worked on; None if the error came from taking it.
-        error: what the work ended with.
     """
     if isinstance(error, MOVED_FOR_SURE):
         return True

@@ -217,7 +217,6 @@ def merge_until_published(
     """Begin, and merge and publish until it has succeeded.
 
     Args:
-        facts: what tasks know of it.
         looked_up: stages 2 to 4, if they ran; what is missing or no longer true is looked up here.
 
     Returns:

@@ -93,7 +93,6 @@ def check_packages(
 
     Args:
         requirements: as the distribution's metadata has them; by default those of the installed lakeindex.
-        installed: what is installed.
     """
     texts = metadata.requires("lakeindex") or [] if requirements is None else requirements
     parsed = [Requirement(text) for text in texts]
@@ -250,7 +249,6 @@ def check_connection(
 
     Args:
         environ: where ``AIRFLOW_CONN_SPARK_DEFAULT`` is looked for; by default this process's environment.
-        installed: what is installed.
         ask: asked if the variable is not set; by default the command ``airflow``.
     """
     if installed("apache-airflow") is None:

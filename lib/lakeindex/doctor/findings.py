@@ -26,8 +26,6 @@ class Check:
     """One check.
 
     Attributes:
-        name: what was looked at.
-        verdict: how it is.
         cure: what to do; None where nothing has to be done.
         error: class of the error that a run would end with; None unless it fails.
         exit_code: that error's exit code; 0 unless it fails.

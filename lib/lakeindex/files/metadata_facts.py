@@ -47,12 +47,7 @@ class StoredRange:
 
 @dataclass(frozen=True, slots=True)
 class StoredFilter:
-    """A file's bloom filter: the same text that its footer has.
-
-    Attributes:
-        text: the filter.
-        type: its type code.
-    """
+    """A file's bloom filter: the same text that its footer has."""
 
     text: bytes
     type: str

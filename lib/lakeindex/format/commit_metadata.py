@@ -41,11 +41,6 @@ class WriteStat:
         file_id: id of the file group; empty in an inflight plan's line for inserts.
         path: relative path of the new file; ``None`` in an inflight plan.
         prev_commit: instant of the slice it replaces, or ``"null"``.
-        num_writes: rows in the new file.
-        num_update_writes: rows updated.
-        num_inserts: rows inserted.
-        num_deletes: rows deleted.
-        total_write_bytes: bytes written.
         file_size_bytes: size of the new file.
         prev_base_file: name of the file it replaces (Hudi 1.x).
         extra: every other field, as it came.
@@ -76,7 +71,6 @@ class CommitMetadata:
         write_stats: partition path -> stats of the files written there.
         operation: Hudi's ``operationType`` (``UPSERT``, ``DELETE``, ``CLUSTER``, ...); ``None`` if it is missing.
         extra_metadata: texts that travel with the commit; ``schema`` is the table's.
-        compacted: whether it is a compaction.
         replaced_file_ids: partition path -> file groups that are no longer part of the table.
         extra: every other top-level field, as it came.
     """
@@ -252,7 +246,6 @@ def inflight_plan(
     """The plan that ``<instant>.inflight`` holds: a line for the inserts of each partition, then its file groups.
 
     Args:
-        operation: Hudi's ``operationType``.
         inserts: partition path -> rows to insert.
         updates: partition path -> file groups to rewrite.
     """

@@ -46,12 +46,7 @@ class MarkerKind(StrEnum):
 
 @dataclass(frozen=True, order=True, slots=True)
 class Marker:
-    """One marked data file.
-
-    Attributes:
-        partition_path: partition of the file.
-        kind: what it is.
-    """
+    """One marked data file."""
 
     partition_path: str
     file_name: str

@@ -32,7 +32,6 @@ def parse_properties(data: bytes, source: str = "properties") -> dict[str, str]:
     r"""Entries of a properties file; of two entries with one key the later counts.
 
     Args:
-        data: the file's bytes.
         source: its path, for the error message.
 
     Raises:

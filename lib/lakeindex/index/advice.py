@@ -26,18 +26,12 @@ class Workload:
         true_pairs: of those, the ones that are true.
         mean_fpp: false-positive probability of the filters, by pairs.
         updates: share of the keys that are in the table, 0 to 1.
-        files: files in scope.
-        rows: their rows.
-        bytes: their size.
         partitions: partitions that they are in.
         key_share: the key column's share of a file's bytes.
         uncached: files whose footers are not cached.
         files_in_range: files whose key range holds a key of the batch.
-        rows_in_range: their rows.
         files_updated: files that hold a key of the batch.
-        rows_updated: their rows.
         files_filtered: files that range and filter leave.
-        rows_filtered: their rows.
         now: the index type that the table has.
     """
 
@@ -83,7 +77,6 @@ class Expected:
         after_ranges: pairs that are left by key ranges, or by location.
         files_rewritten: files that hold a key of the batch, or get one.
         file_bytes: size of one of those.
-        note: what it needs.
     """
 
     load: LookupLoad
@@ -123,7 +116,6 @@ def located(work: Workload, load: LookupLoad, note: str) -> Expected:
 
     Args:
         load: of the store.
-        note: what it needs.
     """
     found = work.keys * work.updates
     load = replace(load, keys=work.keys, files=work.files, keys_located=work.keys, pairs_verified=found)

@@ -78,7 +78,6 @@ class LookupLoad:
 
     Attributes:
         keys: distinct keys of the batch.
-        files: files in scope.
         footers_read: footers that are not cached (of kinds that need them).
         keys_located: keys that the index computes or looks up.
         entries_read: entries of its store that are read for that.

@@ -30,7 +30,6 @@ def holding(
         purpose: what for; others that wait for the lock see it.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
-        host: clock and process, for tests.
         decision: what is going to be decided under it, if anything: whoever takes over settles that first.
 
     Raises:

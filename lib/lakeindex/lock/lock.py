@@ -47,10 +47,8 @@ class LockRecord:
     Attributes:
         epoch: its number, from 1.
         token: unique to this acquisition.
-        process: the holder.
         purpose: what for, for people.
         expires_ms: end of the lease, milliseconds since the epoch.
-        lease_ms: its length.
         released: whether the holder is done.
         unsettled: instants that former holders, or this one, may still be about to commit.
         blind: whether a former holder's record was torn, so that ``unsettled`` may lack some.
@@ -167,8 +165,6 @@ def acquire(
     """Take the lock, waiting for a living holder.
 
     Args:
-        host: who we are.
-        lease_ms: lease.
         wait_ms: how long to wait, at most.
         purpose: what for; others see it in their time-out's message.
         instant: the instant that is going to be committed under it, if any.

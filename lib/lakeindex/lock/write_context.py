@@ -33,9 +33,6 @@ class Heartbeat:
 
     A renewal that fails is tried again at the next beat; that the lease ran out in spite of it is found out by the
     checks before the commit.
-
-    Args:
-        lease_seconds: length of the leases.
     """
 
     def __init__(self, lease_seconds: float) -> None:

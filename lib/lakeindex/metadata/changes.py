@@ -22,7 +22,6 @@ class KeyRun:
     """Record keys of a partition of the table that one record says the same of, in the record index.
 
     Attributes:
-        partition: path of the table's partition.
         keys: the record keys, text, each once.
         record: their record; None if they go.
     """

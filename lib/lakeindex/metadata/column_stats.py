@@ -121,7 +121,6 @@ def deleted_record(file_name: str, column: str, encoding: StatsEncoding) -> dict
 
     Args:
         file_name: without a folder.
-        column: name of the column.
         encoding: of the table's statistics.
     """
     unknown = dict.fromkeys(_COUNTS, -1)

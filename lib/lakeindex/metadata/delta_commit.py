@@ -49,7 +49,6 @@ class DeltaCommit:
         time: its instant, that of the action it belongs to.
         schema: the Avro schema of its records, JSON.
         slices: the newest slices of the partitions that change.
-        change: what changes.
     """
 
     time: str
@@ -63,7 +62,6 @@ def prepare(view: MetadataView, time: str, change: MetadataChange) -> DeltaCommi
 
     Args:
         view: the metadata table now.
-        time: the action's instant.
         change: what it changes, in ``files`` and in other partitions.
 
     Raises:

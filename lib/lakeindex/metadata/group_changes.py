@@ -55,7 +55,6 @@ def by_group(groups: Sequence[FileSlice], change: PartitionChange, time: str) ->
 
     Args:
         groups: newest slices of all file groups of the partition.
-        change: what changes in the partition.
         time: instant of a group that the change begins: the first one of a partition of the table, in a partitioned
             record index.
     """

@@ -83,7 +83,6 @@ class MetadataTable:
         """The metadata table of a table; None if readers use none.
 
         Args:
-            version: the table's version.
             layout: of its timeline, 1 or 2.
             partitions: ``hoodie.table.metadata.partitions``.
         """
@@ -113,7 +112,6 @@ def is_of_data_partition(group_id: str, partition: str, data_partition: str | No
     """Whether a file group has keys of a partition of the table; None: whether it has keys of all of them.
 
     Args:
-        group_id: the file group's id.
         partition: partition of the metadata table.
         data_partition: as :func:`file_id` takes it.
     """

@@ -44,7 +44,6 @@ class FileListing:
     """What the partition ``files`` says.
 
     Attributes:
-        partitions: partition paths.
         files: partition path -> file name -> bytes.
     """
 
@@ -59,7 +58,6 @@ class SliceChange(NamedTuple):
         key: its UTF-8 bytes.
         value: the record's bytes; None where it is taken away.
         schema: the Avro schema of the value, JSON.
-        source: path of the file.
     """
 
     key: bytes
@@ -77,7 +75,6 @@ class Layer:
     """What one block or base file of a slice says; newer ones replace what older ones say.
 
     Attributes:
-        source: path of the file.
         file: keys and records; None if keys go.
         schema: the Avro schema of the records, JSON.
         gone: keys that go.

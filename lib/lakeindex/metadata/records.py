@@ -134,7 +134,6 @@ def files_record(kind: RecordType, sizes: Mapping[str, int], deleted: Iterable[s
     Args:
         kind: ``FILES`` or ``ALL_PARTITIONS``.
         sizes: file name -> bytes; of partitions 0.
-        deleted: names that are gone.
     """
     there = {name: {"size": size, "isDeleted": False} for name, size in sizes.items()}
     return {"type": int(kind), FILES_FIELD: there | {name: {"size": 0, "isDeleted": True} for name in deleted}}

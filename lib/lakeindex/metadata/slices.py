@@ -39,7 +39,6 @@ class LogFile:
     Attributes:
         instant: the one in its name.
         number: its number among those of that instant.
-        token: write token.
         path: relative to the table's folder.
         size_bytes: as listed.
     """

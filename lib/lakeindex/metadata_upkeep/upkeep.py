@@ -66,7 +66,6 @@ def change_of_commit(
     """What a commit changes.
 
     Args:
-        time: the commit's instant.
         keys: where a key is unique.
 
     Raises:
@@ -116,7 +115,6 @@ def change_of_undone(
 
     Args:
         time: the instant, which is pending.
-        paths: its data files.
         returned: partitions in which it replaced file groups, which are live again; None if that is not known.
         keys: where a key is unique.
 
@@ -230,9 +228,6 @@ class Upkeep:
 def prepare_upkeep(context: WriteContext, properties: TableProperties, time: str, commit: CommitMetadata) -> Upkeep:
     """Read and make all that a commit's delta commit needs, so that nothing is in its way once the commit is decided.
 
-    Args:
-        time: the commit's instant.
-
     Raises:
         TableCorruptError, MetadataTableError: the metadata table cannot be kept up.
     """
@@ -268,7 +263,6 @@ def keep_commit(context: WriteContext, verdict: Verdict, upkeep: Upkeep | None =
     """Write the delta commit of a commit that was decided; the commit comes after it.
 
     Args:
-        verdict: on the commit.
         upkeep: what was prepared under the same lock; None of another writer's commit.
     """
     if verdict.commit is None:

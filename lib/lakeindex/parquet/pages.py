@@ -32,7 +32,6 @@ class WalkedChunk:
 
     Attributes:
         headers_crc: CRC-32 of the page headers, one behind the other.
-        pages: how many there are.
         without_crc: pages that have no checksum.
         problem: what is wrong with them; None if nothing is.
     """

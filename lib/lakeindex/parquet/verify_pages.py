@@ -22,7 +22,6 @@ class VerifiedPages:
     """What a walk over a file found.
 
     Attributes:
-        pages: pages of the file.
         without_crc: pages whose body has no checksum.
         problems: what is wrong, by row group and column.
     """

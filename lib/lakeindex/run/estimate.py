@@ -28,7 +28,6 @@ def estimate_of(
 
     Args:
         index_type: the index that was asked.
-        summaries: the stages' lines.
     """
     mine = [one for one in summaries if one.name in _LOOKUP]
     if not lookup.counters.get("files") or not mine:

@@ -11,11 +11,7 @@ from lakeindex.run.summary import StageSummary, stage_summary
 
 
 class OutOfDateError(Exception):
-    """The table moved before anything was planned on it.
-
-    Attributes:
-        conflict: in what.
-    """
+    """The table moved before anything was planned on it."""
 
     def __init__(self, conflict: WriteConflictError) -> None:
         super().__init__(conflict.message)

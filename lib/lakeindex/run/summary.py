@@ -270,7 +270,6 @@ def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
     """A stage's cost as its manifest holds it.
 
     Args:
-        cost: of the stage.
         spent: the time since the stage before.
     """
     import numpy as np  # which who made the costs has loaded

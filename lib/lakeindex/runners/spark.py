@@ -48,7 +48,6 @@ class SparkRunner:
     Args:
         session: a live session, or what gives one when it is first needed; it is not stopped here.
         slots: tasks at once that work is packed for; 0 means Spark's default parallelism.
-        progress: told about every map.
     """
 
     def __init__(

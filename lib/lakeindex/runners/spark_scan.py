@@ -20,7 +20,6 @@ def frame_of_pieces(
     Args:
         pieces: how many there are.
         read: gives the rows of a piece by its number; it is pickled.
-        schema: their columns.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -26,7 +26,6 @@ class Column:
     """A column of a grid.
 
     Attributes:
-        name: its heading.
         align: where its texts are.
         style: of its texts, on a terminal.
         most: columns that it may have on a terminal.
@@ -48,7 +47,6 @@ class Grid:
 
     Attributes:
         columns: of it.
-        title: a line above it.
         headed: whether the columns' names are shown.
         rows: grow by :meth:`add_row`.
     """

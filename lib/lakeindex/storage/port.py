@@ -33,7 +33,6 @@ class ObjectMeta:
 
     Attributes:
         path: relative to the store's root.
-        size_bytes: size of the object.
         modified_ms: last modification, milliseconds since the epoch, UTC.
         etag: the store's version mark, if it gives one.
     """

@@ -18,8 +18,6 @@ def shared(function: Callable[[T], R], items: Sequence[T], workers: int, name: s
 
     Args:
         function: runs in a copy of the caller's context.
-        items: what it is given.
-        workers: threads.
         name: of the threads.
     """
     left = iter(enumerate(items))

@@ -43,7 +43,6 @@ class TableBinding:
     """Values that every writer of the table must share.
 
     Attributes:
-        index_type: index that finds keys.
         merge_mode: which version of a record wins.
         complex_key_new_encoding: how a complex key of one field is stored: ``True`` ``value``, ``False``
             ``field:value``, ``None`` as the stored keys show.
@@ -209,7 +208,6 @@ def resolve_binding(
 
     Args:
         bound: what is bound already, if anything.
-        config: the write's options.
         index: of a bound table the index in force, if a rewrite has changed the bound one;
             of another the index that its files show.
 

@@ -57,7 +57,6 @@ def check_logical_types(name: str, text: str | None) -> None:
     """Refuse columns of logical types that are not known: written anew, the schema would lose them.
 
     Args:
-        name: the table's.
         text: its Avro schema, if anything says it.
 
     Raises:

@@ -42,7 +42,6 @@ def create_table(storage: Storage, spec: CreateSpec) -> Table:
 
     Args:
         storage: its folder; made if it is not there.
-        spec: what to make.
 
     Raises:
         OptionError: a field is missing, or the choices do not fit together.

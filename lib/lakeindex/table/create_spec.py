@@ -26,13 +26,11 @@ class CreateSpec:
     """A table to be made.
 
     Attributes:
-        name: table name.
         columns: names of the table's columns, without meta columns; ``a.b`` names a field of a struct.
         key_fields: columns of the record key, in order.
         partition_fields: columns of the partition path, in order; ``field:SIMPLE`` or ``field:TIMESTAMP`` with the
             custom key generator.
         ordering_fields: columns that say which version of a record is newer, the first one first; several in version 9.
-        config: everything else.
         schema_text: Avro schema without meta columns, so that an empty table can be read; optional.
     """
 

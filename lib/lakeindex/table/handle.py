@@ -229,7 +229,6 @@ class Table:
         """The table bound for a write with these options; the first such write stores the binding.
 
         Args:
-            config: the write's options.
             index: the index to bind, as files and options show it; ignored if the table is bound.
             spelling: of keys, as the stored rows show it; ignored if the table is bound.
 

@@ -27,7 +27,6 @@ class Process:
 
     Attributes:
         host: name, boot and pid namespace of the host (two containers of one machine are two hosts).
-        pid: process number.
         started: start time, in the host's own unit; empty where the system does not tell.
     """
 
@@ -44,9 +43,7 @@ class Host:
     """What the protocol needs from the machine.
 
     Attributes:
-        process: this process.
         is_gone: whether a process is certainly gone; ``False`` where that cannot be known.
-        new_token: makes unique texts.
         heartbeat: whether leases are renewed by a thread; otherwise only at the steps of the protocol.
     """
 

@@ -50,10 +50,8 @@ class TableProperties:
     """What ``hoodie.properties`` says, typed.
 
     Attributes:
-        name: table name.
         database: database name, empty if there is none.
         table_type: ``COPY_ON_WRITE`` or ``MERGE_ON_READ``.
-        version: table version.
         layout: timeline layout, 1 or 2.
         key_fields: columns of the record key, in order; empty where Hudi generates the keys.
         partition_fields: columns of the partition path, in order.

@@ -88,7 +88,6 @@ class LateProgress:
     """Another progress, as soon as work has taken some time: what is done in a moment shows nothing.
 
     Args:
-        shown: what shows it.
         after: seconds.
     """
 

@@ -67,8 +67,6 @@ class LineageFacets:
 
     Attributes:
         inputs: where the batch came from.
-        run_facets: facets of the run.
-        job_facets: facets of the job.
     """
 
     inputs: list[InputDataset] = field(default_factory=list)
@@ -112,7 +110,6 @@ def facets_of_summary(table_uri: str, inputs: Sequence[str], summary: Mapping[st
 
     Args:
         inputs: files, folders and ``*`` patterns of the batch.
-        summary: the run's summary.
     """
     ending = ended_well(RunSummary.from_json(json.dumps(summary)), 0)
     return lineage_facets(table_uri, inputs, summary=ending.counted, schema=_columns(table_uri))

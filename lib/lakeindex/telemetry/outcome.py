@@ -24,11 +24,9 @@ class RunEnding:
     """The end of a run.
 
     Attributes:
-        outcome: what became of it.
         finished_at: seconds since the epoch.
         exit_code: as the command line ends with.
         summary: what it did; None if it failed.
-        stages: stages that finished.
         error: why it failed; None if it did not.
     """
 

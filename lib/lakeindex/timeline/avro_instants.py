@@ -151,7 +151,6 @@ class Savepoint:
 
     Attributes:
         made_ms: when, milliseconds since the epoch.
-        comments: why.
         files: partition path -> names of the data files it keeps.
     """
 

@@ -134,7 +134,6 @@ def settle_record(storage: Storage, path: str, data: bytes, *, durable: bool = T
     """As :func:`settle`, for a record: a torn one that stands there gives way.
 
     Args:
-        path: the record's.
         durable: whether what stands must outlive a power loss once this returns: something follows from it.
 
     Raises:

@@ -54,7 +54,6 @@ class Verdict:
         outcome: committed or rolled back.
         token: who decided: the attempt's token, or the roller-back's.
         batch_id: the batch, of a commit.
-        input_digest: its digest.
         commit: bytes of the commit's file; ``None`` once that file is known to stand.
         paths: data files of the commit, until then.
         base_writes: completed writes that the checks before the commit saw, until then.

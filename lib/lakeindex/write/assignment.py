@@ -28,7 +28,6 @@ class Assignment:
     """New rows for one file group: an existing one (its latest slice) or, with None, one to be created.
 
     Attributes:
-        partition_path: where it is.
         target: its latest slice, or None.
         home: the home that the rows belong to; -1 where new rows may go into any file group.
         file_id: id that a new file group must have, or None.

@@ -37,10 +37,8 @@ class EncodedFile:
     """A base file that was made.
 
     Attributes:
-        size: bytes of the file.
         tail: its last bytes, the footer among them.
         chunks_copied: column chunks that were copied as bytes.
-        chunks_encoded: column chunks that were encoded.
         row_group_rows: rows of each row group.
         key_entries: what the footer says of the keys.
     """
@@ -62,7 +60,6 @@ def sequence_numbers(instant: str, tasks: np.ndarray | int, rows: np.ndarray) ->
     """``<instant>_<task>_<row>``: unique in a commit. Shape: (rows,).
 
     Args:
-        instant: of the commit.
         tasks: number of the rows' file in it, or of each row's: int64 [rows]; rows of a file are neighbours.
         rows: int64, places of the rows in their files.
     """

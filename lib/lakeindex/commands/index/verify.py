@@ -219,9 +219,7 @@ class _Spread:
     """Rows spread over parts by the hash of their key, on storage where there are many.
 
     Args:
-        folder: the run's folder.
         prefix: where files go.
-        parts: how many parts.
     """
 
     def __init__(self, folder: RunFolder, prefix: str, parts: int) -> None:

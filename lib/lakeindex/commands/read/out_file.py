@@ -63,7 +63,6 @@ def row_writer(out: str, path: Path, schema: pa.Schema) -> Iterator[RowWriter]:
 
     Args:
         out: where the file will be, whose name says the format; without a suffix Parquet.
-        path: where it is written.
 
     Raises:
         UsageError: another format.

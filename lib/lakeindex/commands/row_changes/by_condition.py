@@ -293,7 +293,6 @@ def change_rows(
     Args:
         spec: the run; ``chosen`` says which rows, and what is done with them.
         values: of an update, the new values by column.
-        dry_run: write nothing.
 
     Raises:
         UsageError: the condition or a value does not fit the table's columns.

@@ -315,7 +315,6 @@ def repair_keys(
     Args:
         keep: which row stays: newest, oldest or ordering; None: as the table's own merging would choose.
         around: runs what it is given with a run folder.
-        dry_run: write nothing.
 
     Raises:
         OptionError: there is no such choice, or no ordering field to choose by.

@@ -30,7 +30,6 @@ def path_facts(path: str, spec: KeySpec, schema: pa.Schema) -> dict[Path, Bounds
     """What is known of the partition fields of all rows of a partition.
 
     Args:
-        path: the partition path.
         spec: how the table makes paths.
     """
     fields = spec.partition_fields

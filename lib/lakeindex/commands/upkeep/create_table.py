@@ -170,11 +170,9 @@ def create_empty(
     Args:
         uri: its folder; the last element of its path is its name.
         given: the table's columns; meta columns and ``_hoodie_is_deleted`` are left out.
-        keys: columns of the record key.
         partitions: columns of the partition path; ``field:month`` and its like of a date or timestamp;
             ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom generator.
         ordering: columns that say which version of a row is newer, the first one first; several in version 9.
-        config: everything else.
         metadata: whether it gets a metadata table, as Hudi makes it; None: in versions 8 and 9, as Hudi 1.x does.
 
     Raises:
@@ -372,7 +370,6 @@ def check_same_table(table: Table, spec: CreateSpec, columns: pa.Schema, named: 
 
     Args:
         table: what is there.
-        spec: what was to be made.
         columns: its columns, as a new table would have them.
         named: names of the options that were given.
 

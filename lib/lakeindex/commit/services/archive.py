@@ -78,7 +78,6 @@ def archive_table(
             not fewer than cleaning keeps, so that what can be read as of then can be named.
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.
-        host: clock and process, for tests.
 
     Raises:
         PendingInstantError: a living writer of another kind is in flight.

@@ -32,7 +32,6 @@ def maintaining(
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.
         alone: whether no other kind of writer may be in flight, even if it holds Hudi's lock with us.
-        host: clock and process, for tests.
 
     Raises:
         TableUnsupportedError, MetadataTableError: the table must not be written to.

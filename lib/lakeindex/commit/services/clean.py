@@ -118,7 +118,6 @@ def clean_table(
         keep_commits: completed writes whose files stay readable, 1 or more.
         config: lease, waiting times, metadata table policy.
         force: take other writers' pending instants for dead.
-        host: clock and process, for tests.
 
     Raises:
         PendingInstantError: a living writer of another kind is in flight.

@@ -53,7 +53,6 @@ def archive_metadata_table(
     Args:
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
-        host: clock and process, for tests.
 
     Raises:
         MetadataTableError: the metadata table does not know of a commit.

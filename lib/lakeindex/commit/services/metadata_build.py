@@ -122,7 +122,6 @@ def build_metadata_table(
         config: lease and waiting times.
         partitions: those that are built; what a partition needs is built, too. None named: those that Hudi makes.
         force: take other writers' pending instants for dead.
-        host: clock and process, for tests.
 
     Raises:
         MetadataTableError: there is one (and none was named), or something in its place, or it cannot be kept up.

@@ -24,7 +24,6 @@ def drop_metadata_table(
     Args:
         partitions: those that go; all, if none are named or ``files`` is among them.
         config: lease and waiting times.
-        host: clock and process, for tests.
 
     Raises:
         MetadataTableError: it has no such partition.
@@ -54,7 +53,6 @@ def compact_metadata_table(
     Args:
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
-        host: clock and process, for tests.
 
     Raises:
         PendingInstantError: a living writer of another kind is in flight.

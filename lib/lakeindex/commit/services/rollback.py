@@ -46,7 +46,6 @@ def rollback_instant(
     Args:
         config: lease, waiting times, metadata table policy.
         force: consider every pending instant of another writer dead.
-        host: clock and process, for tests.
 
     Raises:
         UsageError: there is no such write, or it is completed and not the newest.

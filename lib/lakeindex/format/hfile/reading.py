@@ -81,7 +81,6 @@ class AskedBlock(NamedTuple):
     """A data block that can hold some of the keys that are looked for.
 
     Attributes:
-        place: where it is.
         start: number of the first such key.
         end: behind the last one.
     """
@@ -197,7 +196,6 @@ class HFile:
         """The same of a data block. One that is given as it is begins with the key that the index says.
 
         Args:
-            place: where it is.
             least_bytes: as in :meth:`parts`.
 
         Raises:

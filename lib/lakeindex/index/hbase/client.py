@@ -114,7 +114,6 @@ class HBaseClient:
     """A client of one table; any thread may use it.
 
     Attributes:
-        address: the Thrift server.
         table: name of the table (``namespace:name`` outside the default one), for messages.
     """
 

@@ -60,7 +60,6 @@ class HBaseRows:
     """Rows of one HBase table. Not for use by several threads at once.
 
     Args:
-        client: what it is called with.
         get_batch: rows of one get.
         put_batch: rows of one put.
         rate: bound of rows a second, if there is one.

@@ -183,7 +183,6 @@ class ShardBuilder:
 
     Args:
         folder: of the generation.
-        shards: how many.
         by_partition: a key is another one in each partition.
     """
 

@@ -93,7 +93,6 @@ class Shards:
     """What was built.
 
     Attributes:
-        folder: where its files are.
         rows: rows of each shard; one without rows has no file.
     """
 

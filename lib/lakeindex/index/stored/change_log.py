@@ -169,7 +169,6 @@ class ChangeLog:
         """Write a delta, whole; an attempt that follows the same plan writes the same again.
 
         Args:
-            delta: what is known of it.
             row_groups: its rows, tables of ``DELTA_SCHEMA``, each of which becomes a row group.
         """
         meta = {

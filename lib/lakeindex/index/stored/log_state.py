@@ -50,7 +50,6 @@ class Delta:
         gone: file groups that are no more.
         resets: file groups whose keys are all in it: what was known of them before does not count any more.
         inserted: keys it adds, as far as that is known.
-        removed: keys it removes.
     """
 
     name: str

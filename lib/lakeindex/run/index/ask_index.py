@@ -35,7 +35,6 @@ class AskTask:
         files: the ``files`` checkpoint.
         store: of a stored index.
         folder: where the answer goes.
-        number: of the task.
     """
 
     spec: RunSpec

@@ -64,7 +64,6 @@ def incomplete_rows(
     """Set those of a partial update's new rows aside that lack a column that must not be null.
 
     Args:
-        chunk: the rows' chunk.
         rows: numbers of its rows that would be new, ascending: int64 [n].
         path: beginning of the quarantine file's name.
 

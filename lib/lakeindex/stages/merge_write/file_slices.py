@@ -65,7 +65,6 @@ class WriteTask:
         number: numbers the task in its commit; part of sequence numbers.
         old: the slice it replaces, or None for a new file group.
         old_number: the old slice's number in the ``files`` checkpoint, or None.
-        new: the slice to write.
         locations: files that list the found rows of the old slice.
         placed: new rows that go in.
         chunks: chunks that are named, by number.

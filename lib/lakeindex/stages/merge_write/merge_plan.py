@@ -26,7 +26,6 @@ class PlannedSlice:
     """One slice to write.
 
     Attributes:
-        partition_path: where it goes.
         old: the slice it replaces, or None for a new file group.
         old_number: number of the old slice in the ``files`` checkpoint, or None if nothing was looked up in it.
         location_parts: numbers of the location files that name the old slice.

@@ -56,7 +56,6 @@ class CarryTask:
         numbers: numbers of the files, before and now.
         pairs: pairs that were verified before, to be counted.
         number: of the part that is made.
-        path: where it goes.
     """
 
     spec: RunSpec

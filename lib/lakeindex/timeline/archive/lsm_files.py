@@ -52,7 +52,6 @@ class ArchivedInstant:
     """A row of the archive.
 
     Attributes:
-        completion_time: when it was completed.
         action: what it was completed as.
         metadata: content of its completed file.
         plan: content of its requested or inflight file, of actions that have a plan.

@@ -173,7 +173,6 @@ def _digits(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
 
     Args:
         fraction: 53 bits, the highest one set.
-        exponent: binary exponent.
         significant: bits of the original's fraction that mean something.
     """
     tail = (fraction & -fraction).bit_length() - 1

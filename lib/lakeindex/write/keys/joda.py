@@ -211,7 +211,6 @@ class JodaParser:
         """Milliseconds since the epoch and the text's zone; None if the text does not fit.
 
         Args:
-            text: the time.
             zone: zone of texts that name no offset; None: UTC.
         """
         match = self._expression.fullmatch(text)

@@ -53,7 +53,6 @@ class KeySpec:
     Attributes:
         record_key_fields: columns of the record key, in order; ``a.b`` is field ``b`` of struct ``a``.
         partition_fields: columns of the partition path with their kind, in order; empty: not partitioned.
-        generator: the key generator.
         hive_style: levels are ``field=value``.
         url_encode: values are escaped, see :mod:`lakeindex.format.partition_paths`.
         time_options: how fields of kind TIMESTAMP are read and printed.

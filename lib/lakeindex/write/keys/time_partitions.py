@@ -94,7 +94,6 @@ class TimeOptions:
         Args:
             transform: one of :data:`TRANSFORMS`.
             kind: the column's type.
-            name: the column.
 
         Raises:
             OptionError: a column that is no date or timestamp, or a date by hours.
