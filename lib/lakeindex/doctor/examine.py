@@ -224,7 +224,9 @@ def check_spark_starts() -> Check:
     """Start Spark in a process of its own, and send rows through a Python worker."""
     command = [sys.executable, "-c", _START_SPARK]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SPARK_SECONDS, check=False)  # noqa: S603 - this Python, our text
+        done = subprocess.run(  # noqa: S603 - this Python, our text
+            command, capture_output=True, text=True, timeout=_SPARK_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return fail("spark", f"did not start within {_SPARK_SECONDS} s", "look at the machine's load and memory")
     if done.returncode == 0:
@@ -294,7 +296,9 @@ def _ask_airflow() -> Mapping[str, Any] | None:
         return None
     asked = [command, "connections", "get", "spark_default", "--output", "json"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=_AIRFLOW_SECONDS, check=False)  # noqa: S603 - a command we looked up
+        done = subprocess.run(  # noqa: S603 - a command we looked up
+            asked, capture_output=True, text=True, timeout=_AIRFLOW_SECONDS, check=False
+        )
         answer = json.loads(done.stdout) if done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None

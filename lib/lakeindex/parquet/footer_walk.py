@@ -78,7 +78,12 @@ def _unzigzag(value: int) -> int:
     return ((value >> 1) & ~_HIGHEST) ^ -(value & 1)
 
 
-def _role_inside(role: int, field: int, kind: int, is_wanted: bool) -> int:  # noqa: FBT001, PLR0911 - compiled: no keywords, a table
+def _role_inside(  # noqa: PLR0911 - a table
+    role: int,
+    field: int,
+    kind: int,
+    is_wanted: bool,  # noqa: FBT001 - compiled: no keywords
+) -> int:
     """What a container is that opens as this field (or element) of another one."""
     if role == _FILE and field == 2 and kind == _LIST:
         return _SCHEMA
@@ -165,7 +170,9 @@ def _keep_text(field: int, at: int, length: int, row: Numbers) -> None:
         row[MAX_BYTES] = length
 
 
-def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+def walk(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+    data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers
+) -> None:
     """Walk a FileMetaData, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
     role = [0] * _DEEPEST
     left = [0] * _DEEPEST  # elements left of a list; -1: a struct

@@ -33,7 +33,9 @@ def _keep(depth: int, field: int, value: int, found: Numbers) -> None:
         found[HAS_CRC] = 1
 
 
-def page_header(data: Bytes, start: int, found: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+def page_header(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
+    data: Bytes, start: int, found: Numbers
+) -> None:
     """Read the PageHeader struct at ``start``; never beyond the bytes that are there."""
     left = [0] * _DEEPEST  # elements left of a list; -1: a struct
     kinds = [0] * _DEEPEST

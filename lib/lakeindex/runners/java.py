@@ -73,7 +73,9 @@ def java_major(home: Path, *arguments: str) -> int | None:
     """Major version of the Java in ``home`` when started with ``arguments``; None if it does not start."""
     command = [str(home / "bin" / "java"), *arguments, "-XshowSettings:properties", "-version"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)  # noqa: S603 - a path we looked up
+        done = subprocess.run(  # noqa: S603 - a path we looked up
+            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", done.stderr, re.MULTILINE)
@@ -113,7 +115,9 @@ def _home_of(java: Path) -> Path:
         return home
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False)  # noqa: S603 - java from PATH
+        done = subprocess.run(  # noqa: S603 - java from PATH
+            command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return home
     found = re.search(r"^\s*java\.home = (.+)$", done.stderr, re.MULTILINE)

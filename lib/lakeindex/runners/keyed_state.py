@@ -53,7 +53,12 @@ class AppendEntries(StatefulProcessor):
         """Called once a partition."""
         self._entries = handle.getListState(_VARIABLE, _LISTED, self._ttl_ms or None)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803 - Spark's name
+    ) -> Iterator[Row]:
         """One bucket's new entries."""
         del key, timerValues
         self._entries.appendList([(r.key, r.partition, r.file_id, r.seq) for r in rows])

@@ -114,7 +114,9 @@ class StorageFile(io.RawIOBase):
         """The rest."""
         return self.read()
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]  # typeshed's WriteableBuffer is private
+    def readinto(  # type: ignore[override]  # typeshed's WriteableBuffer is private
+        self, buffer: bytearray | memoryview, /
+    ) -> int:
         """Read into a buffer; returns how many bytes."""
         data = self.read(len(buffer))
         buffer[: len(data)] = data

@@ -61,7 +61,9 @@ def _whole(fraction: np.int64, exponent: int, significant: int) -> float:
 
 
 @njit_kernel(numba.float32[::1], numba.float64[::1])
-def doubles_of_texts(values: npt.NDArray[np.float32], out: npt.NDArray[np.float64]) -> None:  # noqa: C901, PLR0912, PLR0915 - one loop
+def doubles_of_texts(  # noqa: C901, PLR0912, PLR0915 - one loop
+    values: npt.NDArray[np.float32], out: npt.NDArray[np.float64]
+) -> None:
     """``Double.parseDouble(Float.toString(value))`` of each finite value; NaN where that takes more than 64 bits."""
     patterns: Any = values.view(np.int32)
     for place in range(len(values)):
