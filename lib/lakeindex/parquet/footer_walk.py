@@ -170,9 +170,7 @@ def _keep_text(field: int, at: int, length: int, row: Numbers) -> None:
         row[MAX_BYTES] = length
 
 
-def walk(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
-    data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers
-) -> None:
+def walk(data: Bytes, first: int, found: npt.NDArray[np.int64], places: Numbers, seen: Numbers) -> None:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one loop, as compiled code wants it
     """Walk a FileMetaData, keep what it says of columns from ``first`` on; ``seen[0]``: row groups, -1 if senseless."""
     role = [0] * _DEEPEST
     left = [0] * _DEEPEST  # elements left of a list; -1: a struct

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.where.changing import _by_path
+from lakeindex.commands.row_changes.by_condition import _by_path
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import (
     BatchIdReusedError,
