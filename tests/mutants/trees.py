@@ -49,8 +49,9 @@ class Tree:
         # Compiled code goes along: with the same times of the sources, it is valid in the copy.
         for cached in (ROOT / LIBRARY).rglob("__pycache__/*"):
             target = folder / cached.relative_to(ROOT)
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy2(cached, target)
+            if target.parents[1].is_dir():  # else its package is gone
+                target.parent.mkdir(exist_ok=True)
+                shutil.copy2(cached, target)
         for name in SHARED:
             if (ROOT / name).exists():
                 (folder / name).symlink_to(ROOT / name)

@@ -227,6 +227,10 @@ def test_what_happened_to_each_row_is_dated_by_the_commit_that_did_it(tmp_path: 
     kinds = ("update_preimage", "update_postimage")
     assert found == {(key, kind): commits[key] for key in commits for kind in kinds}
     before = table.history()[0].instant
+    later = {key: table.upsert(batch_of([Row(key, "d1", 3, "z")]), options=options).instant for key in "hea"}
+    found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=before)}
+    assert found == {(key, kind): later[key] for key in later for kind in kinds}, "of several row groups"
+    before = table.history()[0].instant
     gone = table.delete_partitions(["d1"]).instant
     table.upsert(batch_of([Row("z", "d2", 3, "y")]))
     found = {(row["id"], row["_change_type"]): row["_commit_instant"] for row in rows(table, since=before)}

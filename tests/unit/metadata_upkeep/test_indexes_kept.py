@@ -13,14 +13,19 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.errors import MetadataTableError
+from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import BLOOM_FILTERS, RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata_upkeep.upkeep import keep_commit, prepare_upkeep
+from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from lakeindex.table.host import this_host
 from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.tasks.local_runner import LocalRunner
+from lakeindex.timeline.verdicts import Outcome, Verdict
 from tests.builders import make_table
 from tests.unit.metadata.located import located
 
@@ -188,6 +193,36 @@ def test_a_key_that_another_writer_put_into_two_partitions_stays_where_it_is_sai
     assert [one.kind for one in table.metadata_verify().examples] == ["key"]
     table.delete(row("a", "y").select(["id", "day"]))
     assert (table.metadata_verify().ok, table.read(meta=False)["day"].to_pylist()) == (True, ["x"])
+
+
+def test_what_was_decided_is_done_whatever_an_index_says_by_then(tmp_path: Path) -> None:
+    """A writer was killed between his verdict and his delta commit; who finishes it cannot refuse it any more."""
+    table = make_table(tmp_path / "t", **GLOBAL, hoodie__write__table__version="6")
+    table.upsert(row("a", "x"))
+    table.metadata_build(["files", "record_index"])
+    table.index_migrate("SIMPLE")
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    whole = properties.read_text()
+    properties.write_text(whole.replace("partitions=files,record_index", "partitions=files"))
+    time = table.upsert(row("a", "y")).instant or ""
+    properties.write_text(whole)
+    metadata = tmp_path / "t/.hoodie/metadata"
+    left = [path for path in (metadata / ".hoodie").iterdir() if path.name.startswith(time)]
+    for path in left:
+        path.unlink()
+    opened = Table.open(open_storage(table.uri))
+    context, data = (
+        WriteContext(opened, this_host(), WriteConfig()),
+        (tmp_path / f"t/.hoodie/{time}.commit").read_bytes(),
+    )
+    commit = opened.properties.timeline_layout.decode_commit(data, "commit")
+    with pytest.raises(MetadataTableError, match="record key 'a' is in y/"):
+        prepare_upkeep(context, opened.properties, time, commit)
+    assert not [path for path in left if path.exists()]
+    keep_commit(context, Verdict(time, Outcome.COMMITTED, "token", commit=data))
+    assert all(path.exists() for path in left)
+    _, view = view_of(table)
+    assert sum(map(len, view.listing().files.values())) == 2
 
 
 def test_an_update_writes_nothing_into_the_record_index(tmp_path: Path) -> None:

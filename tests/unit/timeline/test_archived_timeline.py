@@ -7,7 +7,7 @@ from typing import Any
 from lakeindex.format import instants as names
 from lakeindex.timeline.archive.archived_timeline import ArchivedLog, ArchivedTimeline, _said_by, _said_by_row
 from lakeindex.timeline.archive.lsm_files import ArchivedInstant
-from lakeindex.timeline.avro_instants import parse_requested_replace
+from lakeindex.timeline.avro_instants import AVRO_MAGIC, parse_requested_replace
 from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.undone import NOTHING_UNDONE, Undone, undone_by_restore, undone_by_rollback
 
@@ -83,5 +83,6 @@ def test_what_was_to_be_deleted_is_gone_whether_it_was_or_not() -> None:
 def test_what_is_requested_of_a_replacement_is_hudis_record_in_both_layouts() -> None:
     for layout in (TimelineLayout(), TimelineLayout(2, ".hoodie/timeline", ".hoodie/timeline/history")):
         assert layout.encode_requested(names.COMMIT) == b""
+        assert layout.encode_requested(names.REPLACE_COMMIT).startswith(AVRO_MAGIC)
         plan = parse_requested_replace(layout.encode_requested(names.REPLACE_COMMIT), "x")
         assert (plan.operation, plan.input_groups) == (None, ())
