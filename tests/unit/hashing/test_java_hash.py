@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeindex.errors import InvariantError
@@ -126,6 +126,10 @@ def test_no_keys() -> None:
     assert bucket_hashes(pa.array([], pa.string()), ["id"]).shape == (0,)
 
 
+ODD = ["id:__empty__,k2:__null__", "id:,k2:x", "id:a,b,k2:", "id:__empty__", "__null__", "", "k2:__empty__,,id:é"]
+
+
+@example(ODD, ["id", "k2"])
 @given(st.lists(KEYS, max_size=20), st.lists(st.sampled_from(["id", "k2", "x", "é"]), max_size=3))
 def test_both_forms_hash_alike(keys: list[str], fields: list[str]) -> None:
     part = string_buffers(pa.array(["before", *keys, "behind"], pa.string())).slice(1, len(keys) + 1)

@@ -211,6 +211,21 @@ def test_large_entries_are_copied_with_their_blocks() -> None:
     assert [key for key, _, _ in found.places()] == [key for key, _, _ in once.places()]
 
 
+def test_a_block_of_several_entries_is_none_that_one_is_alone_in() -> None:
+    """Though it is as large as a block may be: to the byte."""
+    entries = [(bytes([65 + number]), b"v" * 10) for number in range(6)]
+    base = HFile.of(format_hfile(entries, SCHEMA, block_bytes=64), "x")
+    assert [blocks.decoded_bytes(base.raw(one.offset, one.size)) for one in base.places()] == [64, 64, 64]
+    assert list(base.parts(64)) == entries
+    merged = merge_hfile(base, [(b"D", b"new"), (b"G", b"g")], SCHEMA, block_bytes=64)
+    wanted = sorted({**dict(entries), b"D": b"new", b"G": b"g"}.items())
+    assert list(HFile.of(merged.data, "x").entries()) == wanted
+    lone = [(bytes([65 + number]), b"v" * 43) for number in range(3)]  # 64 bytes each
+    assert [
+        isinstance(value, LoneBlock) for _, value in HFile.of(format_hfile(lone, SCHEMA, block_bytes=64), "x").parts(64)
+    ] == [True] * 3
+
+
 def test_a_large_entry_whose_beginning_is_damaged_is_told() -> None:
     data = bytearray(format_hfile([(b"key", bytes(900)), (b"kez", bytes(900))], SCHEMA, block_bytes=500))
     data[blocks.HEADER_BYTES] ^= 0xFF
