@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -93,7 +94,7 @@ def pandas_frame(rows: Callable[[], pa.Table], how: Mapping[str, Any]) -> Any:
     """
     try:
         with loading():
-            import pandas  # noqa: F401, ICN001 - looked for before rows are read
+            import_module("pandas")
     except ImportError:
         raise _not_installed("pandas") from None
     return rows().to_pandas(**how)
