@@ -388,12 +388,13 @@ def options_table(options: Iterable[Option] = OPTIONS) -> str:
     """Options as a Markdown table, by default those of a write."""
     lines = ["| option | valid | default | meaning |", "|---|---|---|---|"]
     for option in options:
-        default = _default_text(option.default)
+        default = default_text(option.default)
         lines.append(f"| `{option.key}` | {option.valid.replace('|', '/')} | {default} | {option.text} |")
     return "\n".join(lines)
 
 
-def _default_text(default: object) -> str:
+def default_text(default: object) -> str:
+    """A default as the tables have it; nothing of one that is no text, number or flag."""
     if isinstance(default, bool):
         return str(default).lower()
     return default if isinstance(default, str) else str(default) if isinstance(default, (int, float)) else ""

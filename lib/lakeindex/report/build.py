@@ -185,7 +185,8 @@ def _of_writing(report: RunReport) -> Iterator[Finding]:
         yield Finding(
             f"{small:,} of {in_scope:,} files are below 8 MiB: each of them adds to the cost of a look-up.",
             "Many small inserts were not put into existing files, or there are more partitions than the rows fill.",
-            "Raise hoodie.parquet.small.file.limit, let Hudi cluster the table, or partition it less finely.",
+            "Raise hoodie.parquet.small.file.limit, let Hudi cluster the table, or partition a new one less finely: "
+            "`lakeindex create --partition day:month`.",
         )
 
 

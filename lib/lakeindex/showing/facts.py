@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     )
 
 
-_FOLDED: Final = 20
-
-
 def _line(console: Screen, text: str) -> None:
     console.print(text, markup=False, soft_wrap=True)
 
@@ -97,11 +94,16 @@ def show_live_partitions(console: Screen, partitions: Iterable[LivePartition]) -
 
 
 def _sizes(console: Screen, rows: Iterable[tuple[str, ...]]) -> None:
-    """A path and counts in each line."""
+    """A path and counts in each line; a terminal wraps it, so that a path can be copied as it is."""
     shown = [(escape(path), *counts) for path, *counts in rows]
-    if shown:
-        columns = [Column(least=_FOLDED), *(Column(align="right") for _ in shown[0][1:])]
-        console.print(Grid(columns, headed=False, rows=shown))
+    if not shown:
+        return
+    grid = Grid([Column(), *(Column(align="right") for _ in shown[0][1:])], headed=False, rows=shown)
+    if not console.is_terminal:
+        console.print(grid)
+        return
+    for line in grid.lines():
+        _line(console, line)
 
 
 _COLOURS: Final = {"ok": "green", "attention": "yellow", "broken": "red"}
@@ -139,3 +141,14 @@ def _cells(table: FoundTable, root: str) -> list[str]:
     texts = (kind, table.index_type or "", table.last_commit_time or "")
     health = f"[{colour}]{table.health}[/{colour}]"
     return [escape(_place(table, root)), *map(escape, texts), health, str(table.version or ""), *sizes]
+
+
+def show_options(console: Screen, options: Iterable[tuple[str, str, str, str]]) -> None:
+    """A paragraph an option, for a terminal; whoever pipes them gets a table of Markdown."""
+    for key, valid, default, meaning in options:
+        console.print(f"[bold]{escape(key)}[/bold]")
+        grid = Grid((Column(), Column()), headed=False)
+        for name, text in (("valid", valid), ("default", default), ("", meaning)):
+            if text:
+                grid.add_row(f"  {name}", escape(text))
+        console.print(grid)

@@ -14,8 +14,11 @@ from rich.console import Console
 from lakeindex.cli.screen import PIPED_WIDTH, drawn_by_rich, screen
 from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.get.get import GetReport, GetResult
+from lakeindex.commands.look.live_files import LiveFile
+from lakeindex.showing.facts import show_live_files
 from lakeindex.showing.grid import Grid
 from lakeindex.showing.results import show_check, show_get
+from tests.cli_support import lakeindex
 
 PATH = "day=2026-11-01/" + "0123456789" * 30 + ".parquet"
 ROWS = pa.table(
@@ -93,3 +96,23 @@ def test_what_matters_least_goes_before_anything_is_folded():
 def test_piped_width_is_fixed_whatever_the_window(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "30")
     assert screen().width == drawn_by_rich().width == PIPED_WIDTH
+
+
+def test_a_path_is_whole_on_a_narrow_terminal():
+    """So that it can be copied: the terminal wraps the line."""
+    files = [LiveFile(PATH, "", "f", "1", 1_000, 5), LiveFile("a.parquet", "", "g", "1", 2_000_000, 1_234)]
+    lines = printed(show_live_files, files, 80, terminal=True).splitlines()
+    assert [line.split()[0] for line in lines] == [PATH, "a.parquet"]
+    assert lines[1].endswith("1,234 rows  1.9 MiB")
+    assert printed(show_live_files, [], 80, terminal=True) == ""
+
+
+def test_options_are_paragraphs_on_a_terminal_and_a_table_in_a_pipe(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert lakeindex("options").stdout.startswith("| option | valid |")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for words in (("options",), ("options", "--create")):
+        lines = re.sub("\x1b\\[[0-9;]*m", "", lakeindex(*words).stdout).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert "hoodie.index.type" in lines
+    assert "  default  false" in [line.rstrip() for line in lines]

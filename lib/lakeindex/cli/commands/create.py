@@ -6,11 +6,13 @@ import json
 
 import click
 
+from lakeindex.cli.screen import is_terminal, screen
 from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, say, short_option, split_names, table_argument
 from lakeindex.model import IndexType
-from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, options_table
+from lakeindex.options.option_table import CREATE_OPTIONS, OPTIONS, default_text, options_table
 from lakeindex.options.parse import parse_create_options
 from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TABLE_VERSIONS
+from lakeindex.showing.facts import show_options
 
 
 @click.command()
@@ -89,7 +91,10 @@ def options(of_create: bool, as_json: bool) -> None:
     """List the -o options, what is valid, and their defaults."""
     chosen = CREATE_OPTIONS if of_create else OPTIONS
     if not as_json:
-        click.echo(options_table(chosen))
+        if is_terminal():
+            show_options(screen(), [(one.key, one.valid, default_text(one.default), one.text) for one in chosen])
+        else:
+            click.echo(options_table(chosen))
         return
     rows = [
         {
