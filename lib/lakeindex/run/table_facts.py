@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.model import MergeMode
+from lakeindex.model import IndexType, MergeMode
 from lakeindex.options.types import WriteConfig
+from lakeindex.options.values import INDEX_OPTION
 from lakeindex.run.spec import TableFacts
+from lakeindex.table.binding import BINDING_PROPERTY, state_index
 from lakeindex.table.columns import written_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_in_force
 from lakeindex.table.index_inference import index_of_stored
 from lakeindex.table.spelling.inference import check_bound, spec_given, spelling_of
-from lakeindex.table.spelling.stored_keys import not_compared, remember_compared, sample_rows
+from lakeindex.table.spelling.stored_keys import not_compared, remember_compared, row_elsewhere, sample_rows
 from lakeindex.table.virtual_key_rules import check_virtual_index
 from lakeindex.write.keys.keys import KeySpec
 
@@ -32,7 +37,7 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
             samples = sample_rows(bound, foreign, spec, written_schema(bound, snapshot))
             check_bound(bound, spec, samples, may_lie_elsewhere=bound.may_have_been_global())
             remember_compared(bound, snapshot)
-        return bound
+        return bound if config.index_type is None else _stated(bound, snapshot, config.index_type)
     files = snapshot.base_files_all()
     schema = written_schema(table, snapshot) if files else None
     index = index_of_stored(table, snapshot, config)
@@ -45,6 +50,29 @@ def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Tab
     bound = spelling.typed(table).bind(config, index=index, spelling=spelling.bound(config))
     remember_compared(bound, snapshot)
     return bound
+
+
+def _stated(table: Table, snapshot: Snapshot, index_type: IndexType) -> Table:
+    """A bound table whose index somebody says that nobody had said yet: its paths say its rows' values from now on.
+
+    Raises:
+        OptionError: a row lies in another partition than its columns say.
+    """
+    binding = table.binding
+    if binding is None or binding.is_stated or not table.has_only_found_index():
+        return table
+    spec = KeySpec.from_properties(table.key_properties())
+    found = row_elsewhere(table, snapshot.base_files_all(), spec, written_schema(table, snapshot))
+    if found is not None:
+        raise OptionError(
+            f"option {INDEX_OPTION} cannot be {index_type}: a row lies in partition {found.stored!r} "
+            f"({found.file.path}), and its columns say {found.made!r}: its writer's index is global",
+            culprit=INDEX_OPTION,
+            hint=f"leave the option out, or move the table to a global index: `lakeindex index migrate TABLE --to "
+            f"{IndexType.GLOBAL_BLOOM}`",
+        )
+    kept = BINDING_PROPERTY not in table.properties.entries
+    return replace(table, binding=state_index(table.storage, binding, keep_copy=kept))
 
 
 def facts_of(table: Table, snapshot: Snapshot, config: WriteConfig) -> TableFacts:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lakeindex.errors import ObjectNotFoundError, OptionError, TableCorruptError, TableUnsupportedError
@@ -180,6 +180,18 @@ def store_binding(storage: Storage, binding: TableBinding, *, keep_copy: bool = 
         records.put(storage, COPY_PATH, standing)
         storage.sync([COPY_PATH])
     return parse_binding(standing, BINDING_PATH)
+
+
+def state_index(storage: Storage, binding: TableBinding, *, keep_copy: bool) -> TableBinding:
+    """Note that somebody said the index type of a binding, which stays as it is else; arguments as of
+    :func:`store_binding`.
+    """
+    stated = replace(binding, is_stated=True)
+    paths = [BINDING_PATH, COPY_PATH] if keep_copy else [BINDING_PATH]
+    for path in paths:
+        records.put(storage, path, format_binding(stated))
+    storage.sync(paths)
+    return stated
 
 
 def torn_binding(storage: Storage) -> TableCorruptError | None:

@@ -13,7 +13,7 @@ from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.options.types import UnknownProperties, WriteConfig
-from lakeindex.options.values import UNKNOWN_PROPERTIES_OPTION
+from lakeindex.options.values import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
@@ -214,12 +214,18 @@ class Table:
         was_global = next((one for one in every_index(self.storage, binding.index, changes) if one.is_global), None)
         if was_global is not None:
             return f"the table has had a global index ({was_global.index_type})"
-        made_here = BINDING_PROPERTY in self.properties.entries
-        if made_here or binding.is_stated or binding.index_type is IndexType.BUCKET:
+        if not self.has_only_found_index():
             return None
         return (
-            f"the table's index was found by its files ({binding.index_type}), which do not show whether it is global"
+            f"the table's index was found by its files ({binding.index_type}), which do not show whether it is global; "
+            f"a write with -o {INDEX_OPTION}={binding.index_type} says that it is not, if no row shows otherwise"
         )
+
+    def has_only_found_index(self) -> bool:
+        """Whether nobody has said the bound index: the files of another writer's table show it, buckets apart."""
+        binding = self.binding
+        made_here = BINDING_PROPERTY in self.properties.entries
+        return binding is not None and not (made_here or binding.is_stated or binding.index_type is IndexType.BUCKET)
 
     def _changed_index(self, config: WriteConfig) -> IndexSpec | None:
         """The index that options are compared with, if there are any to compare and it is not the bound one."""

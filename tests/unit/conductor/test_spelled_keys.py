@@ -19,7 +19,7 @@ from lakeindex.table.handle import Table
 from lakeindex.table.spelling import stored_keys
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.types.avro_schema import schema_to_avro
-from tests.builders import make_table
+from tests.builders import Row, as_hudis, batch_of, make_table
 from tests.vectors_support import KEYS, unpack_table
 
 TEXTS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
@@ -189,6 +189,65 @@ def test_an_index_that_was_found_is_no_evidence_of_paths(tmp_path: Path) -> None
         assert (opened.why_paths_are_no_evidence() is None) is is_evidence
         found = table.scan(where="city = 'rome'")
         assert found.to_arrow().num_rows == 2
+
+
+def _rebound(table: LakeTable, **changed: object) -> None:
+    """As a release bound it that did not note who said the index."""
+    bound = {name: value for name, value in binding_of(table).items() if name != "is_stated"} | changed
+    for name in ("table.json", "table.copy.json"):
+        Path(table.uri, ".hoodie/.lakeindex", name).write_text(json.dumps(bound))
+
+
+def test_the_index_of_a_bound_table_can_be_said_later(tmp_path: Path) -> None:
+    rows = ROWS.set_column(6, "v", pa.array([1, 1, 1], pa.int64()))
+    table = table_of("h0150_v6_custom_simple", tmp_path)
+    upserted(table, rows)
+    assert "-o hoodie.index.type=BLOOM" in str(Table.open(open_storage(table.uri)).why_paths_are_no_evidence())
+    with pytest.raises(OptionError, match="the table is bound to BLOOM"):
+        table.upsert(rows, options={"hoodie.index.type": "SIMPLE"})
+    assert "is_stated" not in binding_of(table)
+    before = table.scan(where="city = 'rome'").explain()
+    table.upsert(rows, options={"hoodie.index.type": "BLOOM"})
+    assert binding_of(table)["is_stated"] is True
+    copy = Path(table.uri, ".hoodie/.lakeindex/table.copy.json").read_text()
+    assert json.loads(copy) == binding_of(table)
+    assert Table.open(open_storage(table.uri)).why_paths_are_no_evidence() is None
+    after = table.scan(where="city = 'rome'").explain()
+    assert (before.files, after.files, after.files_left < after.files) == (before.files, before.files, True)
+    assert len(upserted(table, rows)) == 3
+    assert table.check().ok
+
+
+@pytest.mark.parametrize("whose", ["theirs", "ours"])
+def test_an_index_that_rows_contradict_cannot_be_said(whose: str, tmp_path: Path) -> None:
+    """A row lies in rome and says oslo, in another writer's file and in one that we wrote under a global index."""
+    table = table_of("h0150_v6_global", tmp_path)
+    rows = table.read(meta=False)
+    table.upsert(
+        rows if whose == "ours" else rows.slice(0, 0),
+        options={**MERGE, "hoodie.index.type": "GLOBAL_BLOOM", "hoodie.bloom.index.update.partition.path": "false"},
+    )
+    _rebound(table, index_type="BLOOM")
+    bound = binding_of(table)
+    with pytest.raises(OptionError, match=r"'rome'.*'oslo'.*global") as caught:
+        table.upsert(rows, options={"hoodie.index.type": "BLOOM"})
+    assert "index migrate" in str(caught.value.hint)
+    assert binding_of(table) == bound
+
+
+def test_every_row_is_looked_at_before_an_index_is_said(tmp_path: Path) -> None:
+    """The one that lies elsewhere is in the middle of a file, where no sample is taken."""
+    table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")
+    leave = {"hoodie.bloom.index.update.partition.path": "false", "lakeindex.parquet.row.group.rows": "10"}
+    table.upsert(batch_of(Row(f"k{number:03d}", "x", 1, "v") for number in range(90)), options=leave)
+    table.upsert(batch_of([Row("k045", "y", 2, "v")]), options=leave)
+    as_hudis(table)
+    table = LakeTable(table.uri)
+    table.upsert(batch_of([Row("k000", "x", 2, "v")]), options=MERGE | {"hoodie.index.type": "GLOBAL_BLOOM"} | leave)
+    _rebound(table, index_type="BLOOM")
+    with pytest.raises(OptionError, match=r"'x'.*'y'"):
+        table.upsert(batch_of([Row("k000", "x", 3, "v")]), options={"hoodie.index.type": "BLOOM"})
+    table.upsert(batch_of([Row("k000", "x", 3, "v")]))
 
 
 def test_what_another_writer_adds_is_compared_again(tmp_path: Path) -> None:

@@ -167,6 +167,24 @@ def _chosen(files: Sequence[BaseFile]) -> list[BaseFile]:
     return [*large, *small][:_MOST_FILES]
 
 
+def row_elsewhere(table: Table, files: Sequence[BaseFile], spec: KeySpec, schema: pa.Schema) -> Example | None:
+    """The first row of all these files that lies in another partition than its columns say, or may do so, as they are
+    not in its file; None if there is none. Arguments and errors as of :func:`sample_rows`.
+    """
+    if not spec.partition_fields:
+        return None
+    names = tuple(dict.fromkeys(name.partition(".")[0] for name, _ in spec.partition_fields))
+    read = SampleReader(table.storage, names, schema, whole=True)
+
+    def elsewhere(file: BaseFile) -> Example | None:
+        samples = read(file)
+        if not samples and read_structure(table.storage, file).shape.rows:
+            return Example(file, file.partition_path, None)
+        return compare_paths(samples, spec).example
+
+    return next((one for one in decoded_in_parallel(table.uri, elsewhere, files) if one is not None), None)
+
+
 @dataclass(frozen=True)
 class SampleReader:
     """Reads rows of a file.
@@ -175,14 +193,16 @@ class SampleReader:
         storage: the table's folder.
         names: the columns; with that of the record key, if it is stored.
         schema: the table's columns.
+        whole: all rows, else those of the first and of the last row group.
     """
 
     storage: Storage
     names: tuple[str, ...]
     schema: pa.Schema
+    whole: bool = False
 
     def __call__(self, file: BaseFile) -> list[Sample]:
-        """Rows of the first and of the last row group; none of a file that lacks a column."""
+        """Rows; none of a file that lacks a column."""
         try:
             return list(self._read(file))
         except LakeIndexError:
@@ -195,7 +215,7 @@ class SampleReader:
             ) from error
 
     def _read(self, file: BaseFile) -> Iterator[Sample]:
-        """Rows of the first and of the last row group: an upsert appends those that it inserts."""
+        """Rows; of a sample from both ends of the file: an upsert appends those that it inserts."""
         structure = read_structure(self.storage, file)
         if not set(self.names) <= set(structure.shape.arrow_schema.names):
             return
@@ -203,8 +223,8 @@ class SampleReader:
         source = StorageFile(self.storage, file.path, file.size_bytes) if whole is None else pa.BufferReader(whole)
         reader = open_pages(source, metadata=structure.metadata, buffer_size=_BUFFER)
         filled = [group for group, rows in enumerate(structure.shape.row_group_rows) if rows]
-        for group in sorted({filled[0], filled[-1]}) if filled else ():
-            if structure.shape.row_group_rows[group] <= _WHOLE_GROUP_ROWS:
+        for group in filled if self.whole else sorted({*filled[:1], *filled[-1:]}):
+            if self.whole or structure.shape.row_group_rows[group] <= _WHOLE_GROUP_ROWS:
                 rows = read_groups(reader, [group], self.names, use_threads=False)
             else:
                 first = next(read_group_batches(reader, group, self.names, _ROWS, use_threads=False))
