@@ -174,15 +174,23 @@ def row_elsewhere(table: Table, files: Sequence[BaseFile], spec: KeySpec, schema
     if not spec.partition_fields:
         return None
     names = tuple(dict.fromkeys(name.partition(".")[0] for name, _ in spec.partition_fields))
-    read = SampleReader(table.storage, names, schema, whole=True)
+    looks = PathReader(SampleReader(table.storage, names, schema, whole=True), spec)
+    return next((one for one in decoded_in_parallel(table.uri, looks, files) if one is not None), None)
 
-    def elsewhere(file: BaseFile) -> Example | None:
-        samples = read(file)
-        if not samples and read_structure(table.storage, file).shape.rows:
+
+@dataclass(frozen=True)
+class PathReader:
+    """Compares the partition path of a file with what its rows say."""
+
+    reader: SampleReader
+    spec: KeySpec
+
+    def __call__(self, file: BaseFile) -> Example | None:
+        """The first row that says otherwise; arguments and errors as of :func:`row_elsewhere`."""
+        samples = self.reader(file)
+        if not samples and read_structure(self.reader.storage, file).shape.rows:
             return Example(file, file.partition_path, None)
-        return compare_paths(samples, spec).example
-
-    return next((one for one in decoded_in_parallel(table.uri, elsewhere, files) if one is not None), None)
+        return compare_paths(samples, self.spec).example
 
 
 @dataclass(frozen=True)
