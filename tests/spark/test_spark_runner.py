@@ -104,6 +104,16 @@ def state_of_worker(_task: int) -> tuple[int, str, str]:
     return gc.get_freeze_count(), os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "").lower(), " ".join(daemon)
 
 
+def test_a_null_struct_of_a_frame_whose_field_may_not_be_null(session: SparkSession, tmp_path: Path):
+    inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+    table = make_table(
+        tmp_path / "t", schema=pa.schema([("id", pa.string()), ("s", inner)]), partitions=(), ordering=None
+    )
+    expected = [{"id": "a", "s": {"a": 1}}, {"id": "b", "s": None}]
+    table.upsert(session.createDataFrame(pa.Table.from_pylist(expected)), runner=SparkRunner(session))
+    assert sorted(table.scan(columns=["id", "s"]).to_arrow().to_pylist(), key=lambda row: row["id"]) == expected
+
+
 def test_workers_answer_at_once(session: SparkSession):
     runner = SparkRunner(session)
     found = runner.map(state_of_worker, range(8), "look")

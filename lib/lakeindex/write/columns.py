@@ -1,10 +1,11 @@
 """Single columns: how many leaves they have in a Parquet file, whether values are the same,
-values put in place of others.
+values put in place of others, nulls that a null hides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -66,6 +67,57 @@ def _children(array: pa.Array) -> list[pa.Array]:
     first, last = (array.offsets[0].as_py(), array.offsets[-1].as_py()) if len(array) else (0, 0)
     values = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
     return [one.slice(first, last - first) for one in values]
+
+
+@lru_cache(maxsize=1024)
+def demands_values(kind: pa.DataType) -> bool:
+    """Whether a type has a part, map keys apart, that may not be null."""
+    if not pa.types.is_nested(kind):
+        return False
+    parts = [kind.item_field] if pa.types.is_map(kind) else [kind.field(n) for n in range(kind.num_fields)]
+    return any(not part.nullable or demands_values(part.type) for part in parts)
+
+
+def nulls_of(count: int, kind: pa.DataType) -> pa.Array:
+    """So many nulls."""
+    return _without_hidden(pa.nulls(count, kind), kind)
+
+
+def without_hidden_nulls(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column in which no part that may not be null is: a null struct hides what is in it, and Arrow, which neither
+    writes nor casts such a part if it is null, looks at what is hidden, too.
+
+    Args:
+        column: the values, without a null that shows where none may be.
+        kind: their type, which differs in what may be null at most.
+    """
+    if not demands_values(kind):
+        return column
+    return pa.chunked_array([_without_hidden(chunk, kind) for chunk in column.chunks], kind)
+
+
+def _without_hidden(array: pa.Array, kind: pa.DataType, *, is_needed: bool = False) -> pa.Array:
+    if not pa.types.is_nested(kind):
+        if not (is_needed and array.null_count):
+            return array
+        return pa.Array.from_buffers(kind, len(array), [None, *array.buffers()[1:]], offset=array.offset)
+    if array.type == kind and not demands_values(kind) and not (is_needed and array.null_count):
+        return array
+    mask = array.is_null() if array.null_count and not is_needed else None
+    if pa.types.is_struct(kind):
+        children = [
+            _without_hidden(array.field(place), field.type, is_needed=not field.nullable)
+            for place, field in enumerate(kind)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    array = pa.concat_arrays([array])  # offsets that begin at 0
+    if pa.types.is_map(kind):
+        keys = _without_hidden(array.keys, kind.key_type, is_needed=True)
+        items = _without_hidden(array.items, kind.item_type, is_needed=not kind.item_field.nullable)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=kind, mask=mask)
+    maker = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+    values = _without_hidden(array.values, kind.value_type, is_needed=not kind.value_field.nullable)
+    return maker.from_arrays(array.offsets, values, type=kind, mask=mask)
 
 
 def changed(stored: pa.Array, incoming: pa.Array) -> np.ndarray:

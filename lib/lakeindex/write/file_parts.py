@@ -19,7 +19,7 @@ from lakeindex.parquet import stamps
 from lakeindex.parquet.read_pages import open_pages, read_batches, read_column, read_groups
 from lakeindex.parquet.splice import ChunkOf, Content, ParquetParts, footer_bytes, joined, parts_of
 from lakeindex.write.base_file import RECORD_KEY, file_schema_of, footer_texts, parquet_writer, schema_of_arrays
-from lakeindex.write.columns import has_floats, leaves_with_nan
+from lakeindex.write.columns import has_floats, leaves_with_nan, nulls_of
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from lakeindex.write.types.widening import widened
 
@@ -240,7 +240,7 @@ class ForeignSlice(_Slice):
         fields = [*(pa.field(n, pa.string()) for n in META_COLUMNS), *self.schema]
         there = frozenset(rows.column_names)
         columns = [
-            widened(rows.column(f.name), f.type) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in fields
+            widened(rows.column(f.name), f.type) if f.name in there else nulls_of(rows.num_rows, f.type) for f in fields
         ]
         return pa.table(columns, names=[f.name for f in fields])
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakeindex.hashing.arrow import one_array
 from lakeindex.pipeline import STAGED_KEY
+from lakeindex.write.columns import nulls_of
 from lakeindex.write.merge_function import MergeFunction
 
 
@@ -69,7 +70,7 @@ class UpdateRule:
         columns, there = [one_array(incoming.column(STAGED_KEY))], frozenset(incoming.column_names)
         for field in schema:
             is_there = field.name in there
-            column = one_array(incoming.column(field.name)) if is_there else pa.nulls(incoming.num_rows, field.type)
+            column = one_array(incoming.column(field.name)) if is_there else nulls_of(incoming.num_rows, field.type)
             columns.append(column.cast(field.type))
         return pa.table(columns, names=[STAGED_KEY, *schema.names])
 

@@ -14,6 +14,7 @@ from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.handle import Table
+from lakeindex.write.columns import nulls_of
 from lakeindex.write.types.avro_schema import META_FIELDS
 from lakeindex.write.types.widening import widened
 
@@ -91,7 +92,7 @@ def _column(rows: pa.Table, file: BaseFile, field: pa.Field, is_there: bool) -> 
     if not is_there:
         if not field.nullable and rows.num_rows:
             raise damaged(file, f"it lacks column {field.name!r}, which must not be null")
-        return pa.chunked_array([pa.nulls(rows.num_rows, field.type)])
+        return pa.chunked_array([nulls_of(rows.num_rows, field.type)])
     column = rows.column(field.name)
     if column.type == field.type:
         return column

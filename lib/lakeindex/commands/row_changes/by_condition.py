@@ -88,7 +88,8 @@ def assigned(rows: pa.Table, values: Sequence[Assignment]) -> pa.Table:
         SchemaMismatchError: a value cannot be computed: a number that is too large, a division by zero.
     """
     result = rows
-    source = ds.dataset(rows) if values else None
+    # Arrow makes no column of a list or a map that is constant for a batch without rows
+    source = ds.dataset([batch for batch in rows.to_batches() if batch.num_rows] or rows) if values else None
     for one in values:
         try:
             column = source.to_table(columns={one.column: one.expression}).column(0)  # type: ignore[union-attr]

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from lakeindex.errors import SchemaMismatchError, first_line
 from lakeindex.hashing.arrow import one_array
 from lakeindex.options.values import CSV_DELIMITER_OPTION, NULL_FOR_MISSING_OPTION, SCHEMA_MODE_OPTION
+from lakeindex.write.columns import nulls_of, without_hidden_nulls
 from lakeindex.write.types.avro_schema import CHANGE_TYPE, DELETE_MARK, META_COLUMNS, same_name
 from lakeindex.write.types.evolution import wider
 from lakeindex.write.types.storable import storable_column, storable_type
-from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem
+from lakeindex.write.types.type_fit import null_problem, type_problem, value_problem, with_nulls
 
 _NAMED: Final = 20
 _ALIKE: Final = 0.6
@@ -125,7 +126,7 @@ def fit_batch(
     problems: pa.Array = pa.nulls(rows, pa.string())
     for field in schema:
         if field.name not in names:
-            arrays.append(pa.chunked_array([pa.nulls(rows, field.type)]))
+            arrays.append(pa.chunked_array([nulls_of(rows, field.type)]))
             continue
         column = _cast(batch.column(field.name), field)
         arrays.append(column)
@@ -188,11 +189,11 @@ def _check_names(
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    fitted = _converted(column, field)
-    problem = null_problem(fitted)
+    fitted = _converted(column, field.with_type(with_nulls(field.type)))
+    problem = null_problem(fitted, field.type)
     if problem is not None:
         raise _does_not_fit(column.type, field, problem)
-    return fitted
+    return without_hidden_nulls(fitted, field.type)
 
 
 def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import first_line
+from lakeindex.write.columns import demands_values
 
 _TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
@@ -73,15 +74,31 @@ def value_problem(before: pa.ChunkedArray, after: pa.ChunkedArray) -> str | None
     return None if row < 0 else f"{before[row].as_py()} would become {after[row].as_py()}"
 
 
-def null_problem(column: pa.ChunkedArray) -> str | None:
-    """Which part of a list, map or struct is null though its type has none; None if all is well."""
-    if not pa.types.is_nested(column.type):
+def null_problem(column: pa.ChunkedArray, kind: pa.DataType) -> str | None:
+    """Which part of a list, map or struct is null though a type, but for nulls that of the column, has none there;
+    None if all is well.
+    """
+    if not demands_values(kind):
         return None
-    return next((problem for chunk in column.chunks if (problem := _null_inside(chunk)) is not None), None)
+    return next((problem for chunk in column.chunks if (problem := _null_inside(chunk, kind)) is not None), None)
 
 
-def _null_inside(array: pa.Array) -> str | None:
-    kind = array.type
+def with_nulls(kind: pa.DataType) -> pa.DataType:
+    """The type whose parts, map keys apart, may all be null."""
+    if not demands_values(kind):
+        return kind
+    if pa.types.is_struct(kind):
+        return pa.struct([_with_null(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, _with_null(kind.item_field))
+    return (pa.large_list if pa.types.is_large_list(kind) else pa.list_)(_with_null(kind.value_field))
+
+
+def _with_null(field: pa.Field) -> pa.Field:
+    return field.with_type(with_nulls(field.type)).with_nullable(True)
+
+
+def _null_inside(array: pa.Array, kind: pa.DataType) -> str | None:
     if pa.types.is_map(kind):
         entries = pa.concat_arrays([array.drop_null()])  # a null may hide entries; offsets that begin at 0
         parts = [("a map's value", kind.item_field, entries.items.slice(0, entries.offsets[-1].as_py()))]
@@ -89,13 +106,13 @@ def _null_inside(array: pa.Array) -> str | None:
         parts = [("a list's element", kind.value_field, array.flatten())]
     elif pa.types.is_struct(kind):
         there = array.drop_null()
-        parts = [(f"field {field.name!r}", field, there.field(field.name)) for field in kind]
+        parts = [(f"field {field.name!r}", field, there.field(place)) for place, field in enumerate(kind)]
     else:
         return None
     for what, field, inner in parts:
         if not field.nullable and inner.null_count:
             return f"{what} is null, the table has none there"
-        problem = _null_inside(inner)
+        problem = _null_inside(inner, field.type)
         if problem is not None:
             return problem
     return None

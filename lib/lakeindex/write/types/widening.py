@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.time_spent import loading
+from lakeindex.write.columns import without_hidden_nulls
 from lakeindex.write.keys.java_text import java_text
 
 _NAME = "stored"
@@ -38,7 +39,7 @@ def widened(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """
     if column.type == kind:
         return column
-    return pa.chunked_array([widened_array(chunk, kind) for chunk in column.chunks], kind)
+    return without_hidden_nulls(pa.chunked_array([widened_array(chunk, kind) for chunk in column.chunks], kind), kind)
 
 
 def widened_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
