@@ -352,8 +352,7 @@ def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: R
     if staged.manifest.facts.get(SCHEMA_FACT) == schema_digest(facts):
         return staged
     again = run_stage_input(spec, facts, runner)
-    before, now = staged.manifest.facts["input_digest"], again.manifest.facts
-    if before not in (now["input_digest"], now.get("older_digest")):
+    if again.manifest.facts["input_digest"] != staged.manifest.facts["input_digest"]:
         raise changed_input(spec.batch_id, ", ".join(spec.inputs))
     return again
 

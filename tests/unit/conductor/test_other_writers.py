@@ -123,16 +123,7 @@ def test_deletes_go_on_with_the_columns_there_are_now(tmp_path: Path) -> None:
     assert "extra" in pq.read_schema(f"{table.uri}/{live.path}").names
 
 
-def as_older_release(manifest: Path) -> None:
-    """Stage 1 as a release left it that named batches by another algorithm, and did not say with which columns."""
-    left = json.loads(manifest.read_text())
-    del left["facts"]["schema"]
-    left["facts"]["input_digest"] = left["facts"].pop("older_digest")
-    manifest.write_text(json.dumps(left))
-
-
-@pytest.mark.parametrize("is_older", [False, True])
-def test_in_five_jobs_the_last_one_stages_anew(tmp_path: Path, is_older: bool) -> None:
+def test_in_five_jobs_the_last_one_stages_anew(tmp_path: Path) -> None:
     table = some_table(tmp_path)
     source = tmp_path / "batch.parquet"
     pq.write_table(batch_of([Row("a", "x", 2, "2")]).select(["id", "day"]), source)
@@ -140,8 +131,6 @@ def test_in_five_jobs_the_last_one_stages_anew(tmp_path: Path, is_older: bool) -
     runner = LocalRunner(1)
     for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK, Stage.VERIFY_KEYS):
         run_stage(stage, spec, runner)
-    if is_older:
-        as_older_release(Path(spec.checkpoints_uri, "run", "stage_input.json"))
     widen(table)
     run_stage(Stage.MERGE_WRITE, spec, runner)
     assert columns(table) == WIDER.names
