@@ -251,3 +251,20 @@ def test_a_flipped_bit_in_a_file_is_damage(tmp_path: Path) -> None:
             found += lsm.parse_rows(bytes(data), "f")[0].metadata != b"x" * 500
         data[at] ^= 1
     assert not found
+
+
+def test_without_a_version_no_older_manifest_stands_for_a_damaged_one() -> None:
+    """It may be the one that counts; with a version before it, it was never in force."""
+    store = MemoryStorage()
+    for number in (1, 2):
+        store.write(f"{FOLDER}/{lsm.manifest_name(number)}", lsm.format_manifest(lsm.Manifest(number)))
+    for said, number in ((b"2", 2), (b"1", 2), (b"", 2)):
+        store.write(f"{FOLDER}/{lsm.VERSION_FILE}", said)
+        assert lsm.load_manifest(store, FOLDER).number == number
+    store.write(f"{FOLDER}/manifest_2", b"{")
+    for said in (b"", b"x", b"2"):
+        store.write(f"{FOLDER}/{lsm.VERSION_FILE}", said)
+        with pytest.raises(TableCorruptError, match="manifest_2"):
+            lsm.load_manifest(store, FOLDER)
+    store.write(f"{FOLDER}/{lsm.VERSION_FILE}", b"1")
+    assert lsm.load_manifest(store, FOLDER).number == 1
