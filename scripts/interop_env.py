@@ -33,6 +33,7 @@ ARTIFACT: Final = "hudi-spark3.5-bundle_2.12"
 #: Hudi release -> SHA-256 of its Spark 3.5 bundle.
 BUNDLES: Final[dict[str, str]] = {
     "0.15.0": "aab6ecdb5c65fcd20406b980b31ccec294fae95693de947d5778f0b3fb4e302a",
+    "1.0.2": "2c2ab65a11e91265e4b7346f954448c46df52d66fb72f52dad83767b621deae8",
     "1.2.0": "cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
 }
 

@@ -19,7 +19,7 @@ from scripts import interop_env
 from tests.interop.hudi_client import HudiServer
 
 SHARES = {"all": 1, "narrow": 1, "half": 2, "third": 3, "sixth": 6}
-VERSIONS = tuple(interop_env.BUNDLES)
+VERSIONS = ("0.15.0", "1.2.0")
 WRITERS = {"0.15.0": ("0.15.0", 6), "1.2.0": ("1.2.0", 6), "1.2.0_v8": ("1.2.0", 8), "1.2.0_v9": ("1.2.0", 9)}
 """Who takes turns with us: a release, and the version of the tables that it writes."""
 
@@ -95,6 +95,14 @@ def hudi(request: pytest.FixtureRequest, servers: dict[str, HudiServer]) -> Hudi
     """Every test that asks for it runs with both releases, and with tables of every version."""
     release, table_version = WRITERS[request.param]
     return servers[release].writing(table_version)
+
+
+@pytest.fixture(scope="session")
+def emr(environment: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudiServer]:
+    """Hudi 1.0.2, which EMR 7.11 to 7.13 have, with tables of version 8, its default; for what a release may read otherwise."""
+    server = HudiServer("1.0.2", tmp_path_factory.mktemp("hudi-1.0.2"))
+    yield server.writing(8)
+    server.close()
 
 
 @pytest.fixture
