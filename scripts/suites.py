@@ -194,7 +194,7 @@ def run_within(command: list[str], seconds: float, output: int) -> tuple[int, fl
     return 124 if ended.is_set() else process.returncode, usage.ru_utime + usage.ru_stime
 
 
-def write_page(outcomes: list[Outcome]) -> None:
+def write_page(outcomes: list[Outcome], *, alone: bool) -> None:
     """Put the figures into docs/testing.md."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -204,8 +204,9 @@ def write_page(outcomes: list[Outcome]) -> None:
         for outcome in outcomes
     ]
     machine = f"{os.cpu_count()} cores, Python {sys.version.split()[0]}"
+    how = "one suite at a time" if alone else "two lanes at once"
     table = [
-        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {machine}, one suite at a time.",
+        f"{datetime.now(UTC):%Y-%m-%d}, commit {commit}, {machine}, {how}.",
         "",
         "| suite | seconds | of CPU | cases |",
         "|---|---|---|---|",
@@ -236,7 +237,7 @@ def main() -> int:
                 list(pool.map(run.run_all, lanes))
         print(run.summary(), flush=True)
     if given.page:
-        write_page(run.outcomes[len(FIRST) :])
+        write_page(run.outcomes[len(FIRST) :], alone=given.alone)
     return int(bool(run.failed))
 
 
