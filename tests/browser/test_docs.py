@@ -50,10 +50,10 @@ def test_the_search_finds_pages_from_disk(site: Path, page: Page):
 
 def test_examples_are_code_and_arguments_are_listed(site: Path, page: Page):
     page.goto((site / "api.html").as_uri())
-    upsert = page.locator(".doc-object:has(> [id='lakeindex.api.table.LakeTable.upsert'])")
-    assert ">>> run.inserts, run.updates\n(2, 0)\n" in "".join(upsert.locator("pre").all_inner_texts())
-    for argument in ("data", "update_if", "batch_id", "schema_mode"):
-        assert upsert.locator("td code").get_by_text(argument, exact=True).count() > 0
+    upsert = page.locator("h3#upsert")
+    assert ">>> run.inserts, run.updates\n(2, 0)\n" in upsert.locator("xpath=following::pre[2]").inner_text()
+    listed = upsert.locator("xpath=following::ul[1]").locator("li > code:first-child").all_inner_texts()
+    assert {"data", "update_if", "batch_id", "schema_mode"} <= set(listed)
     assert page.locator("blockquote").count() == 0
     upsert.scroll_into_view_if_needed()
     picture(page, "api")

@@ -55,7 +55,7 @@ def test_options_reach_the_rows() -> None:
         }
     )
     rows = rows_of(config, "ix")
-    assert rows.client == HBaseClient(HBaseAddress("h", 77, 3, 60, 4), "ix")
+    assert rows.client == HBaseClient(HBaseAddress("h", 77, 3, 4), "ix")
     assert (rows.get_batch, rows.put_batch) == (5, 6)
     assert rows.rate is shared_rate("h:77/ix", 25)
     assert rows_of(parse_options({}), "ix").rate is None
@@ -96,7 +96,7 @@ def test_somebody_listens_who_is_no_thrift_server() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        address = HBaseAddress("127.0.0.1", server.getsockname()[1], 1, 0.2, 0.3)
+        address = HBaseAddress("127.0.0.1", server.getsockname()[1], 0.2, 0.3)
         with pytest.raises(HBaseUnavailableError, match="timed out"):
             HBaseRows(HBaseClient(address, "ix")).check(create=False)
 
