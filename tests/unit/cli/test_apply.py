@@ -22,7 +22,12 @@ def test_a_table_follows_another_by_files_and_by_name(tmp_path: Path) -> None:
     assert target.count() == source.count() == 1
     for again in ((feed,), ("--from", source.uri)):
         assert lakeindex("apply", target.uri, *again, "--json").json["noop"]
-    for wrong in ((), (feed, "--from", source.uri), (feed, "--since", "20260101000000000")):
+    for wrong in (
+        (),
+        (feed, "--from", source.uri),
+        (feed, "--since", "20260101000000000"),
+        (feed, "--until", "20990101000000000"),
+    ):
         assert lakeindex("apply", target.uri, *wrong).exit_code == 2
     refused = lakeindex("upsert", target.uri, feed, "--json")
     assert refused.exit_code == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,3 +150,23 @@ def test_the_command_line_says_the_same(tmp_path: Path) -> None:
     assert "hoodie.table.recordkey.fields=id" in command("properties", table.uri).stdout
     assert len(command("partitions", table.uri).stdout.splitlines()) == len(table.partitions())
     assert lakeindex.open_table(table.uri).properties == command("properties", table.uri, "--json").json["properties"]
+
+
+def test_files_that_no_reader_sees_are_counted_apart(tmp_path: Path) -> None:
+    """Those that something took the place of, one that two tasks wrote, one of no commit; a partition without a row."""
+    table = make_table(tmp_path / "t")
+    story(table)
+    table.delete_partitions(["d1"])
+    live = [Path(table.uri) / one.path for one in table.files()]
+    of_two_tasks = live[0].with_name(re.sub("_[0-9-]+_", "_9-9-9_", live[0].name))
+    of_no_commit = live[0].with_name(re.sub("_[0-9]+[.]", "_20990101000000000.", live[0].name))
+    assert len({live[0], of_two_tasks, of_no_commit}) == 3
+    for path in (of_two_tasks, of_no_commit):
+        path.write_bytes(live[0].read_bytes())
+    found = table.inspect()
+    older = set(Path(table.uri).glob("d*/*.parquet")) - {*live, of_no_commit}
+    assert (found.files, found.bytes) == (len(live), sum(path.stat().st_size for path in live))
+    assert (found.older_files, found.older_bytes) == (len(older), sum(path.stat().st_size for path in older))
+    assert found.uncommitted_files == 1
+    assert found.partitions == len({path.parent for path in live})
+    assert found.partitions < len(list(Path(table.uri).glob("d*")))

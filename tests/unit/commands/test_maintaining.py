@@ -202,3 +202,18 @@ def test_from_python(tmp_path: Path) -> None:
     newest = table.history()[0].target or table.history()[1].instant
     assert table.rollback(newest).instant == newest
     assert table.check().ok
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_working_data_does_not_go_into_a_table(tmp_path: Path, step: str) -> None:
+    """Steps that write or delete below the checkpoints' root look at it first; the others take any."""
+    uri = str(tmp_path / "t")
+    table_with_commits(uri, 1, "RECORD_INDEX")
+    files = base_files(tmp_path / "t")
+    if step not in ("compact", "runs"):
+        assert maintain(uri, uri, RUNNER, steps=[step]).steps[0].step == step
+        return
+    for root in (uri, str(tmp_path)):
+        with pytest.raises(UsageError, match="table"):
+            maintain(uri, root, RUNNER, steps=[step])
+    assert base_files(tmp_path / "t") == files

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 
 from lakeindex.commit.services.archive import archive_table
+from lakeindex.commit.services.clean import clean_table
+from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.storage.memory import Call, Fault
 from lakeindex.table.handle import Table
+from lakeindex.timeline.verdicts import verdict_path
 from tests.model.world import CONFIG
 from tests.unit.commit.protocol_support import BATCH, FIRST, Batch, World
 
@@ -66,3 +69,46 @@ def test_the_archive_is_synced_before_anything_leaves_the_timeline(world: World)
 
     synced = synced_before(world, "delete", is_instant, archive)
     assert [path for path in synced if path.startswith(".hoodie/archived/")]
+
+
+def test_what_is_deleted_stays_deleted_before_what_follows_from_it(world: World) -> None:
+    """Files that a clean deleted, before it says that they are gone; a commit that is rolled back, before its files."""
+    for number in range(3):
+        world.upsert(Batch(f"run {number}", {"a1": str(number)}))
+    unsure: set[str] = set()
+    told: dict[str, set[str]] = {}
+
+    def hook(call: Call) -> Fault | None:
+        folder, _, name = call.path.rpartition("/")
+        if call.name == "delete" and name.endswith(".parquet"):
+            told.setdefault("a file goes", set(unsure))
+            unsure.add(folder)
+        elif call.name == "delete" and name.endswith(".commit"):
+            unsure.add(folder)
+        elif call.name == "sync_folders":
+            unsure.discard(call.path)
+        elif call.name in ("create", "write") and name.endswith(".clean"):
+            told["a clean is completed"] = set(unsure)
+        return None
+
+    world.store.hook = hook
+    clean_table(Table.open(world.store), 1, CONFIG, host=world.host("cleaner"))
+    assert told == {"a file goes": set(), "a clean is completed": set()}
+    world.store.hook = None
+    newest = world.upsert(Batch("late", {"b1": "1"}))
+    told.clear()
+    world.store.hook = hook
+    rollback_instant(Table.open(world.store), newest, CONFIG, host=world.host("other"))
+    world.store.hook = None
+    assert told == {"a file goes": set()}
+
+
+def test_the_verdict_on_a_commit_is_overruled_for_good_before_the_commit_goes(world: World) -> None:
+    """Else a power loss would bring back that it is committed, and recovery the commit, without its files."""
+    time = world.upsert(BATCH)
+
+    def roll_back() -> None:
+        rollback_instant(Table.open(world.store), time, CONFIG, host=world.host("other"))
+
+    synced = synced_before(world, "delete", lambda path: path.endswith(".commit"), roll_back)
+    assert verdict_path(time) in synced

@@ -174,3 +174,18 @@ def test_two_that_were_alone_when_they_came_do_not_wait_for_each_other(store: Me
     second._put(second._mine)
     assert first._ahead() == 0
     assert second._ahead() == 1
+
+
+def test_one_that_runs_is_waited_for_whoever_came_first(store: MemoryStorage):
+    """It had its turn for other file groups, and learns that it changes ours, too."""
+    first, waits, runs = turn(store), turn(store), turn(store)
+    first.take(scope("a"))
+    assert waits._queued(scope("a", "b"))
+    assert runs.take(scope("c")) is False
+    assert waits._ahead() == 1
+    assert runs.take(scope("b")) is False
+    assert waits._ahead() == 2
+    first.end()
+    assert waits._ahead() == 1
+    runs.end()
+    assert waits._ahead() == 0

@@ -367,3 +367,21 @@ def test_meta_columns_choose_rows_to_delete_and_none_to_replace(tmp_path: Path) 
         table.replace_where(batch_of([Row("k3", "x", 9, "9")]), where=where)
     assert content_of(table) == oracle.content()
     assert table.delete(where=where).fates == {"deletes": 1}
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
+def test_what_was_found_of_other_rows_is_not_taken_over(index: str) -> None:
+    """As many rows are chosen again, but others: a file that did not change meanwhile is searched for these."""
+    world, oracle = MemoryTable(index), Oracle()
+    stays = [Row("k5", "x", 1, "old"), Row("k6", "x", 1, "kept")]
+    for batch in (stays, [Row("k1", "x", 1, "kept"), Row("k9", "x", 1, "old")]):
+        world.upsert(batch, hoodie__parquet__small__file__limit="0")
+        oracle.apply(batch)
+    other = [Row("k1", "x", 2, "old"), Row("k9", "x", 2, "kept")]
+    happened = world.once(writes_data, lambda: world.upsert(other))
+    runs = {"checkpoints": f"memory://{world.name}-runs", "runner": LocalRunner(1), "options": SMALL}
+    done = world.table.update({"v": "'new'"}, where="v = 'old'", **runs)
+    assert happened
+    oracle.apply([*other, Row("k1", "x", 2, "new"), Row("k5", "x", 1, "new")])
+    assert (done.updates, done.ignored) == (2, 0)
+    assert content_of(world.table) == oracle.content()

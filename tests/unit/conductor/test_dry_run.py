@@ -237,3 +237,13 @@ def test_any_batches(tmp_path_factory: pytest.TempPathFactory, batches: list[lis
         planned = unchanged(table, lambda some=rows: table.upsert(batch_of(some), dry_run=True))
         done = table.upsert(batch_of(rows))
         assert [getattr(planned, name) for name in FIGURES] == [getattr(done, name) for name in FIGURES]
+
+
+@pytest.mark.parametrize("index", ["HBASE", "STATE"])
+def test_an_index_elsewhere_is_not_changed_by_a_dry_run(tmp_path: Path, index: str) -> None:
+    """A look-up brings it up to date, where no copy of the table's files stands in the way."""
+    table = make_table(tmp_path / "t", hoodie__index__type=index)
+    for call in (table.upsert, table.insert, table.delete):
+        rows = batch_of(FIRST[:1])
+        with pytest.raises(UsageError, match=f"would change its index {index}"):
+            unchanged(table, lambda call=call, rows=rows: call(rows, dry_run=True))

@@ -17,7 +17,14 @@ from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.conductor.upsert import run_stage
-from lakeindex.errors import FencedError, InputError, SchemaMismatchError, TableUnsupportedError
+from lakeindex.errors import (
+    FencedError,
+    InputError,
+    ObjectNotFoundError,
+    SchemaMismatchError,
+    TableCorruptError,
+    TableUnsupportedError,
+)
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, format_commit_metadata
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import IndexSpec, IndexType, Operation
@@ -251,12 +258,14 @@ def test_so_are_those_that_made_an_empty_table(tmp_path: Path) -> None:
     assert sorted(row["id"] for row in rows_of(table)) == ["c", "n"]
 
 
-def test_damage_is_not_taken_for_another_writer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-9])])
+def test_damage_is_not_taken_for_another_writer(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    """Neither in the error nor by trying again."""
     table = some_table(tmp_path)
     (live,) = opened(table).snapshot().base_files("y")
     path = Path(table.uri) / live.path
-    meanwhile = Meanwhile(LOOK, path.unlink)
-    with pytest.raises(Exception, match=live.file_id):
+    meanwhile = Meanwhile(LOOK, lambda: damage(path))
+    with pytest.raises((ObjectNotFoundError, TableCorruptError), match=live.file_id):
         table.upsert(batch_of([Row("c", "y", 3, "3")]), progress=meanwhile, batch_id="mine")
     assert meanwhile.happened
 

@@ -13,7 +13,7 @@ import pytest
 import lakeindex
 from lakeindex.commands.look.table_report import table_report
 from lakeindex.pipeline import default_checkpoints
-from lakeindex.report.history_page import history_charts, render_history
+from lakeindex.report.history_page import _numbers, history_charts, render_history
 from lakeindex.report.table_report import TableReport
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
@@ -188,3 +188,23 @@ def test_only_the_newest_commits_are_drawn(tmp_path: Path):
 def test_it_reads_again_if_the_table_is_gone(tmp_path: Path):
     with pytest.raises(lakeindex.errors.TableNotFoundError):
         table_report(str(tmp_path / "none"))
+
+
+def test_the_figures_above_the_charts(tmp_path: Path):
+    """Sums over all commits, whatever they did; sizes of the newest."""
+    table = Watched(tmp_path)
+    table.upsert(rows(0, 5, 1))
+    line = table.handle.report_history().commits[0]
+    figures = {"inserts": 1, "updates": 20, "deletes": 300, "bytes_written": 7, "seconds": 1.5}
+    newest = replace(line, **figures, files=9, small_files=4, bytes=11)
+    older = replace(line, **{**figures, "seconds": None}, files=8, small_files=8, bytes=10)
+    report = TableReport("t", "u", "c", (newest, older), ())
+    assert dict(_numbers(report)) == {
+        "commits": "2",
+        "size": "11 B",
+        "files": "9",
+        "small files": "4",
+        "rows changed": "642",
+        "bytes written": "14 B",
+        "seconds of 1 runs": "1.50",
+    }

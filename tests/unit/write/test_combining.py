@@ -4,7 +4,7 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeindex.pipeline import OP_DELETE, OP_UPSERT, STAGED_KEY, STAGED_OP, STAGED_PARTITION
@@ -138,3 +138,22 @@ def test_nulls_are_filled_from_the_rows_before_back_to_a_delete(
         expected[key] = (time, is_delete, x, m)
     found = [tuple(row[name] for name in (STAGED_KEY, "ts", STAGED_OP, "x", "l")) for row in got.rows.to_pylist()]
     assert found == [(k, t, int(d), x, None if m is None else [m]) for k, (t, d, x, m) in sorted(expected.items())]
+
+
+@given(ROWS, st.lists(st.booleans(), min_size=30, max_size=30), st.booleans(), st.booleans())
+@example(rows=[("p", "a", 1), ("p", "a", 3)], deletes=[False, True] * 15, is_global=True, loses=True)
+def test_a_delete_wins_by_its_place_unless_it_loses_to_all(
+    rows: list[tuple[str, str, int]], deletes: list[bool], is_global: bool, loses: bool
+):
+    """Of a feed a delete counts only where nothing else comes of the key, whatever its ordering value and place."""
+    ops = pa.array([OP_DELETE if deletes[n] else OP_UPSERT for n in range(len(rows))], pa.int8())
+    table = staged(rows).append_column(STAGED_OP, ops)
+    rule = Combining(is_global, ("ts",), deletes_lose=loses)
+    winners: dict[tuple[str, ...], tuple[bool, int, int]] = {}
+    for n, (partition, key, ts) in enumerate(rows):
+        lookup = (key,) if is_global else (partition, key)
+        rank = (loses and not deletes[n], ts, n)
+        winners[lookup] = max(rank, winners.get(lookup, rank))
+    expected = [winners[k][2] for k in sorted(winners, key=lambda k: tuple(part.encode() for part in k))]
+    assert combine_and_sort(table, rule).rows["n"].to_pylist() == expected
+    assert combine_and_sort(combine(table, rule).rows, rule).rows["n"].to_pylist() == expected
