@@ -57,6 +57,8 @@ def test_a_value_that_is_not_valid_is_refused_by_name(key: str, text: str):
         ("lakeindex.memory", "65536k", "memory", 64 * 2**20),
         ("lakeindex.memory", "1g", "memory", 2**30),
         ("lakeindex.footer.cache", " FALSE ", "footer_cache", False),
+        ("lakeindex.csv.null", "NA, NULL ,", "csv_nulls", ("NA", "NULL", "")),
+        ("lakeindex.csv.null", " ", "csv_nulls", (" ",)),
     ],
 )
 def test_a_value_that_is_valid_is_what_it_says(key: str, text: str, field: str, value: object):

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -132,7 +132,7 @@ def statistics_of_touched(
         if COLUMN_STATS in table.partitions:
             found += _staying(view, indexes, new, staying)
         else:
-            tight, found = False, _of_known_partitions(view, found, staying)
+            tight, found = False, _of_known_columns(view, found, staying)
         change[PARTITION_STATS] = _of_partitions(found, indexes.encoding, tight=tight)
     return {name: one for name, one in change.items() if name in table.partitions and one}
 
@@ -196,18 +196,23 @@ def _staying(
     return [*known, *indexes.ranges(read_new_files(view.table, unknown))]
 
 
-def _of_known_partitions(
+def _of_known_columns(
     view: MetadataView, new: Sequence[_File], staying: Mapping[str, Mapping[str, int]]
 ) -> list[_File]:
-    """New files of partitions of which all is known: what was there before has records, or is nothing."""
+    """New files with the columns of which all is known: what was there before has a record, or is nothing."""
     keys = {
-        partition_stats_key(one.column, file.partition): file.partition
+        (file.partition, one.column): partition_stats_key(one.column, file.partition)
         for file in new
         if staying.get(file.partition)
         for one in file.ranges
     }
-    known = {keys[key] for key in view.lookup(PARTITION_STATS, keys)}
-    return [one for one in new if not staying.get(one.partition) or one.partition in known]
+    there = view.lookup(PARTITION_STATS, keys.values())
+    unknown = {place for place, key in keys.items() if key not in there}
+    known = [
+        replace(file, ranges=tuple(one for one in file.ranges if (file.partition, one.column) not in unknown))
+        for file in new
+    ]
+    return [one for one in known if one.ranges]
 
 
 def _of_files(files: Iterable[_File], encoding: StatsEncoding) -> PartitionChange:

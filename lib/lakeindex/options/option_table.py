@@ -79,6 +79,7 @@ from lakeindex.options.values import (
     one_of,
     probability,
     some_text,
+    typed_fields,
     whole,
 )
 
@@ -110,7 +111,7 @@ _KEY_OPTIONS: Final[tuple[Option, ...]] = (
     Option(TIMESTAMP_ZONE_OPTION, KEY_OPTIONS, some_text, "a time zone",
            "Time zone of these texts: that of the other writers' JVM. Bound, and compared with the stored keys.", True,
            "UTC"),
-    Option(PARTITION_FIELDS_OPTION, KEY_OPTIONS, some_text, "field:SIMPLE or field:TIMESTAMP, separated by commas",
+    Option(PARTITION_FIELDS_OPTION, KEY_OPTIONS, typed_fields, "field:SIMPLE or field:TIMESTAMP, separated by commas",
            "Types of the partition fields of a CUSTOM key generator, for the first write to a table of Hudi 0.15, "
            "whose properties do not have them."),
     Option("hoodie.datasource.write.hive_style_partitioning", KEY_OPTIONS, flag, FLAG,

@@ -100,8 +100,8 @@ def csv_quote(text: str) -> str:
 
 
 def csv_words(text: str) -> tuple[str, ...]:
-    """Words between commas; the empty text is one, too."""
-    return tuple(dict.fromkeys(text.split(",")))
+    """Words between commas, without blanks around them; the empty text is one, too, and so are blanks alone."""
+    return tuple(dict.fromkeys(word.strip() if text.strip() else word for word in text.split(",")))
 
 
 def memory(text: str) -> int:
@@ -190,6 +190,18 @@ def some_text(text: str) -> str:
     if not text.strip():
         raise ValueError(text)
     return text
+
+
+def listed(text: str) -> str:
+    """Texts between commas, as they are bound and compared: without blanks around them, and without empty ones."""
+    found = ",".join(part.strip() for part in text.split(",") if part.strip())
+    return some_text(found)
+
+
+def typed_fields(text: str) -> str:
+    """``field:KIND`` between commas, as it is bound and compared."""
+    fields = [one.partition(":") for one in listed(text).split(",")]
+    return ",".join(f"{name.strip()}{colon}{kind.strip().upper()}" for name, colon, kind in fields)
 
 
 def function_name(text: str) -> str:

@@ -105,17 +105,17 @@ def type_of_expression(expression: pc.Expression, schema: pa.Schema, shown: str)
 class _Values(Reader):
     """Turns sqlglot's tree of one text into values.
 
-    Arrow computes every branch for every row. So what can fail has nulls, with which it does not, in rows that take
-    another branch.
+    Arrow computes every branch for every row. So what can fail is computed of nulls, with which it does not, in rows
+    that take another branch: of its own operand, as a part of that (COALESCE) may make a value of a null.
     """
 
     _taken: pc.Expression | None = None
     """The rows that take what is being read; None: all."""
 
-    def _of_taken(self, expression: pc.Expression, kind: pa.DataType) -> Assigned:
-        if self._taken is not None:
-            expression = pc.if_else(self._taken, expression, pc.scalar(pa.scalar(None, kind)))
-        return Assigned(expression, kind)
+    def _of_taken(self, one: Assigned) -> Assigned:
+        if self._taken is None:
+            return one
+        return Assigned(pc.if_else(self._taken, one.expression, pc.scalar(pa.scalar(None, one.type))), one.type)
 
     def _branch(self, tree: exp.Expr, wanted: pa.DataType, conditions: Sequence[pc.Expression]) -> Assigned:
         """A value that is computed where all these conditions are true."""
@@ -140,7 +140,7 @@ class _Values(Reader):
             return self._function(tree, wanted)
         if isinstance(tree, exp.Column | exp.Dot):
             column = self._column(self._names(tree))
-            return self._of_taken(_field(column.path), column.type)
+            return Assigned(_field(column.path), column.type)
         reader = self._values.get(kind)
         if reader is not None:
             return reader(self, tree, wanted)
@@ -176,8 +176,7 @@ class _Values(Reader):
             one or self._operand_beside(part, types[0] if types else wanted, wanted)
             for one, part in zip(known, parts, strict=True)
         ]
-        if not types:  # of a column the nulls do
-            operands[0] = self._of_taken(operands[0].expression, operands[0].type)
+        operands[0] = self._of_taken(operands[0])
         operator, kinds = _OPERATORS[type(tree)], [one.type for one in operands]
         if not all(family_of(kind) in (Family.NUMBER, Family.FLOAT) for kind in kinds):
             raise self._refuse(tree, f"there is no {operator} of {kinds[0]} and {kinds[1]}")
@@ -215,9 +214,7 @@ class _Values(Reader):
     def _function(self, tree: exp.Expr, wanted: pa.DataType) -> Assigned:
         (this,) = self._parts(tree, "this")
         is_number = isinstance(tree, exp.Abs | exp.Neg)
-        argument = self.value(this, wanted if is_number else pa.string())
-        if self._is_literal(this):
-            argument = self._of_taken(argument.expression, argument.type)
+        argument = self._of_taken(self.value(this, wanted if is_number else pa.string()))
         if is_number != (family_of(argument.type) in (Family.NUMBER, Family.FLOAT)) or (
             not is_number and family_of(argument.type) is not Family.TEXT
         ):
@@ -278,7 +275,7 @@ class _Values(Reader):
         if isinstance(tree, exp.TryCast) or kind is None:
             raise self._refuse(tree, "CAST is to INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BOOLEAN, DATE, "
                                "TIMESTAMP")  # fmt: skip
-        value = self._cast_operand(tree.this, kind, wanted)
+        value = self._of_taken(self._cast_operand(tree.this, kind, wanted))
         found = cast_to(value.expression, value.type, kind)
         if found is None:
             raise self._refuse(tree, f"there is no CAST of {value.type} to {kind} that means what Spark's does")
@@ -288,10 +285,10 @@ class _Values(Reader):
         """What is cast; a literal as it is written, exactly."""
         literal = self._literal(tree) if self._is_literal(tree) else None
         if literal is not None and literal.family is Family.TEXT:
-            return self._of_taken(pc.scalar(pa.scalar(literal.text, pa.string())), pa.string())
+            return Assigned(pc.scalar(pa.scalar(literal.text, pa.string())), pa.string())
         number = number_of(literal.text) if literal is not None and literal.family is Family.NUMBER else None
         if number is not None and "e" not in number.text.lower() and kind != pa.string():
-            return self._of_taken(pc.scalar(number.scalar), number.type)
+            return Assigned(pc.scalar(number.scalar), number.type)
         return self.value(tree, kind if self._is_literal(tree) else wanted)
 
     def _type(self, tree: exp.Expr) -> pa.DataType | None:

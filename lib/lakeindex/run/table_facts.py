@@ -59,8 +59,8 @@ def _stated(table: Table, snapshot: Snapshot, index_type: IndexType) -> Table:
         OptionError: a row lies in another partition than its columns say.
     """
     binding = table.binding
-    if binding is None or binding.is_stated or not table.has_only_found_index():
-        return table
+    if binding is None or not table.has_only_found_index() or table.may_have_been_global():
+        return table  # under a global index paths say nothing, whoever says it
     spec = KeySpec.from_properties(table.key_properties())
     found = row_elsewhere(table, snapshot.base_files_all(), spec, written_schema(table, snapshot))
     if found is not None:

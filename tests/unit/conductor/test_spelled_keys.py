@@ -235,6 +235,21 @@ def test_an_index_that_rows_contradict_cannot_be_said(whose: str, tmp_path: Path
     assert binding_of(table) == bound
 
 
+def test_a_global_index_can_be_said_later_whatever_rows_show(tmp_path: Path) -> None:
+    """Its rows may lie elsewhere: as it was bound, and after the migration that the refusal of another advises."""
+    whole = {"hoodie.index.type": "GLOBAL_BLOOM", "hoodie.bloom.index.update.partition.path": "false"}
+    for bound in ("GLOBAL_BLOOM", "BLOOM"):
+        table = table_of("h0150_v6_global", tmp_path / bound)
+        rows = table.read(meta=False)
+        table.upsert(rows.slice(0, 0), options={**MERGE, **whole})
+        _rebound(table, index_type=bound)
+        if bound == "BLOOM":
+            table.index_migrate("GLOBAL_BLOOM")
+        table.upsert(rows, options=whole)
+        assert table.scan(where="city = 'oslo'").to_arrow().num_rows == rows["city"].to_pylist().count("oslo")
+        assert "global" in str(Table.open(open_storage(table.uri)).why_paths_are_no_evidence())
+
+
 def test_every_row_is_looked_at_before_an_index_is_said(tmp_path: Path) -> None:
     """The one that lies elsewhere is in the middle of a file, where no sample is taken."""
     table = make_table(tmp_path / "t", hoodie__index__type="GLOBAL_BLOOM")
@@ -307,6 +322,18 @@ def test_types_are_given_to_the_tables_own_partition_fields(tmp_path: Path) -> N
         with pytest.raises(OptionError, match="the partition fields are ms, city"):
             table.upsert(ROWS, options={**MERGE, FIELDS: fields, **HOURS})
     assert len(upserted(table, **{FIELDS: "ms:TIMESTAMP,city:SIMPLE", **HOURS})) == 3
+
+
+def test_blanks_and_case_in_the_types_of_partition_fields_are_no_other_types(tmp_path: Path) -> None:
+    """Neither at the first write, which would bind the table and then fail, nor beside what is bound or stated."""
+    texts = ("ms:TIMESTAMP, city:SIMPLE", " ms : timestamp , city : simple ", "ms:TIMESTAMP,city:SIMPLE,")
+    for name in ("h0150_v6_custom", "h120_v9_custom"):
+        for text in texts:
+            table = table_of(name, tmp_path / f"{name} {texts.index(text)}")
+            assert len(upserted(table, **{FIELDS: text, **HOURS})) == 3
+            assert binding_of(table)["partition_types"] == ["TIMESTAMP", "SIMPLE"]
+        for text in texts:
+            assert len(upserted(table, **{FIELDS: text})) == 3
 
 
 def test_rows_of_the_first_and_the_last_row_group_are_compared(tmp_path: Path) -> None:

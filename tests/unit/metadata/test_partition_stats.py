@@ -334,6 +334,15 @@ def test_a_partition_of_which_nothing_was_known_gets_no_range_of_its_new_files(t
     assert said(table, "d")["v"][:2] == ("a", "m")
 
 
+def test_a_column_of_which_nothing_was_known_gets_no_range_of_its_new_files(table: LakeTable) -> None:
+    """What is known of another column says nothing of it: a range of the new file alone would hide what others hold."""
+    table.metadata_drop(["column_stats"])
+    change_metadata(table, PARTITION_STATS, {}, frozenset({partition_stats_key("v", "d")}))
+    table.upsert(rows([7], "d", 3, "a"))
+    assert "v" not in said(table, "d")
+    assert said(table, "d")["ts"][:2] == (1, 3)
+
+
 def test_a_rollback_of_a_replacement_that_was_compacted_gives_the_ranges_back(table: LakeTable) -> None:
     """Hudi takes the records away with the partition."""
     wanted = said(table, "d")

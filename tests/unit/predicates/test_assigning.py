@@ -228,6 +228,18 @@ def test_a_branch_fails_only_where_it_is_taken() -> None:
         "case when m < 50 then cast(m * 10 as decimal(4, 2)) end": [None, Decimal("10.00"), None, Decimal("20.00")],
         "case when d < 100 then cast(d as int) else -1 end": [-1, 2, -1, -1],
         "if(big > 5, 1, -big)": [1, 1, -1, -2],
+        "if(n is null, 0, n + coalesce(n, 2147483647))": [2, 0, 6, 8],
+        "if(n is null, 0, 2147483647 - coalesce(n, -1) - 2147483640)": [6, 0, 4, 3],
+        "if(n is null, 0, -coalesce(n, -2147483648))": [-1, 0, -3, -4],
+        "if(n is null, 0, abs(case when n is null then -2147483648 else n end))": [1, 0, 3, 4],
+        "if(n is null, 0, cast(coalesce(cast(n as string), s) as int))": [1, 0, 3, 4],
+        "if(n is null, 0, cast(cast(n as string) || coalesce(cast(n as string), s) as int))": [11, 0, 33, 44],
+        "case when m < 50 then cast(coalesce(m, 99) * 10 as decimal(4, 2)) else m end": [
+            Decimal("99.99"),
+            Decimal("10.00"),
+            None,
+            Decimal("20.00"),
+        ],
         "case when big < 5 then case when n = 3 then big * 1000000000 else big + 1 end else 0 end": [0, 0, 10**9, 3],
     }
     rows, wrong = LAZY, []

@@ -147,7 +147,7 @@ def test_options_say_how_csv_is_written(tmp_path: Path) -> None:
     path.write_text("a\tNA\t\nb\t'x\ty'\t''\nc\t''\tNULL\n")
     table = table_of(tmp_path / "t", [("v", pa.string()), ("w", pa.string())])
     options = {"lakeindex.csv.delimiter": "tab", "lakeindex.csv.quote": "'", "lakeindex.csv.header": False}
-    table.upsert(path, options={**options, "lakeindex.csv.null": "NA,NULL"})
+    table.upsert(path, options={**options, "lakeindex.csv.null": "NA, NULL"})
     rows = table.read(meta=False).sort_by("id").to_pylist()
     assert [(row["v"], row["w"]) for row in rows] == [(None, ""), ("x\ty", ""), ("", None)]
     table.upsert(path, options={**options, "lakeindex.csv.null": "NULL,"})

@@ -80,7 +80,26 @@ def test_bad_options_bind_nothing(tmp_path: Path, option: str, text: str, why: s
     assert not (folder / ".hoodie" / ".lakeindex" / "table.json").exists()
 
 
+def test_blanks_in_lists_of_options_are_no_other_lists(tmp_path: Path) -> None:
+    """The text that a table was created with, or the same with blanks, is what it is bound to."""
+    texts = {FIELDS: (" id , name ", "id,name"), RULES: (" eu , 2 ; us,3 ; ", "eu,2;us,3")}
+    given = [{key: several[place] for key, several in texts.items()} for place in (0, 1)]
+    for number, made in enumerate(given):
+        table = make_table(tmp_path / str(number), keys=("id", "name"), schema=NAMED, hoodie__index__type="BUCKET",
+                           **{key.replace(".", "__"): text for key, text in made.items()})  # fmt: skip
+        for options in given:
+            table.upsert(NAMED.empty_table(), options=options)
+        binding = Table.open(open_storage(table.uri)).binding
+        assert binding is not None
+        assert {key: binding.index.option(key) for key in texts} == given[1]
+    with pytest.raises(OptionError, match="a rule is"):
+        make_table(
+            tmp_path / "bad", hoodie__index__type="BUCKET", hoodie__bucket__index__partition__expressions="a;b,1"
+        )
+
+
 MERGE = {"hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING"}
+NAMED = pa.schema([("id", "string"), ("name", "string"), ("day", "string"), ("ts", "int64")])
 
 
 def shown(folder: Path, **options: str) -> IndexSpec | None:

@@ -14,9 +14,11 @@ from lakeindex.index.bucket.bucket_layout import (
     MAX_BUCKETS,
     RULES_OPTION,
     KeyRule,
+    format_rules,
+    parse_rules,
 )
 from lakeindex.options.option import Bound, Option, OptionArea
-from lakeindex.options.values import some_text, whole
+from lakeindex.options.values import listed, some_text, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,19 @@ def _key_rule(text: str) -> str:
     return KeyRule(text.strip()).value
 
 
+def _rules(text: str) -> str:
+    """Rules as they are bound and compared, without blanks around their parts; whether they are any is seen later."""
+    parts = text.strip().rstrip("; ").split(";")
+    return some_text(";".join(",".join(piece.strip() for piece in part.split(",")) for part in parts))
+
+
 def complete(bound: Bound, key_fields: Sequence[str]) -> Bound:
     """What is bound of a new bucket index: it names the fields that it hashes and the rule by which.
 
     Raises:
-        OptionError: a hash field is no field of the record key.
+        OptionError: a hash field is no field of the record key, or a rule is none.
     """
-    fields = [name.strip() for name in bound[FIELDS_OPTION].split(",") if name.strip()]
+    fields = [name for name in bound[FIELDS_OPTION].split(",") if name]
     odd = [name for name in fields if name not in key_fields]
     if odd:
         raise OptionError(
@@ -51,6 +59,7 @@ def complete(bound: Bound, key_fields: Sequence[str]) -> Bound:
     return {
         **bound,
         FIELDS_OPTION: ",".join(fields or key_fields),
+        RULES_OPTION: format_rules(parse_rules(bound[RULES_OPTION])),
         KEY_RULE_OPTION: bound[KEY_RULE_OPTION] or KeyRule.HUDI_1.value,
     }
 
@@ -64,10 +73,10 @@ AREA: Final = OptionArea(
         Option(COUNT_OPTION, "count", whole(1, MAX_BUCKETS), "1 .. 99999999",
                "BUCKET: number of buckets (file groups) in each partition. Bound. On a table of another writer it is "
                "detected from the stored keys. `lakeindex rescale` changes it.", True, "256"),
-        Option(FIELDS_OPTION, "fields", some_text, "key fields, comma-separated",
+        Option(FIELDS_OPTION, "fields", listed, "key fields, comma-separated",
                "BUCKET: record key fields that are hashed. Default: all of them. "
                "On a table of another writer they are detected from the stored keys. Bound.", True),
-        Option(RULES_OPTION, "rules", some_text, "`regex,count;regex,count;...`",
+        Option(RULES_OPTION, "rules", _rules, "`regex,count;regex,count;...`",
                "BUCKET: number of buckets for the partitions whose path matches an expression. "
                "The first expression that matches applies. Bound.", True),
         Option(KEY_RULE_OPTION, "key_rule", _key_rule, "1.x | 0.15",
