@@ -16,7 +16,7 @@ from lakeindex.index.bloom.options import BloomOptions
 from lakeindex.index.hbase.options import HBaseOptions
 from lakeindex.index.registry import index_for
 from lakeindex.model import IndexType, Operation
-from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.options.parse import NOTED_VALUES, index_spec, parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import default_checkpoints, run_id_of
 from lakeindex.run.spec import RunSpec
@@ -154,3 +154,20 @@ def test_options_are_equal_whatever_order_and_defaults_they_were_given_in() -> N
     }
     assert parse_options(given) == parse_options(dict(reversed(list(given.items()))))
     assert parse_options({}).having(BloomOptions, "prune_by_ranges", True) == parse_options({})
+
+
+def test_options_that_change_nothing_take_what_is_done_only() -> None:
+    """Of an option of Hudi's that asks for what is done in any case, another value is refused and not passed over."""
+    only = {
+        "hoodie.clean.failed.writes.policy": ("LAZY", "EAGER"),
+        "hoodie.cleaner.policy.failed.writes": ("lazy", "NEVER"),
+        "hoodie.index.bucket.engine": ("simple", "CONSISTENT_HASHING"),
+        "hoodie.bucket.index.partition.rule.type": ("Regex", "glob"),
+        "hoodie.combine.before.upsert": (True, False),
+        "hoodie.combine.before.delete": ("TRUE", "false"),
+    }
+    assert only.keys() == NOTED_VALUES.keys()
+    for key, (value, other) in only.items():
+        assert [note for note in parse_options({key: value}).notes if note.startswith(f"{key} changes nothing")]
+        with pytest.raises(OptionError, match=key):
+            parse_options({key: other})

@@ -28,6 +28,7 @@ from tests.unit.commands.tables import (
     twice_first_row,
     with_value,
 )
+from tests.unit.commit.savepoints import savepoint_bytes
 from tests.vectors_support import commit_instants, table_names, unpack_table
 
 HOLDS = [name for name in table_names() if "rolledback" not in name]
@@ -443,3 +444,16 @@ def test_whose_a_violation_is(tmp_path: Path) -> None:
     flip(theirs, -6)
     damage = [one for one in check_table(str(path)).violations if one.culprit == relative(path, theirs)]
     assert damage and {(one.kind, one.writer) for one in damage} == {(Broken.FILE, None)}  # noqa: PT018
+
+
+def test_what_hudi_completes_without_a_request_is_sound(table: Path):
+    """A savepoint and a restore of Hudi's have none; every other action has one."""
+    at = commit_instants(table)[-1]
+    (live, *_) = live_files(table)
+    partition, name = relative(table, live).rpartition("/")[::2]
+    for action, time in (("savepoint", at), ("restore", "20270101000000000")):
+        (table / ".hoodie" / f"{time}.{action}.inflight").write_bytes(b"")
+        (table / ".hoodie" / f"{time}.{action}").write_bytes(savepoint_bytes({partition: (name,)}))
+    assert check_table(str(table)).violations == ()
+    (table / ".hoodie" / "20270101000000001.indexing").write_bytes(b"")
+    assert _has(check_table(str(table)), Broken.TIMELINE, ".hoodie/20270101000000001.indexing", "never requested")

@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -211,3 +212,15 @@ def test_upsert_one_field_complex_keys_of_another_encoding_are_refused(tmp_path:
         table.upsert(batch_of([Row("a", "x", 2, "2")]))
     assert caught.value.exit_code == 4
     assert len(rows_of(table)) == 1
+
+
+def test_a_batch_of_bad_rows_only_says_so(tmp_path: Path) -> None:
+    """Nothing is committed, and every row is accounted for."""
+    table = make_table(tmp_path / "t")
+    table.upsert(batch_of([Row("a", "x", 1, "1")]))
+    bad = pa.table({"id": ["", "", ""], "day": ["x", "y", "x"], "ts": [1, 2, 3], "v": ["1", "2", "3"]})
+    for dry_run in (True, False):
+        done = table.upsert(bad, max_quarantined=3, dry_run=dry_run)
+        assert (done.noop, done.instant, done.rows_in, done.quarantined) == (True, None, 3, 3)
+        done.check_identity()
+    assert done.fates == {"quarantined": 3}

@@ -177,3 +177,18 @@ def test_drop_cut_short_leaves_the_newest_build_or_none():
     storage.hook = None
     assert left == [2, 2, None]
     assert not storage.list()
+
+
+def test_tidy_forgets_what_the_older_of_two_builds_has_taken_in():
+    """As soon as there are two: no reader of either needs it."""
+    log = log_with(
+        *(Delta(time, (covered(time, before),)) for time, before in ((T1, None), (T2, T1), (T3, T2))),
+        built=(covered(T1),),
+        folded=frozenset({T1}),
+    )
+    log.tidy()
+    assert log.names() == [T1, T2, T3]  # of one build nothing is known to be of no use
+    log.put_built(Built(2, "g2", (covered(T2),), frozenset({T1, T2}), 1))
+    log.tidy()
+    assert log.names() == [T2, T3]
+    assert names_covered(log) == {GROUP: f"g_0_{T3}.parquet"}

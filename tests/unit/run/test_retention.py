@@ -13,7 +13,8 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import UsageError
 from lakeindex.model import Operation
-from lakeindex.run.run_folders import begin_run
+from lakeindex.run.retention import _drop_finished
+from lakeindex.run.run_folders import begin_run, roster_of, strike
 from lakeindex.run.spec import RunSpec
 from lakeindex.storage.local import LocalStorage
 from lakeindex.storage.port import Listing, ObjectMeta
@@ -254,3 +255,16 @@ def test_a_first_look_into_every_folder_takes_no_run_that_has_begun_again_for_fi
     shutil.rmtree(runs / "_runs")
     second = upsert(table, 2)
     assert {path.name for path in runs.iterdir()} - {"_runs"} == {first, second}
+
+
+def test_a_run_that_has_begun_again_meanwhile_keeps_its_folder(tmp_path: Path) -> None:
+    """It is struck from the roster between the look at that and the deletion of what is too much."""
+    table = make_table(tmp_path / "t")
+    runs = [upsert(table, number, tmp_path / "runs", **{"lakeindex.checkpoint.keep.runs": "9"}) for number in range(3)]
+    store = LocalStorage(str(tmp_path / "runs"))
+    finished = roster_of(store, table.uri)
+    assert [one.run_id for one in finished] == runs
+    strike(store, table.uri, finished[:1])
+    _drop_finished(store, table.uri, finished[:2])
+    assert [name for name in runs if (tmp_path / "runs" / name).exists()] == [runs[0], runs[2]]
+    assert [one.run_id for one in roster_of(store, table.uri)] == runs[2:]

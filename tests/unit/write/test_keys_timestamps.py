@@ -116,3 +116,33 @@ def test_the_days_on_both_sides_of_where_texts_change_their_form() -> None:
     }.items():
         array = pa.array([milliseconds, None], pa.timestamp("ms"))
         assert timestamp_text(array, dt.UTC).to_pylist() == [text, None]
+
+
+def test_the_option_says_nothing_of_columns_that_are_no_timestamps() -> None:
+    """Numbers and texts become paths by the time options, with it or without; timestamps do not."""
+    seconds = [0, 86_399, 1_700_000_000, None]
+    columns = {
+        "EPOCHMILLISECONDS": pa.array(seconds, pa.int64()),
+        "UNIX_TIMESTAMP": pa.array(seconds, pa.int32()),
+        "DATE_STRING": pa.array(["1970-01-01", "2023-11-14", "2023-11-15", None]),
+        "SCALAR": pa.array([0.0, 1.0, 20_000.0, None]),
+    }
+    for kind, column in columns.items():
+        base = {
+            "hoodie.table.recordkey.fields": "id",
+            "hoodie.table.partition.fields": "at",
+            "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+            "hoodie.keygen.timebased.timestamp.type": kind,
+            "hoodie.keygen.timebased.timestamp.scalar.time.unit": "DAYS",
+            "hoodie.keygen.timebased.input.dateformat": "yyyy-MM-dd",
+            "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd HH:mm:ss",
+            "hoodie.keygen.timebased.timezone": "UTC",
+        }
+        rows = pa.table({"id": ["a", "b", "c", "d"], "at": column})
+        told = {"lakeindex.keygenerator.timestamp.timezone": "America/New_York", TEXTS: "true"}
+        without, with_it = (
+            KeyGenerator(KeySpec.from_properties(some)).partition_paths(rows)[0].to_pylist()
+            for some in (base, {**base, **told})
+        )
+        assert with_it == without, kind
+        assert len(set(without)) > 1
