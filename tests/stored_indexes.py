@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -57,13 +57,14 @@ def clustered(table: LakeTable, partition: str) -> str:
     return _committed(opened, "CLUSTER", rows, PlannedFile(partition, f"{uuid.uuid4()}-0", "0-0-0"), old)
 
 
-def inserted(table: LakeTable, rows: list[Row], *, into: str | None = None) -> str:
+def inserted(table: LakeTable, rows: list[Row], *, into: str | None = None, places: Sequence[str] = ()) -> str:
     """Rows of one partition as Hudi's `insert` stores them: it looks no key up, and keeps what the batch has twice.
 
     Args:
         table: the table, of the tests' columns.
         rows: the rows.
         into: file group that gets them, besides what it has; by default a new one.
+        places: of each row of a new one what wrote it, as `<task>_<row>`; by default one task.
     """
     opened = Table.open(open_storage(table.uri))
     partition = f"day={rows[0].day}" if "day=" in "".join(opened.snapshot().partitions()) else rows[0].day
@@ -80,7 +81,7 @@ def inserted(table: LakeTable, rows: list[Row], *, into: str | None = None) -> s
     new = pa.table({**meta, **{name: batch.column(name) for name in batch.column_names}})
     there = [] if old is None else [_rows_in(opened, old).select(new.column_names).cast(new.schema)]
     planned = PlannedFile(partition, into or f"{uuid.uuid4()}-0", "0-0-0", old, 0, n)
-    return _committed(opened, "INSERT", pa.concat_tables([*there, new]), planned)
+    return _committed(opened, "INSERT", pa.concat_tables([*there, new]), planned, places=places)
 
 
 def _rows_in(opened: Table, file: BaseFile) -> pa.Table:
@@ -88,7 +89,12 @@ def _rows_in(opened: Table, file: BaseFile) -> pa.Table:
 
 
 def _committed(
-    opened: Table, operation: str, rows: pa.Table, planned: PlannedFile, replaced: tuple[BaseFile, ...] = ()
+    opened: Table,
+    operation: str,
+    rows: pa.Table,
+    planned: PlannedFile,
+    replaced: tuple[BaseFile, ...] = (),
+    places: Sequence[str] = (),
 ) -> str:
     """A commit of one file, with a footer as another writer makes it; rows without a commit time are new ones."""
     snapshot = opened.snapshot()
@@ -98,7 +104,7 @@ def _committed(
     plan = session.plan([planned], snapshot.instant_time, "digest", Replacement(replaced) if replaced else None)
     file, old = plan.files[0], planned.previous
     times = pc.fill_null(rows.column("_hoodie_commit_time").cast(pa.string()), plan.instant)
-    numbers = pa.array([f"{plan.instant}_0_{n}" for n in range(rows.num_rows)])
+    numbers = pa.array([f"{plan.instant}_{place}" for place in places or [f"0_{n}" for n in range(rows.num_rows)]])
     numbers = pc.coalesce(rows.column("_hoodie_commit_seqno").cast(pa.string()), numbers)
     for place, column in ((0, times), (1, numbers), (4, pa.array([file.name] * rows.num_rows))):
         rows = rows.set_column(place, META_COLUMNS[place], column)

@@ -15,24 +15,25 @@ import pytest
 from lakeindex.commands.rescale.rescale import rescale_table
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.conductor.upsert import run_stage
-from lakeindex.errors import ConflictError, InvariantError, UsageError, WriteConflictError
+from lakeindex.errors import ConflictError, InvariantError, PendingInstantError, UsageError, WriteConflictError
 from lakeindex.format.instants import next_instant_time
 from lakeindex.model import Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
-from lakeindex.storage.memory import Call
+from lakeindex.storage.memory import Call, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.avro_instants import RequestedReplace, format_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of
-from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
+from tests.meanwhile import OVERTAKES, SMALL, MemoryTable, begins_to_write, writes_data
 from tests.stored_indexes import bound_to
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
 OURS = [Row("n", "x", 2, "ours"), Row("a", "x", 2, "ours")]
 NEW_GROUPS = {"hoodie__parquet__small__file__limit": "0"}
+OVERTAKEN = {name.replace(".", "__"): text for name, text in OVERTAKES.items()}
 
 
 def started(index: str = "BLOOM") -> tuple[MemoryTable, Oracle]:
@@ -215,3 +216,61 @@ def test_a_rewrite_may_be_taken_back_while_a_rescaling_opens_the_table(number: i
     assert done
     assert {one.buckets_before for one in rescaled.partitions} == {2}
     assert content_of(world.table) == oracle.content()
+
+
+def test_as_many_tries_are_lost_as_the_option_says():
+    """And told; one more is one too many."""
+    for retries, losses in ((0, 0), (1, 1), (2, 2), (0, 1), (1, 2)):
+        world, left = started()[0], list(range(losses))
+
+        def hook(call: Call, world: MemoryTable = world, left: list[int] = left) -> None:
+            if left and writes_data(call):
+                number = left.pop()
+                world.store.hook = None
+                world.upsert([Row("a", "x", 1, f"theirs {number}")], **OVERTAKEN)
+                world.store.hook = hook
+
+        world.store.hook = hook
+        if losses > retries:
+            with pytest.raises(WriteConflictError, match="changed"):
+                world.upsert(OURS, lakeindex__conflict__retries=str(retries))
+        else:
+            assert world.upsert(OURS, lakeindex__conflict__retries=str(retries)).retries == losses
+        assert not left
+        assert not world.timeline().pending
+
+
+def test_a_stage_that_is_told_as_done_outlives_a_power_loss():
+    """A job of its own goes on from it: its tables and what says that they are whole, synced when it is told."""
+    world, _ = started()
+    runs = f"memory://{world.name}-stages"
+    storage_at(runs).write("in.parquet", _parquet(batch_of(OURS)))
+    options = tuple(sorted(SMALL.items()))
+    spec = RunSpec(f"memory://{world.name}", runs, "ours", "ours", Operation.UPSERT, (f"{runs}/in.parquet",), options)
+    store = MemoryStorage.named(f"{world.name}-stages")
+    for stage in (Stage.STAGE_INPUT, Stage.INDEX_LOOKUP, Stage.BLOOM_CHECK, Stage.VERIFY_KEYS):
+        before = store.snapshot()
+        run_stage(stage, spec, LocalRunner(1))
+        made = {path for path in store.snapshot() if path not in before and path.endswith((".parquet", ".arrow"))}
+        assert made <= store.synced
+        assert f"ours/{stage}.json" in store.synced
+
+
+def test_partitions_are_not_deleted_while_they_are_clustered():
+    """In another partition a clustering is in nobody's way."""
+    world, oracle = started()
+    file = Table.open(world.store).snapshot().base_files("x")[0]
+    plan = format_requested_replace(RequestedReplace("CLUSTER", (("x", file.file_id),)))
+    time = next_instant_time(world.timeline().max_time, 0)
+    world.store.write(f".hoodie/{time}.replacecommit.requested", plan)
+    runs = {"checkpoints": f"memory://{world.name}-runs"}
+    for dry_run in (True, False):
+        for delete in (
+            lambda dry_run=dry_run: world.table.delete_partitions(["x"], dry_run=dry_run, **runs),
+            lambda dry_run=dry_run: world.table.truncate(dry_run=dry_run, **runs),
+        ):
+            with pytest.raises(PendingInstantError, match=r"cluster"):
+                delete()
+    assert content_of(world.table) == oracle.content()
+    assert [one.time for one in world.timeline().pending] == [time]
+    assert world.table.delete_partitions(["y"], **runs).rows_replaced == 1

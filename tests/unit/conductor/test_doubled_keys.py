@@ -150,3 +150,14 @@ def test_of_the_rows_of_one_commit_the_last_one_stays(tmp_path: Path):
     inserted(table, [Row("a" if n in (9, 10) else f"k{n}", "x", n, str(n)) for n in range(12)])
     assert table.repair_keys(keep="newest", apply=True).rows_removed == 1
     assert [ts for _, key, ts in stored(table) if key == "a"] == [10]
+
+
+def test_of_the_tasks_of_one_commit_the_last_one_counts_before_its_rows(tmp_path: Path):
+    """By number, whatever their texts are, and wherever the rows lie in the file."""
+    places = ["10_1", "9_7", "0_12", "10_0"]
+    for keep, expected in (("newest", 0), ("oldest", 2)):
+        table = make_table(tmp_path / keep, ordering=None)
+        table.upsert(batch_of([Row("z", "x", 1, "1")]))
+        inserted(table, [Row("a", "x", n, str(n)) for n in range(4)], places=places)
+        assert table.repair_keys(keep=keep, apply=True).rows_removed == 3
+        assert [ts for _, key, ts in stored(table) if key == "a"] == [expected]

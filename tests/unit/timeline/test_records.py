@@ -94,3 +94,15 @@ def test_damage_is_named(data: bytes) -> None:
     with pytest.raises(TableCorruptError, match=r"some/record\.json"):
         records.load(store, "some/record.json")
     assert records.load(store, "none") is None
+
+
+@pytest.mark.parametrize("faults", [(), (Fault.DONE_BUT_FAILED,), (Fault.TORN,), (Fault.TORN, Fault.DONE_BUT_FAILED)])
+def test_what_all_create_alike_is_ones_own_after_a_lost_answer(faults: tuple[Fault, ...]) -> None:
+    """It may be another's; something else that only one can create decides then. Without a lost answer it is known."""
+    store = failing(*faults)
+    assert records.create_alike(store, "x", b"") is True
+    assert store.snapshot() == {"x": b""}
+    store.hook = None
+    assert records.create_alike(store, "x", b"") is False
+    with pytest.raises(UnknownOutcomeError):
+        records.create_alike(failing(*[Fault.TORN] * 9), "x", b"")
