@@ -149,7 +149,7 @@ def test_nothing_is_written_while_hbase_is_down(bench: Bench, monkeypatch: pytes
         str(p) for p in Path(table.uri).rglob("*") if p.suffix == ".parquet" or ".hoodie/2" in str(p)
     )
     bench.server.start()
-    table.upsert(batch_of(SECOND), options=bench.options())
+    table.upsert(batch_of(SECOND), options=bench.options(lakeindex__hbase__connect__timeout="60"))
     assert content_of(table) == oracle_of(FIRST, SECOND).content()
 
 
