@@ -59,4 +59,4 @@ def drawn_by_rich(*, err: bool = False) -> Console:
 def is_terminal(*, err: bool = False) -> bool:
     """Whether somebody looks at stdout, or stderr; ``FORCE_COLOR`` says so, too, as everywhere."""
     stream = sys.stderr if err else sys.stdout
-    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+    return bool(os.environ.get("FORCE_COLOR")) or (stream is not None and stream.isatty())  # None: closed (2>&-)

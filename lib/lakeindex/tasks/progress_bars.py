@@ -133,7 +133,15 @@ def progress_of(choice: ProgressChoice) -> Progress:
         return NoProgress()
     if _in_notebook():
         return LateProgress(NotebookProgress())
-    return LateProgress(TerminalProgress()) if sys.stderr.isatty() else NoProgress()
+    return LateProgress(TerminalProgress()) if is_terminal(sys.stderr) else NoProgress()
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is one. A program may have none, a closed one, or one of its own that is only written to."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
 
 
 def _in_notebook() -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lakeindex
+from lakeindex.cli.screen import is_terminal
 from lakeindex.tasks import progress_bars
 from lakeindex.tasks.progress_bars import LateProgress, NoProgress, TerminalProgress, progress_of
 
@@ -19,6 +20,11 @@ from lakeindex.tasks.progress_bars import LateProgress, NoProgress, TerminalProg
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+class OnlyWritten:
+    def write(self, text: str) -> int:
+        return len(text)
 
 
 class Kept:
@@ -56,8 +62,14 @@ def test_only_a_person_sees_bars(monkeypatch: pytest.MonkeyPatch) -> None:
             changed.setenv(name, "true")
             assert isinstance(progress_of(None), NoProgress)
             assert progress_of(kept) is kept  # who asks gets it
-    monkeypatch.setattr(sys, "stderr", io.StringIO())  # a pipe
-    assert isinstance(progress_of(None), NoProgress)
+    closed = io.StringIO()
+    closed.close()
+    for stream in (io.StringIO(), None, closed, OnlyWritten()):  # a pipe; a process without; one of a program's own
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert isinstance(progress_of(None), NoProgress)
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    assert not is_terminal(err=True)
 
 
 def test_what_is_done_in_a_moment_shows_nothing() -> None:
