@@ -108,6 +108,9 @@ def _committed(
     numbers = pc.coalesce(rows.column("_hoodie_commit_seqno").cast(pa.string()), numbers)
     for place, column in ((0, times), (1, numbers), (4, pa.array([file.name] * rows.num_rows))):
         rows = rows.set_column(place, META_COLUMNS[place], column)
+    if not opened.properties.populate_meta_fields:
+        for place, name in enumerate(META_COLUMNS):
+            rows = rows.set_column(place, name, pa.nulls(rows.num_rows, pa.string()))
     sink = pa.BufferOutputStream()
     schema = schema_to_avro(SCHEMA, opened.name)
     pq.write_table(rows.replace_schema_metadata({"parquet.avro.schema": schema}), sink)

@@ -190,6 +190,21 @@ def test_commits_are_told_in_the_order_in_which_they_were_completed() -> None:
     assert told(("20260101000001", None), ("20260101000000500", None)) == ["20260101000000500", "20260101000001"]
 
 
+def test_each_commit_is_told_once_of_each_table() -> None:
+    """Two tables may have commits of one instant; a task that was cleared tells of the same commit again."""
+    from lakeindex.airflow.assets import told_commits
+
+    def event(uri: str, instant: str, batch_id: str = "b") -> object:
+        facts = {"uri": uri, "instant": instant, "previous": None, "completion_time": None, "batch_id": batch_id}
+        return type("Event", (), {"extra": facts})
+
+    one, two = "20260101000000000", "20260101000001000"
+    events = [event("/t", two), event("/u", one), event("/t", one), event("/u", one), event("/t", two)]
+    told = [(commit.uri, commit.instant) for commit in told_commits(events)]
+    assert sorted(told) == [("/t", one), ("/t", two), ("/u", one)]
+    assert told[-1] == ("/t", two)
+
+
 def test_an_event_without_the_point_before_is_an_error_that_says_what_to_do() -> None:
     from lakeindex.airflow.assets import told_commits
 

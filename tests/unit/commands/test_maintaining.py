@@ -16,13 +16,16 @@ from lakeindex.commands.upkeep import clean_table as cleaning
 from lakeindex.commands.upkeep.maintain import STEPS, maintain, maintain_step
 from lakeindex.errors import InvariantError, OptionError, UsageError
 from lakeindex.files.footer_cache import CACHE_FOLDER
+from lakeindex.format.instants import next_instant_time
 from lakeindex.options.parse import parse_options
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.storage import open_storage
+from lakeindex.storage.memory import Call
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import make_table
+from tests.builders import Row, make_table
 from tests.cli_support import lakeindex, validate
+from tests.meanwhile import MemoryTable
 from tests.unit.commands.test_rescaling import put_pending
 from tests.unit.commit.savepoints import savepoint_bytes
 
@@ -217,3 +220,33 @@ def test_working_data_does_not_go_into_a_table(tmp_path: Path, step: str) -> Non
         with pytest.raises(UsageError, match="table"):
             maintain(uri, root, RUNNER, steps=[step])
     assert base_files(tmp_path / "t") == files
+
+
+def test_what_was_left_is_counted_once(tmp_path: Path) -> None:
+    """A clean that is finished is no rollback; an instant that is rolled back is neither finished nor committed."""
+
+    class KilledError(BaseException):
+        pass
+
+    def kill(call: Call) -> None:
+        if call.name == "delete" and call.path.endswith(".parquet"):
+            raise KilledError
+
+    world = MemoryTable("BLOOM")
+    for version in range(4):
+        world.upsert([Row("a", "x", version, str(version))])
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        world.table.clean(keep_commits=1)
+    world.store.hook = None
+    options = {"lakeindex.pending.foreign.max.age": "0"}
+
+    def settle() -> dict[str, int]:
+        return dict(maintain_step(world.table.uri, "settle", str(tmp_path / "runs"), RUNNER, options).counts)
+
+    assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 1}
+    time = next_instant_time(world.timeline().max_time, 0)
+    for state in ("commit.requested", "inflight"):
+        world.store.write(f".hoodie/{time}.{state}", b"")
+    assert settle() == {"rolled_back": 1, "committed": 0, "cleans_finished": 0}
+    assert settle() == {"rolled_back": 0, "committed": 0, "cleans_finished": 0}

@@ -274,3 +274,30 @@ def test_partitions_are_not_deleted_while_they_are_clustered():
     assert content_of(world.table) == oracle.content()
     assert [one.time for one in world.timeline().pending] == [time]
     assert world.table.delete_partitions(["y"], **runs).rows_replaced == 1
+
+
+def test_a_batch_that_recovery_finds_committed_tells_what_else_was_done():
+    """Its run was killed before it could say so; beside it another writer left an instant, which is rolled back now."""
+
+    class KilledError(BaseException):
+        pass
+
+    def kill(call: Call) -> None:
+        if call.name == "create" and call.path.endswith(".commit"):
+            raise KilledError
+
+    world, oracle = started()
+    runs = {"checkpoints": f"memory://{world.name}-runs", "batch_id": "ours", "runner": LocalRunner(1)}
+    world.store.hook = kill
+    with pytest.raises(KilledError):
+        world.table.upsert(batch_of(OURS), options=SMALL, **runs)
+    world.store.hook = None
+    for state in ("commit.requested", "inflight"):
+        world.store.write(f".hoodie/20260101000000000.{state}", b"")
+    options = {**SMALL, "lakeindex.pending.foreign.max.age": "0"}
+    again = world.table.upsert(batch_of(OURS), options=options, **runs)
+    assert again.noop
+    assert [note for note in again.notes if "instant 20260101000000000 (commit) of another writer was rolled back" in note]
+    oracle.apply(OURS)
+    assert content_of(world.table) == oracle.content()
+    assert not world.timeline().pending

@@ -161,3 +161,17 @@ def test_of_the_tasks_of_one_commit_the_last_one_counts_before_its_rows(tmp_path
         inserted(table, [Row("a", "x", n, str(n)) for n in range(4)], places=places)
         assert table.repair_keys(keep=keep, apply=True).rows_removed == 3
         assert [ts for _, key, ts in stored(table) if key == "a"] == [expected]
+
+
+def test_copies_with_virtual_keys_are_told_apart_by_their_files(tmp_path: Path):
+    """Their rows do not say which commit wrote them."""
+    for keep, expected in (("newest", 9), ("oldest", 1)):
+        table = make_table(tmp_path / keep, ordering=None, hoodie__populate__meta__fields="false")
+        table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")]))
+        for version in (5, 2, 7, 9):
+            inserted(table, [Row("a", "x", version, "")])
+        assert table.repair_keys(keep=keep, apply=True).rows_removed == 4
+        assert sorted(zip(*(table.read(meta=False)[name].to_pylist() for name in ("id", "ts")), strict=True)) == [
+            ("a", expected),
+            ("b", 1),
+        ]
