@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from lakeindex.table.host import this_host
 from lakeindex.table.metadata_kept import metadata_table_of
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.verdicts import Outcome, Verdict
-from tests.builders import make_table
+from tests.builders import Row, batch_of, make_table
 from tests.unit.metadata.located import located
 
 EVERYTHING = ("files", "column_stats", "bloom_filters", "record_index")
@@ -272,3 +273,25 @@ def test_what_an_index_says_wrongly_is_found_and_mended_as_told(tmp_path: Path) 
             table.metadata_drop([name])
             table.metadata_build([name])
         assert table.metadata_verify().ok
+
+
+@pytest.mark.parametrize("version", ["8", "9"])
+def test_a_column_that_a_commit_adds_has_statistics_from_then_on(tmp_path: Path, version: str) -> None:
+    """Else the next writer defines them, and readers skip the files of before, which have none."""
+    table = make_table(tmp_path / "t", hoodie__write__table__version=version)
+    rows = batch_of([Row("a", "x", 1, "1")])
+    table.upsert(rows)
+    table.metadata_build(["column_stats"])
+    store = open_storage(table.uri)
+
+    def defined() -> list[str]:
+        return json.loads(read_definitions(store) or "")["indexDefinitions"]["column_stats"]["sourceFields"]
+
+    before = defined()
+    assert "more" not in before
+    table.upsert(rows.append_column("more", pa.array([7], pa.int64())), schema_mode="add")
+    assert defined() == [*before, "more"]
+    assert table.scan(where="more = 8").explain().files_left == 0
+    assert table.metadata_verify().ok
+    table.upsert(rows, partial=True)
+    assert defined() == [*before, "more"]

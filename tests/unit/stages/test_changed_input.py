@@ -105,13 +105,16 @@ def test_files_may_come_beside_those_of_the_batch(table: lakeindex.LakeTable, ba
     assert coming.exists()
 
 
+@pytest.mark.parametrize("moment", ["choose the rows", READING])
 def test_rows_that_come_for_others_are_those_that_the_run_began_with(
-    table: lakeindex.LakeTable, batch: Path, tmp_path: Path
+    table: lakeindex.LakeTable, batch: Path, tmp_path: Path, moment: str
 ) -> None:
     table.upsert(batch_of(rows("old")))
     other = write(tmp_path / "other.parquet", "B")
+    meanwhile = Meanwhile(moment, lambda: other.replace(batch))
     with pytest.raises(InputError, match=CHANGED):
-        table.replace_where(str(batch), where="ts = 5", runner=Meanwhile(READING, lambda: other.replace(batch)))
+        table.replace_where(str(batch), where="ts = 5", runner=meanwhile)
+    assert meanwhile.done
     assert values_of(table) == {"old"}
     table.replace_where(str(batch), where="ts = 5")
     assert values_of(table) == {"B"}
