@@ -297,7 +297,9 @@ def test_a_batch_that_recovery_finds_committed_tells_what_else_was_done():
     options = {**SMALL, "lakeindex.pending.foreign.max.age": "0"}
     again = world.table.upsert(batch_of(OURS), options=options, **runs)
     assert again.noop
-    assert [note for note in again.notes if "instant 20260101000000000 (commit) of another writer was rolled back" in note]
+    assert [
+        note for note in again.notes if "instant 20260101000000000 (commit) of another writer was rolled back" in note
+    ]
     oracle.apply(OURS)
     assert content_of(world.table) == oracle.content()
     assert not world.timeline().pending
