@@ -43,6 +43,14 @@ os.environ.update(
 )
 
 
+@pytest.fixture(autouse=True)
+def no_context_left() -> Iterator[None]:
+    """A task that ran in this process leaves its run in the environment, by which others would take themselves for tasks."""
+    yield
+    for name in [name for name in os.environ if name.startswith("AIRFLOW_CTX_")]:
+        del os.environ[name]
+
+
 @pytest.fixture(scope="session")
 def airflow_db() -> None:
     """Migrated once a process."""
