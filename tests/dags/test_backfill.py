@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,20 @@ def made(tmp_path: Path, *words: str) -> TableConf:
     answer = lakeindex("create", place, "--like", str(tmp_path / "like.parquet"), "--key", "id", *words)
     assert answer.exit_code == 0, answer
     return TableConf("t", "t", place, f"{place}.lakeindex", inputs=(str(tmp_path / "like.parquet"),))
+
+
+def test_an_option_that_the_table_overrules_lets_no_backfill_through(tmp_path: Path) -> None:
+    """What the table stores decides which row is kept, whatever a run says."""
+    mode = "hoodie.write.record.merge.mode"
+    for stored, said, may in (("COMMIT", "EVENT", False), ("EVENT", "COMMIT", True)):
+        (tmp_path / stored).mkdir()
+        table = made(tmp_path / stored, "--ordering", "ts", "-o", f"{mode}={stored}_TIME_ORDERING")
+        told = replace(table, options={mode: f"{said}_TIME_ORDERING"})
+        if may:
+            assert plan(told, "backfill").table == "t"
+        else:
+            with pytest.raises(UsageError, match="a backfill of t is refused"):
+                plan(told, "backfill")
 
 
 def plan(table: TableConf, run_type: str, **params: Any) -> Any:

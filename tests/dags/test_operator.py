@@ -202,6 +202,21 @@ def test_all_of_its_arguments_are_templates_and_the_job_is_there() -> None:
     assert APPLICATION.is_file()
 
 
+def test_what_a_template_renders_to_is_a_truth() -> None:
+    from lakeindex.airflow.upsert_operator import LakeIndexUpsertOperator
+
+    for force, meant in (
+        (True, True),
+        ("True", True),
+        ("true", True),
+        (False, False),
+        ("False", False),
+        ("false", False),
+    ):
+        task = LakeIndexUpsertOperator(task_id="t", table="/lake/t", inputs="x", force=force)
+        assert task.plan().force is meant, force
+
+
 def test_importing_it_loads_no_data_library_and_the_package_not_even_airflow() -> None:
     code = (
         "import sys, lakeindex.airflow; print('airflow' in sys.modules);"

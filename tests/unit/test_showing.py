@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import html.parser
+import io
 from importlib import import_module
 from pathlib import Path
+
+from rich.console import Console
 
 import lakeindex
 from lakeindex.commands.check.report import Broken, Checked, CheckReport, Violation
 from lakeindex.commands.look.history import History, HistoryEntry
 from lakeindex.run.summary import RunSummary, StageSummary
+from lakeindex.showing.facts import facts_of
 from lakeindex.showing.notebook import Shown, shower
 from tests.unit.cli.tables import batch, new_table, row
 
 HOSTILE = "<script>alert(1)</script>'\"&"
+
+
+def test_facts_that_are_nothing_are_shown_and_those_that_are_not_known_are_not() -> None:
+    written = io.StringIO()
+    facts = {"zero": 0, "no": False, "none": None, "empty": "", "nobody": ()}
+    Console(file=written, width=80).print(facts_of("t", facts))
+    assert [line.split()[0] for line in written.getvalue().splitlines() if line.strip()] == ["t", "zero", "no"]
 
 
 class Tags(html.parser.HTMLParser):

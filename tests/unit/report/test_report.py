@@ -213,6 +213,13 @@ def test_comparing_with_itself_is_all_ones(tmp_path: Path):
     assert {figure.ratio for figure in compare(report, report).figures} <= {1.0, None}
 
 
+def test_a_figure_that_became_nothing_has_a_ratio_and_one_that_was_nothing_has_none(tmp_path: Path):
+    table = new_table(tmp_path)
+    (_, first), (_, second) = upserted(table, rows(0, 30, 1)), upserted(table, rows(0, 30, 2))
+    ratios = {figure.name: figure.ratio for figure in compare(first, second).figures}
+    assert (ratios["inserts"], ratios["updates"]) == (0.0, None)
+
+
 def stage(name: str, **more: object) -> StageSummary:
     counts = {
         "seconds": 1.0,
