@@ -233,17 +233,23 @@ def test_a_rollback_finishes_a_killed_clean_first(world: World, history: list[st
     assert live_rows(world.store)["a1"] == ["2"]
 
 
-def test_a_cleaner_that_lost_its_lock_deletes_nothing(world: World, history: list[str]) -> None:
-    before = slices(world.store, A)
+def lose_the_lock(world: World, who: str, at: str) -> None:
+    """Somebody passes for dead at the first such call of a requested clean, and another has the lock from then on."""
 
     def hook(call: Call) -> Fault | None:
-        if call.name == "create" and call.path.endswith("clean.requested"):
+        if call.name == at and call.path.endswith("clean.requested"):
             world.store.hook = None
-            world.gone.add("cleaner")
+            world.gone.add(who)
             acquire(world.store, world.host("other"), lease_ms=2000, wait_ms=0, purpose="x")
         return None
 
     world.store.hook = hook
+
+
+def test_a_cleaner_that_lost_its_lock_deletes_nothing(world: World, history: list[str]) -> None:
+    before = slices(world.store, A)
+
+    lose_the_lock(world, "cleaner", at="create")
     with pytest.raises(FencedError):
         clean(world, 1)
     assert slices(world.store, A) == before
@@ -255,14 +261,7 @@ def test_who_lost_the_lock_does_not_finish_what_another_cleaner_left(world: Worl
     killed_while_deleting(world, 1)
     before = slices(world.store, A)
 
-    def hook(one: Call) -> Fault | None:
-        if one.name == "read" and one.path.endswith("clean.requested"):
-            world.store.hook = None
-            world.gone.add("next")
-            acquire(world.store, world.host("other"), lease_ms=2000, wait_ms=0, purpose="x")
-        return None
-
-    world.store.hook = hook
+    lose_the_lock(world, "next", at="read")
     with pytest.raises(FencedError):
         clean(world, 1, "next")
     assert slices(world.store, A) == before

@@ -180,24 +180,8 @@ def test_the_cure_of_the_refusal_works_and_the_index_follows_another_change_of_t
     assert (table.metadata_verify().ok, table.check().ok) == (True, True)
 
 
-def test_a_key_that_another_writer_put_into_two_partitions_stays_where_it_is_said_to_be(tmp_path: Path) -> None:
-    """It is deleted, or its commit taken back, where the index does not have it."""
-    table = make_table(tmp_path / "t", **GLOBAL, hoodie__write__table__version="6")
-    table.upsert(row("a", "x"))
-    table.metadata_build(["files", "record_index"])
-    table.index_migrate("SIMPLE")
-    properties = tmp_path / "t/.hoodie/hoodie.properties"
-    whole = properties.read_text()
-    properties.write_text(whole.replace("partitions=files,record_index", "partitions=files"))
-    table.upsert(row("a", "y"))
-    properties.write_text(whole)
-    assert [one.kind for one in table.metadata_verify().examples] == ["key"]
-    table.delete(row("a", "y").select(["id", "day"]))
-    assert (table.metadata_verify().ok, table.read(meta=False)["day"].to_pylist()) == (True, ["x"])
-
-
-def test_what_was_decided_is_done_whatever_an_index_says_by_then(tmp_path: Path) -> None:
-    """A writer was killed between his verdict and his delta commit; who finishes it cannot refuse it any more."""
+def put_past_the_index(tmp_path: Path) -> tuple[LakeTable, str]:
+    """A table whose record index has key a in x, and the instant at which a writer that keeps none put it into y, too."""
     table = make_table(tmp_path / "t", **GLOBAL, hoodie__write__table__version="6")
     table.upsert(row("a", "x"))
     table.metadata_build(["files", "record_index"])
@@ -207,6 +191,20 @@ def test_what_was_decided_is_done_whatever_an_index_says_by_then(tmp_path: Path)
     properties.write_text(whole.replace("partitions=files,record_index", "partitions=files"))
     time = table.upsert(row("a", "y")).instant or ""
     properties.write_text(whole)
+    return table, time
+
+
+def test_a_key_that_another_writer_put_into_two_partitions_stays_where_it_is_said_to_be(tmp_path: Path) -> None:
+    """It is deleted, or its commit taken back, where the index does not have it."""
+    table, _ = put_past_the_index(tmp_path)
+    assert [one.kind for one in table.metadata_verify().examples] == ["key"]
+    table.delete(row("a", "y").select(["id", "day"]))
+    assert (table.metadata_verify().ok, table.read(meta=False)["day"].to_pylist()) == (True, ["x"])
+
+
+def test_what_was_decided_is_done_whatever_an_index_says_by_then(tmp_path: Path) -> None:
+    """A writer was killed between his verdict and his delta commit; who finishes it cannot refuse it any more."""
+    table, time = put_past_the_index(tmp_path)
     metadata = tmp_path / "t/.hoodie/metadata"
     left = [path for path in (metadata / ".hoodie").iterdir() if path.name.startswith(time)]
     for path in left:
