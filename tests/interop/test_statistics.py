@@ -61,7 +61,6 @@ FOUND = {
     "w = 4 and a = 4": 1,
     "n is null and a = 4": 1,
     "n > 5 and a = 6": 1,
-    "z = 0": 3,
     "st.y > 4": 4,
 }
 CHANGES = {
@@ -96,6 +95,13 @@ def hide_nothing(hudi: HudiServer, folder: Path) -> None:
     path = table_of(folder / name, hudi.table_version)
     found = hudi.counts(path, list(FOUND), SKIPPING)
     assert dict(zip(FOUND, found, strict=True)) == FOUND
+    # Hudi leaves Spark's vectorized reader off in the session. The other one may compare rows by Double.equals, for which
+    # -0.0 is not 0.0, so only Hudi's skipping of files is asked.
+    hudi.sql("set spark.sql.parquet.filterPushdown=false")
+    try:
+        assert hudi.counts(path, ["z = 0"], SKIPPING) == [3]
+    finally:
+        hudi.sql("reset spark.sql.parquet.filterPushdown")
     large = table_of(folder / f"{name}_large", hudi.table_version, w=Decimal(10) ** 20)
     wanted = {"w > 100": 3, "w > 100 and a = 4": 1, "a = 4": 1, "d = 0.1 and t = 't3'": 1, "w = 6": 1}
     assert dict(zip(wanted, hudi.counts(large, list(wanted), SKIPPING), strict=True)) == wanted
