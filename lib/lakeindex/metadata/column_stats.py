@@ -192,6 +192,16 @@ def has_form(column_range: ColumnRange, encoding: StatsEncoding) -> bool:
     return None not in _wrapped_ends(column_range, encoding)
 
 
+def holds_all(kind: ValueKind, encoding: StatsEncoding) -> bool:
+    """Whether every range of a type can be written.
+
+    Args:
+        encoding: of the table's statistics.
+    """
+    is_v1_decimal = encoding is StatsEncoding.V1 and kind.type is ValueType.DECIMAL
+    return not is_v1_decimal or kind.precision - kind.scale <= _SCALE_V1
+
+
 def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:
     """The type of a record's values; None if it cannot be told."""
     said = stats.get("valueType")

@@ -7,8 +7,8 @@ Every column of a live file has a record with bounds, the widest of its type whe
 or a partition by the bound that is missing, and a partition without a record where others have one. A file with a
 record of one column and none of another is skipped by a condition on both, and its rows are missing in the statistics
 of partitions that Hudi makes. So if a column has bounds that no record can hold (decimals of more than 15 digits before
-the point in V1, which Hudi does not take into statistics of partitions), the file has no record at all, and is read;
-except of its record keys: Hudi's index takes a file without one for a file without keys.
+the point in V1), the file has no record at all, and is read; except of its record keys: Hudi's index takes a file
+without one for a file without keys. Of a type that has such values no partition has a record.
 
 Hudi reads logs in the order of their instants, not of their completion. So while a write with an earlier instant is
 pending, whose record could come later and stand before this one, the record is not tight: it widens what there is.
@@ -29,7 +29,13 @@ import pyarrow as pa
 
 from lakeindex.metadata.changes import MetadataChange, PartitionChange
 from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, column_kinds, column_ranges, merged
-from lakeindex.metadata.column_stats import column_range_of, column_stats_record, has_form, partition_stats_record
+from lakeindex.metadata.column_stats import (
+    column_range_of,
+    column_stats_record,
+    has_form,
+    holds_all,
+    partition_stats_record,
+)
 from lakeindex.metadata.indexed_columns import StatsEncoding, indexed_columns, read_definitions, stats_encoding
 from lakeindex.metadata.keys import column_stats_key, partition_stats_key
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS, MetadataTable
@@ -150,6 +156,16 @@ def statistics_of_partitions(table: MetadataTable, files: Iterable[NewFile]) -> 
     return _of_partitions(indexes.ranges(files), indexes.encoding, tight=True)
 
 
+def columns_without_partitions(table: MetadataTable, files: Iterable[NewFile]) -> set[str]:
+    """Columns of files of which no partition may have a record: some values of their type fit into none.
+
+    Raises:
+        TableCorruptError: the definitions of the indexes cannot be read.
+    """
+    indexes = _Indexes.of(table)
+    return {name for name, kind in indexes.kinds(files).items() if not holds_all(kind, indexes.encoding)}
+
+
 def statistics_of_gone(
     table: MetadataTable, files: Mapping[str, Iterable[str]], schema_text: str | None
 ) -> MetadataChange:
@@ -232,7 +248,7 @@ def _of_partitions(files: Iterable[_File], encoding: StatsEncoding, *, tight: bo
     puts: dict[str, Record] = {}
     for partition, several in by_partition.items():
         every = merged([*(one for file in several for one in file.ranges), *_nulls_of_older(several)])
-        for one in (one for one in every if has_form(one, encoding)):
+        for one in (one for one in every if holds_all(one.kind, encoding)):
             record = partition_stats_record(partition, one, encoding, tight=tight)
             puts[partition_stats_key(one.column, partition)] = record
     return PartitionChange(puts)

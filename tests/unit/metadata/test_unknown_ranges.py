@@ -112,6 +112,26 @@ def test_decimals_of_version_6_are_held_or_their_file_has_no_record(tmp_path: Pa
     assert table.metadata_verify().ok
 
 
+def test_of_decimals_that_may_not_fit_no_partition_of_version_6_has_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, "6")
+    table.metadata_build([PARTITION_STATS])
+    with monkeypatch.context() as patch:  # as an earlier release did, as long as the values fit
+        patch.setattr(statistics, "holds_all", lambda *_: True)
+        table.upsert(rows("p", [1.0, 2.0], ["1", "2"], [1, 2]))
+    found = table.metadata_verify()
+    assert (found.ok, len({one.path for one in found.examples})) == (False, 2)
+    assert {one.is_so for one in found.examples} == {"bounds of a column that no record can hold"}
+    table.metadata_drop([PARTITION_STATS])
+    table.metadata_build([PARTITION_STATS])
+    for greatest in (2, 10**17):
+        table.upsert(rows("p", [1.0, 2.0], ["1", "2"], [1, greatest]))
+        assert said(table, PARTITION_STATS, "w") == said(table, PARTITION_STATS, "m") == set()
+        assert said(table, PARTITION_STATS, "d") == {("1.0", "2.0")}
+        assert table.metadata_verify().ok
+
+
 def eval_decimal(text: str) -> str:
     return text.removeprefix("Decimal('").removesuffix("')")
 

@@ -8,7 +8,7 @@ Source: what ``HoodieMetadataTableValidator`` of Hudi 1.2 compares.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from lakeindex.metadata.metadata_table import (
 from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record
-from lakeindex.metadata.statistics import statistics_of_new, statistics_of_partitions
+from lakeindex.metadata.statistics import columns_without_partitions, statistics_of_new, statistics_of_partitions
 from lakeindex.storage import in_parallel
 from lakeindex.write.base_file import RECORD_KEY
 
@@ -83,6 +83,8 @@ def find_index_faults(
         current = {(one.partition_path, one.name) for one in live.base_files_all()}
         change = statistics_of_partitions(view.table, [one for one in new if (one.partition, one.name) in current])
         yield from _narrow(view, PARTITION_STATS, change.puts)
+        columns = columns_without_partitions(view.table, new)
+        yield from _unholdable(view, PARTITION_STATS, lambda said: said["columnName"] in columns)
     if BLOOM_FILTERS in view.table.partitions:
         yield from _other_filters(view, new)
     if RECORD_INDEX in view.table.partitions:
@@ -109,11 +111,19 @@ def _narrow(view: MetadataView, partition: str, wanted: Mapping[str, Record]) ->
 def _partial(view: MetadataView, wanted: Mapping[str, Record], names: Collection[str]) -> Iterator[MetadataFault]:
     """Statistics of files that must have none, as a column has bounds that no record can hold."""
     bare = {*names} - {one[STATS]["fileName"] for one in wanted.values() if one[STATS]["columnName"] != RECORD_KEY}
-    for record in _stored(view, COLUMN_STATS).values() if bare else ():
-        said = record[STATS]
-        if said["fileName"] in bare and said["columnName"] != RECORD_KEY and not said["isDeleted"]:
+    if bare:
+        yield from _unholdable(
+            view, COLUMN_STATS, lambda said: said["fileName"] in bare and said["columnName"] != RECORD_KEY
+        )
+
+
+def _unholdable(
+    view: MetadataView, partition: str, is_so: Callable[[Mapping[str, Any]], bool]
+) -> Iterator[MetadataFault]:
+    for said in (record[STATS] for record in _stored(view, partition).values()):
+        if not said["isDeleted"] and is_so(said):
             nothing = "bounds of a column that no record can hold"
-            yield MetadataFault("statistics", _place_of(said), _range(said), nothing, _again(COLUMN_STATS))
+            yield MetadataFault("statistics", _place_of(said), _range(said), nothing, _again(partition))
 
 
 def _hides(said: Record, record: Record) -> bool:
