@@ -156,14 +156,18 @@ class LakeTable(TableOperations):
                 release leaves them out then.
             options: ``hoodie.metadata.enable=false`` lists folders, where a metadata table would name the files.
         """
-        from lakeindex.commands.read.read import read_rows
+        from lakeindex.api.scan import Scan
+        from lakeindex.commands.scan.request import ScanRequest
 
         if meta is None:
             warnings.warn(_META_WILL_GO, FutureWarning, stacklevel=4)
-        if meta is False:
-            return self.scan(as_of=as_of, since=since, options=options).to_arrow()
-        points = {"as_of": point_text(as_of, "as_of"), "since": point_text(since, "since")}
-        return read_rows(self.uri, **points, meta=meta, options=options)
+        request = ScanRequest(
+            as_of=point_text(as_of, "as_of"),
+            since=point_text(since, "since"),
+            meta=meta,
+            options=option_texts(options or {}),
+        )
+        return Scan(self.uri, request, self.storage_options).to_arrow()
 
     @in_its_stores
     def get(  # noqa: PLR0913 - public: callers name what they want

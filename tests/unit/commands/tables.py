@@ -1,4 +1,4 @@
-"""Ways to damage a table: its files, its footers, its timeline."""
+"""Reading a table, and ways to damage it: its files, its footers, its timeline."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeindex.commands.scan.request import ScanRequest
+from lakeindex.commands.scan.scan import Scanner
 from lakeindex.parquet.stamps import FOOTER, HEADERS
+from lakeindex.tasks.local_runner import LocalRunner
 
 Change = Callable[[pa.Table], pa.Table]
+
+
+def read_rows(uri: str, *, as_of: str | None = None, since: str | None = None) -> pa.Table:
+    """All rows, meta columns first where the table fills them."""
+    return Scanner(uri, ScanRequest(as_of=as_of, since=since, meta=None), LocalRunner(0)).rows()
 
 
 def live_files(table: Path) -> list[Path]:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
 from lakeindex.commands.changes.states import newest_completed
-from lakeindex.commands.read.read import read_rows
 from lakeindex.errors import UsageError
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import open_storage
@@ -23,6 +22,7 @@ from lakeindex.timeline.layout import TimelineLayout
 from lakeindex.timeline.timeline import Timeline
 from tests.builders import Row, batch_of, make_table
 from tests.stored_indexes import inserted
+from tests.unit.commands.tables import read_rows
 from tests.vectors_support import table_names, unpack_table
 
 State = dict[Any, tuple[dict[str, Any], str]]

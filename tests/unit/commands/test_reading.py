@@ -10,12 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeindex.commands.read.read import read_rows
 from lakeindex.commands.scan.request import ScanRequest
 from lakeindex.commands.scan.to_file import write_rows
 from lakeindex.errors import OptionError, StorageError, TableCorruptError, TableNotFoundError, UsageError
 from lakeindex.write.types.avro_schema import META_COLUMNS
-from tests.unit.commands.tables import flip, live_files, relative
+from tests.unit.commands.tables import flip, live_files, read_rows, relative
 from tests.vectors_support import commit_instants, expected_rows, table_names, unpack_table
 
 HUDI_TABLES = [name for name in table_names() if name.startswith("h")]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from lakeindex.api.run import run
 from lakeindex.commands.check.check import check_table
-from lakeindex.commands.read.read import read_rows
 from lakeindex.commands.upkeep.create_table import create_like
 from lakeindex.model import Operation
 from lakeindex.options.parse import parse_create_options
+from tests.unit.commands.tables import read_rows
 
 SCHEMA = pa.schema(
     [

@@ -21,12 +21,11 @@ from hypothesis import strategies as st
 
 from lakeindex.api.scan import Scan
 from lakeindex.api.table import LakeTable
-from lakeindex.commands.read.read import read_rows
 from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.predicates.predicate import predicate_of
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.builders import Row, as_hudis, batch_of, make_table
-from tests.unit.commands.tables import edit_commit, flip, live_files
+from tests.unit.commands.tables import edit_commit, flip, live_files, read_rows
 from tests.vectors_support import commit_instants, table_names, unpack_table
 
 OPTIONS = {

@@ -74,7 +74,7 @@ def get(  # noqa: PLR0913 - the command's options
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
     from lakeindex.api.table import LakeTable
     from lakeindex.commands.get.key_sets import KeysFile, OneKey
-    from lakeindex.commands.read.read import write_table
+    from lakeindex.commands.read.out_file import write_table
     from lakeindex.showing.results import show_get
 
     asked: list[OneKey | KeysFile] = [*keys, *_by_columns(columns_of_keys)]
@@ -134,8 +134,8 @@ def head(  # noqa: PLR0913 - the command's options
     if as_csv and as_json:
         raise OptionError("--csv and --json are two forms of one output", culprit="--csv", hint="give one of them")
     from lakeindex.api.table import LakeTable
-    from lakeindex.commands.read.json_values import json_value
     from lakeindex.commands.results import SCHEMA_VERSION
+    from lakeindex.json_values import json_value
     from lakeindex.showing.results import show_rows
 
     names = None if columns is None else split_names(columns)

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from lakeindex.commands.changes.compare import Change
 from lakeindex.commands.changes.feed import ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
 from lakeindex.commands.consistent_read import TRIES, has_other_timeline
-from lakeindex.commands.read.out_file import row_writer
-from lakeindex.commands.read.read import check_out, put_file
+from lakeindex.commands.read.out_file import check_out, put_file, row_writer
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.scan.scan import taken_away
 from lakeindex.errors import MOVED_ERRORS

@@ -28,11 +28,13 @@ from lakeindex.index.stored.change_log import ChangeLog, CoveredFile, read_delta
 from lakeindex.index.stored.contract import Found, LookUp, StoredIndex, VolatileStore, candidates_of
 from lakeindex.index.stored.store_context import StoreContext
 from lakeindex.model import BaseFile, Group, IndexSpec
+from lakeindex.options.parse import index_spec
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
+from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.virtual_keys import VirtualKeys
 
 
@@ -76,6 +78,15 @@ class Plan:
     rows: dict[int, RowNumbers | None] = field(default_factory=dict)
     cached: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+def index_of(table: Table, timeline: Timeline, config: WriteConfig) -> IndexSpec:
+    """The index in force, by these instants; of a table that nothing is bound to, that of the options.
+
+    Raises:
+        OptionError: an option that has no meaning with this index.
+    """
+    return table.index(timeline) or index_spec(config.index_type or table.properties.default_index, config)
 
 
 def plan_files(scope: GetScope, keys: pa.Array, runner: Runner) -> Plan:

@@ -22,17 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.consistent_read import read_consistently
-from lakeindex.commands.get.file_plan import GetScope, Plan, plan_files
+from lakeindex.commands.get.file_plan import GetScope, Plan, index_of, plan_files
 from lakeindex.commands.get.key_sets import KeyForm, KeySet, key_set, key_spec_of
 from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
-from lakeindex.commands.read.json_values import json_value
 from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
-from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.json_values import json_value
+from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.notebook import Shown
 from lakeindex.table.columns import table_schema, virtual_keys
@@ -223,7 +223,7 @@ def _scope(
         found, point = past.snapshot, past.as_of
     stored = table_schema(table, found)
     schema = _chosen(read_schema(table, stored), columns)
-    spec = table.index(found.timeline) or index_spec(config.index_type or table.properties.default_index, config)
+    spec = index_of(table, found.timeline, config)
     files = found.base_files_all() if partition is None else found.base_files(partition)
     scope = GetScope(table, found, point, spec, files, partition, schema, config, virtual_keys(table, stored))
     return scope, _form(table, found, stored)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+import os
+import posixpath
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Protocol
 
@@ -12,8 +15,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from lakeindex.commands.read.json_values import json_value
-from lakeindex.errors import UsageError
+from lakeindex.errors import StorageError, UsageError
+from lakeindex.json_values import json_value
+from lakeindex.storage.paths import plain
+from lakeindex.tasks.stores import storage_at
 
 _PARQUET: Final = (".parquet", ".pq", "")
 _CSV: Final = (".csv",)
@@ -39,11 +44,6 @@ class _JsonLines:
         for batch in rows.to_batches(_JSON_ROWS):
             for row in batch.to_pylist(maps_as_pydicts="lossy"):
                 self._file.write(json.dumps(json_value(row), ensure_ascii=False) + "\n")
-
-
-def check_format(out: str) -> None:
-    """Refuse a name that says a format which is not written. Raises: UsageError."""
-    _suffix(out)
 
 
 def _suffix(out: str) -> str:
@@ -100,3 +100,62 @@ def as_texts(rows: pa.Table) -> pa.Table:
             texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
             rows = rows.set_column(at, name, pa.array(texts, pa.string()))
     return rows
+
+
+def write_table(rows: pa.Table, out: str) -> int:
+    """Write rows into one file, as :func:`write_rows` does; its size.
+
+    Raises:
+        UsageError: ``out`` cannot be written.
+    """
+    check_out(out)
+
+    def write(path: Path) -> int:
+        with row_writer(out, path, rows.schema) as writer:
+            writer.write_table(rows)
+        return rows.num_rows
+
+    return put_file(out, write)[1]
+
+
+def check_out(out: str) -> None:
+    """Refuse a place that cannot be a file, and a format that is not written. Raises: UsageError."""
+    if not out.strip("/") or out.endswith("/") or Path(plain(out)).is_dir():
+        raise UsageError(f"--out cannot be {out!r}: it is a folder", culprit=out, hint="name a file")
+    _suffix(out)
+
+
+def put_file(out: str, write: Callable[[Path], int]) -> tuple[int, int]:
+    """Let a file be written and put it in one piece; rows and bytes. Raises: UsageError: it cannot be written."""
+    place = plain(out)
+    remote = "://" in place
+    folder = tempfile.gettempdir() if remote else posixpath.dirname(place)
+    with _spool(folder, out) as spool:
+        rows = write(spool)
+        size = spool.stat().st_size
+        if remote:
+            parent, name = posixpath.split(place)
+            storage_at(parent).write(name, spool.read_bytes())
+        else:
+            spool.replace(place)
+    return rows, size
+
+
+@contextlib.contextmanager
+def _spool(folder: str, out: str) -> Iterator[Path]:
+    """A temporary file beside ``out``, gone afterwards whatever happens."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".lakeindex-", suffix=".parquet", dir=folder)
+    except OSError as error:
+        raise UsageError(
+            f"--out cannot be {out!r}: {error.strerror}", culprit=out, hint="name a file in a folder that is there"
+        ) from error
+    os.close(handle)
+    path = Path(name)
+    path.chmod(0o644)
+    try:
+        yield path
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error}", culprit=out, hint="is the disk full?") from error
+    finally:
+        path.unlink(missing_ok=True)

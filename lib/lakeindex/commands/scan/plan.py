@@ -18,26 +18,60 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.commands.get.file_plan import GetScope, plan_files
+from lakeindex.commands.get.file_plan import GetScope, index_of, plan_files
 from lakeindex.commands.get.key_sets import key_spec_of, knows_keys
 from lakeindex.commands.get.rows import FileAsk, GetTask, narrowed
-from lakeindex.commands.read.read import RowSource, row_source
-from lakeindex.commands.read.time_travel import check_meta_columns
+from lakeindex.commands.read.time_travel import PastTable, check_meta_columns, past_table
+from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.scan.partitions import path_facts
 from lakeindex.commands.scan.request import ScanReport, ScanRequest
 from lakeindex.commands.scan.statistics import stored_facts
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, IndexSpec
-from lakeindex.options.parse import index_spec, parse_options
+from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """The rows of a table at one point in time.
+
+    Attributes:
+        past: the table then.
+        schema: meta columns, unless the table has virtual keys, then the table's columns.
+        files: base files that may hold such rows, by partition and file id.
+    """
+
+    past: PastTable
+    schema: pa.Schema
+    files: tuple[BaseFile, ...]
+
+
+def row_source(table: Table, timeline: Timeline, as_of: str | None = None, since: str | None = None) -> RowSource:
+    """Find out which files hold the rows; nothing of them is read yet.
+
+    Raises:
+        TableError: a commit or committed file that is damaged or gone.
+        UsageError: a point in time that the history does not reach.
+    """
+    past = past_table(table, timeline, as_of, since)
+    # the columns of then; a table without commits then has those it got later
+    then = table.snapshot(timeline=past.timeline) if past.timeline.completed_writes else past.snapshot
+    schema = read_schema(table, table_schema(table, then))
+    files = past.snapshot.base_files_all()
+    if past.since is not None:
+        # a slice holds no row newer than itself
+        files = tuple(file for file in files if past.later.has(file.instant_time))
+    return RowSource(past, schema, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +81,7 @@ class Left:
     Attributes:
         files: files to open, by partition and file id.
         rows: of each file the keys to look for, by their numbers; None if rows are not found by key.
-        is_asked: the index was asked for keys.
+        index: the index that was asked for keys; None: none was.
         files_in_all: live files of the table.
         by_partition: files left out by their partition.
         by_statistics: files left out by what is stored of them.
@@ -57,7 +91,7 @@ class Left:
 
     files: tuple[BaseFile, ...]
     rows: tuple[RowNumbers, ...] | None
-    is_asked: bool
+    index: IndexSpec | None
     files_in_all: int
     by_partition: int
     by_statistics: int
@@ -77,7 +111,6 @@ class ScanPlan:
         inner: columns to read: those, and what conditions need.
         predicate: the condition.
         keys: record keys that the condition asks for, distinct, ascending.
-        index: the index in force.
         left: the files.
         config: options.
     """
@@ -89,7 +122,6 @@ class ScanPlan:
     inner: pa.Schema
     predicate: Predicate | None
     keys: pa.Array | None
-    index: IndexSpec
     left: Left
     config: WriteConfig
 
@@ -101,7 +133,6 @@ class ScanPlan:
     def report(self) -> ScanReport:
         """What is known before anything is read."""
         past, left = self.source.past, self.left
-        by_key = left.is_asked
         return ScanReport(
             table=self.table.name,
             uri=self.table.uri,
@@ -110,8 +141,8 @@ class ScanPlan:
             since=past.since,
             where=None if self.predicate is None else self.predicate.text,
             columns=tuple(self.schema.names),
-            keys=len(self.keys) if by_key and self.keys is not None else None,
-            index_type=str(self.index.index_type) if by_key else None,
+            keys=len(self.keys) if left.index is not None and self.keys is not None else None,
+            index_type=None if left.index is None else str(left.index.index_type),
             files=left.files_in_all,
             files_pruned_by_partition=left.by_partition,
             files_pruned_by_statistics=left.by_statistics,
@@ -139,14 +170,16 @@ def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Ru
     schema = request.chosen(source.schema)
     predicate = None if request.where is None else predicate_of(request.where, source.schema)
     spec = key_spec_of(table)
-    index = table.index(source.past.timeline) or index_spec(config.index_type or table.properties.default_index, config)
     keys = None
     if predicate is not None:
         keys = asked_keys(predicate, spec if spec is not None and knows_keys(table, spec) else None, source.schema)
+    index = None
+    if keys is not None or table.binding is None:  # an option without meaning is told though no index is asked
+        index = index_of(table, source.past.timeline, config)
     planner = _Planner(source, request, predicate, spec, index, config)
     left = planner.left(keys, runner)
     inner = _inner(source, schema, predicate)
-    return ScanPlan(source, timeline, request, schema, inner, predicate, keys, index, left, config)
+    return ScanPlan(source, timeline, request, schema, inner, predicate, keys, left, config)
 
 
 @dataclass(frozen=True)
@@ -155,7 +188,7 @@ class _Planner:
     request: ScanRequest
     predicate: Predicate | None
     spec: KeySpec | None
-    index: IndexSpec
+    index: IndexSpec | None
     config: WriteConfig
 
     @property
@@ -169,12 +202,12 @@ class _Planner:
         in_partition = self._by_partition(every, notes)
         newer = frozenset(file.path for file in self.source.files)  # all, where `since` is not asked for
         known = self._by_statistics([file for file in in_partition if file.path in newer])
-        rows = None if keys is None else self._by_key(keys, every, known, runner, notes)
+        rows = self._by_key(keys, every, known, runner, notes)
         files = known if rows is None else [file for file in known if file.path in rows]
         return Left(
             tuple(files),
             None if rows is None or self.are_virtual else tuple(rows[file.path] for file in files),
-            rows is not None,
+            self.index if rows is not None else None,
             len(every),
             len(every) - len(in_partition),
             len(in_partition) - len(known),
@@ -208,9 +241,16 @@ class _Planner:
         return [file for file in files if predicate.may_match(facts.get(file.path, {}))]
 
     def _by_key(
-        self, keys: pa.Array, every: tuple[BaseFile, ...], known: Sequence[BaseFile], runner: Runner, notes: list[str]
-    ) -> dict[str, RowNumbers]:
-        """Of the files that are left, those that may hold a key, with the keys by their numbers."""
+        self,
+        keys: pa.Array | None,
+        every: tuple[BaseFile, ...],
+        known: Sequence[BaseFile],
+        runner: Runner,
+        notes: list[str],
+    ) -> dict[str, RowNumbers] | None:
+        """Of the files that are left, those that may hold a key, with the keys by their numbers; None: any may."""
+        if keys is None or self.index is None:
+            return None
         if not len(keys) or not known:
             return {}
         past = self.source.past

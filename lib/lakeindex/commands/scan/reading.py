@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeindex.commands.get.rows import FileAsk, GetTask, get_from_file
-from lakeindex.commands.read.read import newer_rows
 from lakeindex.commands.read.time_travel import LaterWrites
 from lakeindex.commands.rescale.aligned_rows import align, damaged
 from lakeindex.commands.scan.plan import ScanPlan
@@ -26,9 +26,10 @@ from lakeindex.predicates.predicate import Predicate
 from lakeindex.storage import StoreOptions, current_options, open_storage
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
-from lakeindex.write.base_file import RECORD_KEY
+from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 
 BATCH_ROWS: Final = 65_536
+_OLD_TIME_DIGITS: Final = 14
 
 
 @dataclass
@@ -128,7 +129,7 @@ class FileReader:
         spec = self.spec
         self.tally.rows_read += rows.num_rows
         if spec.later is not None:
-            rows = newer_rows(rows, spec.later)
+            rows = _newer(rows, spec.later)
         if spec.predicate is not None:
             rows = spec.predicate.filter(rows)
         return rows.select(spec.schema.names)
@@ -227,3 +228,16 @@ def piece_reader(plan: ScanPlan) -> PieceReader:
     left = plan.left
     rows = left.rows if left.rows is not None else [None] * len(left.files)
     return PieceReader(spec_of(plan), tuple(zip(left.files, rows, strict=True)), current_options())
+
+
+def _newer(rows: pa.Table, later: LaterWrites) -> pa.Table:
+    """Those of some rows, with their ``_hoodie_commit_time``, that one of these writes has written."""
+    times = rows.column(COMMIT_TIME)
+    old = pc.equal(pc.binary_length(times), _OLD_TIME_DIGITS)
+    comparable = pc.if_else(old, pc.binary_join_element_wise(times, "999", ""), times)
+    chosen = pc.greater(comparable, later.point)
+    for is_after in (True, False):
+        odd = [time for time, after in later.known.items() if after is is_after]
+        if odd:
+            chosen = pc.if_else(pc.is_in(times, pa.array(odd, pa.string())), is_after, chosen)
+    return rows.filter(chosen)

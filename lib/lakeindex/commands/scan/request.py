@@ -23,7 +23,7 @@ class ScanRequest:
         partitions: only rows of these partition paths; None: of all.
         as_of: an instant or ISO time, inclusive: rows as they were then.
         since: an instant or ISO time, exclusive: only rows written after it.
-        meta: the meta columns come first, where ``columns`` does not say what is wanted.
+        meta: the meta columns come first, where ``columns`` does not say what is wanted; None: if the table fills them.
         options: ``hoodie.*`` and ``lakeindex.*`` options.
     """
 
@@ -32,7 +32,7 @@ class ScanRequest:
     partitions: tuple[str, ...] | None = None
     as_of: str | None = None
     since: str | None = None
-    meta: bool = False
+    meta: bool | None = False
     options: Mapping[str, str] = field(default_factory=dict)
 
     def chosen(self, schema: pa.Schema) -> pa.Schema:
@@ -45,7 +45,9 @@ class ScanRequest:
             UsageError: a column that is not there, or none at all.
         """
         if self.columns is None:
-            return schema if self.meta else pa.schema([one for one in schema if one.name not in META_COLUMNS])
+            return (
+                schema if self.meta is not False else pa.schema([one for one in schema if one.name not in META_COLUMNS])
+            )
         there = frozenset(schema.names)
         unknown = [name for name in self.columns if name not in there]
         if unknown or not self.columns:

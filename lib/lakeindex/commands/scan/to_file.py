@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-from lakeindex.commands.read.out_file import row_writer
-from lakeindex.commands.read.read import check_out, put_file
+from lakeindex.commands.read.out_file import check_out, put_file, row_writer
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.scan.plan import ScanPlan
 from lakeindex.commands.scan.reading import readers
