@@ -14,7 +14,7 @@ NO_BASE_FILES = {
     "stages/stage_input/inputs.py",
     "stages/stage_input/input_pieces.py",
     "commands/upkeep/create_table.py",
-    "commands/get/key_sets.py",  # a file of keys
+    "commands/rows/key_sets.py",  # a file of keys
     "run/checkpoints.py",  # run folders: a digest each
     "run/chunks.py",
     "stages/stage_input/staged_rows.py",

@@ -14,9 +14,9 @@ LISTS = ("names", "column_names")
 FEW = {  # a loop over few columns, or files: those of keys and partition paths, of Hudi, of a condition
     "commands/changes/applying.py",
     "commands/check/base_files.py",
-    "commands/get/get.py",
-    "commands/scan/plan.py",
-    "commands/scan/partitions.py",
+    "commands/rows/get.py",
+    "commands/rows/plan.py",
+    "commands/rows/partitions.py",
     "stages/stage_input/staged_rows.py",
     "stages/stage_input/text_files.py",
     "table/spelling/stored_keys.py",

@@ -82,7 +82,7 @@ class Changes:
         Raises:
             UsageError: pandas is not installed.
         """
-        from lakeindex.commands.scan.frames import pandas_frame
+        from lakeindex.commands.rows.engines import pandas_frame
 
         return pandas_frame(lambda: self.to_batches().read_all(), how)
 

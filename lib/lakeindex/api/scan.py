@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
-    from lakeindex.commands.scan.request import ScanReport, ScanRequest
-    from lakeindex.commands.scan.scan import Scanner
+    from lakeindex.commands.rows.request import ScanReport, ScanRequest
+    from lakeindex.commands.rows.scan import Scanner
     from lakeindex.tasks.runner import Runner
 
 
@@ -100,7 +100,7 @@ class Scan:
         Raises:
             UsageError: pandas is not installed.
         """
-        from lakeindex.commands.scan.frames import pandas_frame
+        from lakeindex.commands.rows.engines import pandas_frame
 
         return pandas_frame(self._scanner().rows, how)
 
@@ -111,7 +111,7 @@ class Scan:
         Raises:
             UsageError: Polars is not installed.
         """
-        from lakeindex.commands.scan.frames import polars_frame
+        from lakeindex.commands.rows.engines import polars_frame
 
         return polars_frame(self._scanner().plan())
 
@@ -126,7 +126,7 @@ class Scan:
         Raises:
             UsageError: DuckDB is not installed.
         """
-        from lakeindex.commands.scan.frames import duckdb_relation
+        from lakeindex.commands.rows.engines import duckdb_relation
 
         return duckdb_relation(self._scanner().plan(), connection)
 
@@ -139,7 +139,7 @@ class Scan:
             UsageError: a file of before a schema change stores a column in a type that Arrow converts in another way
                 than Hudi, or ``since`` is asked for.
         """
-        from lakeindex.commands.scan.dataset import dataset_of
+        from lakeindex.commands.rows.engines import dataset_of
 
         return dataset_of(self._scanner().plan())
 
@@ -150,11 +150,10 @@ class Scan:
         Args:
             session: a live session, whose executors have lakeindex.
         """
-        from lakeindex.commands.scan.reading import piece_reader
         from lakeindex.runners.spark_scan import frame_of_pieces
 
         plan = self._scanner().plan()
-        return frame_of_pieces(session, len(plan.left.files), piece_reader(plan), plan.schema)
+        return frame_of_pieces(session, len(plan.left.files), plan.piece_reader(), plan.schema)
 
     @in_its_stores
     def count(self) -> int:
@@ -181,7 +180,7 @@ class Scan:
             return self.to_batches().__arrow_c_stream__(requested_schema)
 
     def _scanner(self) -> Scanner:
-        from lakeindex.commands.scan.scan import Scanner
+        from lakeindex.commands.rows.scan import Scanner
         from lakeindex.tasks.local_runner import LocalRunner
 
         return Scanner(absolute(self.uri), self.request, self._runner or LocalRunner(0))

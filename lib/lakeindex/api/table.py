@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from lakeindex.api.scan import Scan
     from lakeindex.commands.advise.advise import Advice
     from lakeindex.commands.check.report import CheckReport
-    from lakeindex.commands.get.get import GetResult
-    from lakeindex.commands.get.key_sets import KeySet
     from lakeindex.commands.index.index import IndexBuilt, IndexDropped, IndexStatus
     from lakeindex.commands.index.verify import IndexVerified
     from lakeindex.commands.look.history import History
     from lakeindex.commands.metadata.metadata import MetadataBuilt, MetadataDropped, MetadataStatus
     from lakeindex.commands.metadata.verify import MetadataVerified
+    from lakeindex.commands.rows.get import GetResult
+    from lakeindex.commands.rows.key_sets import KeySet
     from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
     from lakeindex.commands.upkeep.maintain import MaintenanceSummary
     from lakeindex.commands.upkeep.migrate import IndexMigrated
@@ -157,7 +157,7 @@ class LakeTable(TableOperations):
             options: ``hoodie.metadata.enable=false`` lists folders, where a metadata table would name the files.
         """
         from lakeindex.api.scan import Scan
-        from lakeindex.commands.scan.request import ScanRequest
+        from lakeindex.commands.rows.request import ScanRequest
 
         if meta is None:
             warnings.warn(_META_WILL_GO, FutureWarning, stacklevel=4)
@@ -202,7 +202,7 @@ class LakeTable(TableOperations):
         Returns:
             ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
         """
-        from lakeindex.commands.get.get import get_rows
+        from lakeindex.commands.rows.get import get_rows
 
         texts = option_texts(options or {})
         chosen = chosen_runner(runner, parse_options(texts).parallelism, master, progress)
@@ -242,7 +242,7 @@ class LakeTable(TableOperations):
             options: options that the index needs; ``hoodie.metadata.enable=false`` lists folders.
         """
         from lakeindex.api.scan import Scan, names_of
-        from lakeindex.commands.scan.request import ScanRequest
+        from lakeindex.commands.rows.request import ScanRequest
 
         request = ScanRequest(
             columns=names_of(columns, "columns"),

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.commands.scan.request import ScanRequest
-from lakeindex.commands.scan.scan import Scanner
+from lakeindex.commands.rows.request import ScanRequest
+from lakeindex.commands.rows.scan import Scanner
 from lakeindex.parquet.stamps import FOOTER, HEADERS
 from lakeindex.tasks.local_runner import LocalRunner
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeindex.commands.rescale.aligned_rows import align
+from lakeindex.commands.rows.aligned_rows import align
 from lakeindex.errors import TableCorruptError
 from lakeindex.model import BaseFile
 

@@ -73,8 +73,8 @@ def get(  # noqa: PLR0913 - the command's options
     if master is not None and runner != "spark":
         raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
     from lakeindex.api.table import LakeTable
-    from lakeindex.commands.get.key_sets import KeysFile, OneKey
-    from lakeindex.commands.read.out_file import write_table
+    from lakeindex.commands.rows.key_sets import KeysFile, OneKey
+    from lakeindex.commands.rows.out_file import write_table
     from lakeindex.showing.results import show_get
 
     asked: list[OneKey | KeysFile] = [*keys, *_by_columns(columns_of_keys)]
@@ -156,7 +156,7 @@ def csv_text(rows: pa.Table) -> str:
     """Rows as CSV with a heading, such as ``upsert`` reads; nested values and bytes are texts, as JSON has them."""
     import pyarrow.csv as pc
 
-    from lakeindex.commands.read.out_file import as_texts
+    from lakeindex.commands.rows.out_file import as_texts
 
     out = io.BytesIO()
     pc.write_csv(as_texts(rows), out)

@@ -113,8 +113,8 @@ def read(  # noqa: PLR0913 - the command's options
     Files that cannot hold a row that meets the condition are not opened: partitions, statistics and, for
     `KEYFIELD = ...` and `KEYFIELD IN (...)`, the index say which. docs/reading.md says what a condition may be.
     """
-    from lakeindex.commands.scan.request import ScanRequest
-    from lakeindex.commands.scan.to_file import write_rows
+    from lakeindex.commands.rows.request import ScanRequest
+    from lakeindex.commands.rows.to_file import write_rows
 
     names = None if columns is None else tuple(split_names(columns))
     request = ScanRequest(names, where, partitions or None, as_of, since, meta=True, options=dict(parse_pairs(options)))

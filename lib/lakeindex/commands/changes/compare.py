@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commands.rescale.aligned_rows import damaged, open_base_file
-from lakeindex.errors import LakeIndexError
+from lakeindex.commands.rows.aligned_rows import blamed, open_base_file
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers, plain_strings
 from lakeindex.model import BaseFile, Group
@@ -192,10 +191,6 @@ def _keys_of(storage: Storage, file: BaseFile | None) -> pa.Table:
     if file is None:
         return pa.table({name: pa.array([], pa.string()) for name in names})
     source = open_base_file(storage, file)
-    try:
+    with blamed(file):
         read = read_groups(source, range(source.num_row_groups), names)
-    except LakeIndexError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise damaged(file, str(error)) from error
     return pa.table({name: plain_strings(read.column(name)).cast(pa.string()) for name in names})

@@ -12,15 +12,13 @@ import pyarrow as pa
 from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.commands.changes.states import end_of, named_point, newest_completed, state_at
 from lakeindex.commands.consistent_read import read_consistently
-from lakeindex.commands.read.time_travel import check_meta_columns
-from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, row_schema
-from lakeindex.commands.scan.reading import BATCH_ROWS
-from lakeindex.commands.scan.request import ScanRequest
-from lakeindex.commands.scan.scan import streamed
-from lakeindex.errors import LakeIndexError, UsageError
+from lakeindex.commands.rows.aligned_rows import aligned_batches, open_base_file, row_schema
+from lakeindex.commands.rows.request import ScanRequest
+from lakeindex.commands.rows.scan import streamed
+from lakeindex.commands.rows.time_travel import check_meta_columns
+from lakeindex.errors import UsageError
 from lakeindex.format.instants import comparable
 from lakeindex.options.parse import parse_options
-from lakeindex.parquet.read_pages import read_group_batches
 from lakeindex.run.feeds import Feed
 from lakeindex.storage.paths import absolute
 from lakeindex.table.columns import table_schema
@@ -153,31 +151,24 @@ def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:
 def _rows_of(plan: ChangesPlan, changed: ChangedRows) -> Iterator[pa.RecordBatch]:
     file, first, given = changed.file, 0, 0
     source = open_base_file(plan.table.storage, file)
-    stored = frozenset(source.schema_arrow.names)
-    names = [name for name in plan.rows.names if name in stored]
     for group in range(source.num_row_groups):
         end = first + source.metadata.row_group(group).num_rows
         if changed.rows is not None and not _between(changed.rows, first, end):
             first = end
             continue
-        try:
-            for batch in read_group_batches(source, group, names, BATCH_ROWS):
-                rows = align(pa.Table.from_batches([batch]), file, plan.rows)
+        for batch in aligned_batches(source, file, group, plan.rows):
+            rows = batch
+            instants = rows.column(COMMIT_TIME)
+            if changed.rows is not None:
+                start, stop = np.searchsorted(changed.rows, [first, first + batch.num_rows])
+                rows = batch.take(pa.array(changed.rows[start:stop] - first))
                 instants = rows.column(COMMIT_TIME)
-                if changed.rows is not None:
-                    start, stop = np.searchsorted(changed.rows, [first, first + batch.num_rows])
-                    rows = rows.take(pa.array(changed.rows[start:stop] - first))
-                    instants = rows.column(COMMIT_TIME)
-                    if changed.instants is not None:
-                        instants = pa.chunked_array([changed.instants.slice(given, stop - start)])
-                    given += int(stop - start)
-                first += batch.num_rows
-                if rows.num_rows:
-                    yield from _with_change(rows, changed.change, instants, plan).to_batches()
-        except LakeIndexError:
-            raise
-        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            raise damaged(file, str(error)) from error
+                if changed.instants is not None:
+                    instants = pa.chunked_array([changed.instants.slice(given, stop - start)])
+                given += int(stop - start)
+            first += batch.num_rows
+            if rows.num_rows:
+                yield from _with_change(rows, changed.change, instants, plan).to_batches()
 
 
 def _between(rows: np.ndarray, first: int, end: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakeindex.commands.consistent_read import read_consistently
-from lakeindex.commands.read.time_travel import LaterWrites, check_reaches_back, history_range, point_of
+from lakeindex.commands.rows.time_travel import LaterWrites, check_reaches_back, history_range, point_of
 from lakeindex.commands.written_slices import live_slices, missing_slices, read_commits
 from lakeindex.errors import TableCorruptError, UsageError
 from lakeindex.files.file_system_view import Snapshot

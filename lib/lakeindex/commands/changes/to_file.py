@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from lakeindex.commands.changes.compare import Change
 from lakeindex.commands.changes.feed import ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
 from lakeindex.commands.consistent_read import TRIES, has_other_timeline
-from lakeindex.commands.read.out_file import check_out, put_file, row_writer
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.scan.scan import taken_away
+from lakeindex.commands.rows.out_file import check_out, put_file, row_writer
+from lakeindex.commands.rows.scan import taken_away
 from lakeindex.errors import MOVED_ERRORS
 from lakeindex.write.types.avro_schema import CHANGE_TYPE
 

@@ -17,7 +17,7 @@ from lakeindex.commands.check.hashed_keys import KeyHashes, hashes_of, save_hash
 from lakeindex.commands.check.lost_columns import lost_columns
 from lakeindex.commands.check.page_checks import against_digest
 from lakeindex.commands.check.report import Broken, Checked, Findings, Violation, is_damage
-from lakeindex.commands.rescale.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
+from lakeindex.commands.rows.aligned_rows import align, damaged, open_base_file, read_row_group, row_schema
 from lakeindex.commands.written_slices import WrittenSlice
 from lakeindex.errors import LakeIndexError, ObjectNotFoundError, SchemaMismatchError, TableCorruptError
 from lakeindex.files.footers import parse_shape, read_footer_bytes

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.look.inspect import Column
-from lakeindex.commands.read.time_travel import past_table
 from lakeindex.commands.results import JsonResult
+from lakeindex.commands.rows.time_travel import past_table
 from lakeindex.commands.written_slices import open_at, rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options, parse_options

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commands.rescale.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.commands.results import JsonResult
+from lakeindex.commands.rows.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.commit.run_records import run_folder
 from lakeindex.commit.session import (
     ExpectedFile,

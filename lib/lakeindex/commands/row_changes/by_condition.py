@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakeindex.commands.get.key_sets import key_spec_of
-from lakeindex.commands.rescale.aligned_rows import read_schema
-from lakeindex.commands.scan.partitions import path_facts
-from lakeindex.commands.scan.plan import ScanPlan, plan_scan
-from lakeindex.commands.scan.reading import FileReader, ReadSpec, spec_of
-from lakeindex.commands.scan.request import ScanRequest
+from lakeindex.commands.rows.aligned_rows import read_schema
+from lakeindex.commands.rows.file_reader import FileReader, ReadSpec
+from lakeindex.commands.rows.key_sets import key_spec_of
+from lakeindex.commands.rows.partitions import path_facts
+from lakeindex.commands.rows.plan import ScanPlan, plan_scan
+from lakeindex.commands.rows.request import ScanRequest
 from lakeindex.conductor.chosen import Choice, required, run_chosen
 from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 from lakeindex.conductor.dry_run import plan_batch
@@ -232,20 +232,18 @@ class TableRows:
         plan = plan_scan(table, snapshot.timeline, request, self.runner)
         values = read_values(self.values, facts) if updates else ()
         inputs = self._written(spec, plan, values, facts.virtual)
-        return Choice(inputs, _Recheck(spec_of(plan), chosen.text, table))
+        return Choice(inputs, _Recheck(plan.spec, chosen.text, table))
 
     def _written(
         self, spec: RunSpec, plan: ScanPlan, values: tuple[Assignment, ...], virtual: VirtualKeys | None
     ) -> tuple[str, ...]:
-        left = plan.left
-        rows = left.rows if left.rows is not None else [None] * len(left.files)
-        files = list(zip(left.files, rows, strict=True))
+        files = plan.asked
         if not files:
             return ()
-        near = for_work(self.runner, sum(file.size_bytes for file in left.files), spec.config)
-        packs = pack([_OPEN_COST + float(file.size_bytes) for file in left.files], near.slots * _PACKS_A_SLOT)
+        near = for_work(self.runner, sum(file.size_bytes for file, _ in files), spec.config)
+        packs = pack([_OPEN_COST + float(file.size_bytes) for file, _ in files], near.slots * _PACKS_A_SLOT)
         folder = f"{spec.run_id}/{CHOSEN_FOLDER}/{uuid.uuid4().hex[:12]}"
-        read = spec_of(plan)
+        read = plan.spec
         tasks = [
             ChooseTask(
                 spec, read, tuple(files[number] for number in numbers), values, virtual, f"{folder}/{place:05d}-"
@@ -266,15 +264,7 @@ class _Recheck:
     table: Table
 
     def __call__(self, files: Sequence[BaseFile]) -> None:
-        read = ReadSpec(
-            self.read.uri,
-            pa.schema([self.read.schema.field(0)]),
-            self.read.inner,
-            self.read.predicate,
-            None,
-            None,
-            self.read.config,
-        )
+        read = replace(self.read, schema=pa.schema([self.read.schema.field(0)]), keys=None, later=None)
         for file in files:
             for _ in FileReader(read, self.table.storage, file, None).tables():
                 raise WriteConflictError(

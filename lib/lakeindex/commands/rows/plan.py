@@ -2,7 +2,7 @@
 
 A file is left out on evidence only: it lies in another partition, ``column_stats`` says that none of its rows can meet
 the condition, or the index in force says that it holds none of the keys. What is left is read by
-:mod:`lakeindex.commands.scan.reading`, where footers leave out row groups.
+:mod:`lakeindex.commands.rows.file_reader`, where footers leave out row groups.
 
 Record keys that a condition asks for (``id = 'a'`` and ``id IN (...)``) go through the index, as ``get`` does.
 """
@@ -18,20 +18,21 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from lakeindex.commands.get.file_plan import GetScope, index_of, plan_files
-from lakeindex.commands.get.key_sets import key_spec_of, knows_keys
-from lakeindex.commands.get.rows import FileAsk, GetTask, narrowed
-from lakeindex.commands.read.time_travel import PastTable, check_meta_columns, past_table
-from lakeindex.commands.rescale.aligned_rows import read_schema
-from lakeindex.commands.scan.partitions import path_facts
-from lakeindex.commands.scan.request import ScanReport, ScanRequest
-from lakeindex.commands.scan.statistics import stored_facts
+from lakeindex.commands.rows.aligned_rows import read_schema
+from lakeindex.commands.rows.file_reader import FileAsk, FileReader, PieceReader, ReadSpec, narrowed
+from lakeindex.commands.rows.index_files import GetScope, index_of, plan_files
+from lakeindex.commands.rows.key_sets import key_spec_of, knows_keys
+from lakeindex.commands.rows.partitions import path_facts
+from lakeindex.commands.rows.request import ScanReport, ScanRequest
+from lakeindex.commands.rows.statistics import stored_facts
+from lakeindex.commands.rows.time_travel import PastTable, check_meta_columns, past_table
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
+from lakeindex.storage import current_options
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
@@ -80,7 +81,7 @@ class Left:
 
     Attributes:
         files: files to open, by partition and file id.
-        rows: of each file the keys to look for, by their numbers; None if rows are not found by key.
+        rows: of each file the keys to look for, by their numbers; None if its rows are not found by key.
         index: the index that was asked for keys; None: none was.
         files_in_all: live files of the table.
         by_partition: files left out by their partition.
@@ -90,7 +91,7 @@ class Left:
     """
 
     files: tuple[BaseFile, ...]
-    rows: tuple[RowNumbers, ...] | None
+    rows: tuple[RowNumbers | None, ...]
     index: IndexSpec | None
     files_in_all: int
     by_partition: int
@@ -129,6 +130,27 @@ class ScanPlan:
     def table(self) -> Table:
         """The table."""
         return self.source.past.table
+
+    @property
+    def asked(self) -> list[tuple[BaseFile, RowNumbers | None]]:
+        """The files to open, each with the keys to look for by their numbers; None: all of its rows are compared."""
+        return list(zip(self.left.files, self.left.rows, strict=True))
+
+    @property
+    def spec(self) -> ReadSpec:
+        """How the files are read."""
+        later = None if self.source.past.since is None else self.source.past.later
+        keys = self.keys if any(rows is not None for rows in self.left.rows) else None
+        return ReadSpec(self.table.uri, self.schema, self.inner, self.predicate, keys, later, self.config)
+
+    def readers(self) -> list[FileReader]:
+        """One reader for each file."""
+        spec = self.spec
+        return [FileReader(spec, self.table.storage, file, rows) for file, rows in self.asked]
+
+    def piece_reader(self) -> PieceReader:
+        """A reader of the files that a task can carry."""
+        return PieceReader(self.spec, tuple(self.asked), current_options())
 
     def report(self) -> ScanReport:
         """What is known before anything is read."""
@@ -206,7 +228,7 @@ class _Planner:
         files = known if rows is None else [file for file in known if file.path in rows]
         return Left(
             tuple(files),
-            None if rows is None or self.are_virtual else tuple(rows[file.path] for file in files),
+            tuple(None if rows is None or self.are_virtual else rows[file.path] for file in files),
             self.index if rows is not None else None,
             len(every),
             len(every) - len(in_partition),
@@ -265,8 +287,7 @@ class _Planner:
             for number, rows in sorted(plan.rows.items())
             if every[number].path in left
         )
-        task = GetTask(past.table.uri, keys, asks, self.source.schema, self.config)
-        return {file.path: np.asarray(rows) for file, rows in narrowed(task, past.table.storage)}
+        return {file.path: np.asarray(rows) for file, rows in narrowed(keys, asks, past.table.storage)}
 
 
 def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) -> pa.Schema:

@@ -3,7 +3,7 @@
 The index names the files that can hold a key; what that means differs by kind. One that narrows by key range takes
 ranges and filters from the footer cache; one that computes says which file group; one that stores locations is asked as
 it is: reading changes no index and no cache. Live files that a stored index does not cover are asked themselves, and so
-is every file if it is not built; the report says so. :mod:`lakeindex.commands.get.rows` then reads what is left.
+is every file if it is not built; the report says so. :mod:`lakeindex.commands.rows.file_reader` reads what is left.
 
 An answer is right whatever the index says wrongly, with one exception that holds for writes, too:
 a location that a store lost without noticing (``lakeindex index verify``).
@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.consistent_read import read_consistently
-from lakeindex.commands.get.file_plan import GetScope, Plan, index_of, plan_files
-from lakeindex.commands.get.key_sets import KeyForm, KeySet, key_set, key_spec_of
-from lakeindex.commands.get.rows import Counts, FileAsk, GetTask, Got, get_from_files
-from lakeindex.commands.read.time_travel import past_table
-from lakeindex.commands.rescale.aligned_rows import read_schema
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
+from lakeindex.commands.rows.aligned_rows import read_schema
+from lakeindex.commands.rows.file_reader import FileAsk, Got, KeyTask, ReadSpec, Tally, get_from_files
+from lakeindex.commands.rows.index_files import GetScope, Plan, index_of, plan_files
+from lakeindex.commands.rows.key_sets import KeyForm, KeySet, key_set, key_spec_of
+from lakeindex.commands.rows.time_travel import past_table
 from lakeindex.errors import UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
@@ -181,7 +181,7 @@ def get_rows(
 
 
 def _report(scope: GetScope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
-    counts = got.counts
+    tally = got.tally
     return GetReport(
         table=scope.table.name,
         uri=scope.table.uri,
@@ -192,13 +192,13 @@ def _report(scope: GetScope, plan: Plan, got: Got, io: IoCount, *, keys: int, se
         rows=got.rows.num_rows,
         missing=keys - len(np.unique(got.found)),
         files=len(scope.files),
-        files_pruned=len(scope.files) - counts.files_opened,
-        files_opened=counts.files_opened,
-        files_read=counts.files_read,
-        row_groups=counts.row_groups,
-        row_groups_searched=counts.row_groups_searched,
-        row_groups_read=counts.row_groups_read,
-        keys_read=counts.keys_read,
+        files_pruned=len(scope.files) - tally.files_opened,
+        files_opened=tally.files_opened,
+        files_read=tally.files_read,
+        row_groups=tally.row_groups,
+        row_groups_searched=tally.row_groups_read,
+        row_groups_read=tally.row_groups_found,
+        keys_read=tally.keys_read,
         requests=io.requests,
         bytes_read=io.bytes_read,
         seconds=seconds,
@@ -256,16 +256,16 @@ def _read(scope: GetScope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
     # rows are sorted by key and partition, whatever is asked for
     order = [f for f in META_FIELDS if f.name in (RECORD_KEY, PARTITION_PATH) and f.name not in scope.schema.names]
     inner = pa.schema([*scope.schema, *order])
-    tasks = [
-        GetTask(scope.table.uri, keys, tuple(asks[i] for i in numbers), inner, scope.config, scope.virtual)
-        for numbers in pack(costs, runner.slots * 2)
-    ]
+    spec = ReadSpec(scope.table.uri, inner, inner, None, keys, None, scope.config, scope.virtual)
+    tasks = [KeyTask(spec, tuple(asks[i] for i in numbers)) for numbers in pack(costs, runner.slots * 2)]
     parts = run_tasks(runner, get_from_files, tasks, "get: read the files that can hold the keys")
-    found = np.concatenate([np.zeros(0, np.int64), *(part.found for part in parts)])
-    rows = pa.concat_tables([inner.empty_table(), *(part.rows for part in parts)])
-    places = rows.append_column(_ORDER, pa.array(found)).select([_ORDER, PARTITION_PATH])
+    tally = Tally()
+    for part in parts:
+        tally.add(part.tally)
+    got = Got.of(inner, [(part.rows, part.found) for part in parts], tally)
+    places = got.rows.append_column(_ORDER, pa.array(got.found)).select([_ORDER, PARTITION_PATH])
     order_of = pc.sort_indices(places, sort_keys=[(_ORDER, "ascending"), (PARTITION_PATH, "ascending")])
-    return Got(rows.select(scope.schema.names).take(order_of), found, sum((p.counts for p in parts), Counts()))
+    return replace(got, rows=got.rows.select(scope.schema.names).take(order_of))
 
 
 def _missing(keys: pa.Array, found: RowNumbers) -> tuple[str, ...]:

@@ -1,22 +1,27 @@
-"""Rows of one base file in the table's columns and types, a row group at a time."""
+"""Rows of one base file in the table's columns and types, a row group or a batch of it at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.errors import LakeIndexError, ObjectNotFoundError, TableCorruptError
-from lakeindex.files.footers import read_footer_bytes
+from lakeindex.errors import LakeIndexError, TableCorruptError
+from lakeindex.files.footers import read_parquet_footer
 from lakeindex.model import BaseFile
-from lakeindex.parquet.read_pages import open_pages, read_groups
+from lakeindex.parquet.read_pages import open_pages, read_group_batches, read_groups
 from lakeindex.storage.port import Storage
 from lakeindex.storage.storage_file import StorageFile
 from lakeindex.table.handle import Table
+from lakeindex.write.base_file import RECORD_KEY
 from lakeindex.write.columns import nulls_of
 from lakeindex.write.types.avro_schema import META_FIELDS
 from lakeindex.write.types.widening import widened
+
+BATCH_ROWS: Final = 65_536
 
 
 def row_schema(schema: pa.Schema) -> pa.Schema:
@@ -29,25 +34,18 @@ def read_schema(table: Table, schema: pa.Schema) -> pa.Schema:
     return row_schema(schema) if table.properties.populate_meta_fields else schema
 
 
-def open_base_file(store: Storage, file: BaseFile) -> pq.ParquetFile:
+def open_base_file(store: Storage, file: BaseFile, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     """Open a base file for reading.
+
+    Args:
+        metadata: of its footer, if that was read before.
 
     Raises:
         TableCorruptError: it is missing or its footer cannot be read.
     """
-    try:
-        # the footer's claims are checked against the file before anything is allocated
-        footer_bytes = len(read_footer_bytes(store, file))
-        return open_pages(
-            StorageFile(store, file.path, file.size_bytes),
-            pre_buffer=True,
-            thrift_string_size_limit=footer_bytes + 1,
-            thrift_container_size_limit=footer_bytes + 16,
-        )
-    except ObjectNotFoundError as error:
-        raise damaged(file, "it is missing") from error
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise damaged(file, str(error)) from error
+    known = read_parquet_footer(store, file).metadata if metadata is None else metadata
+    with blamed(file):
+        return open_pages(StorageFile(store, file.path, file.size_bytes), metadata=known, pre_buffer=True)
 
 
 def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -64,18 +62,39 @@ def aligned_row_groups(source: pq.ParquetFile, file: BaseFile, schema: pa.Schema
         yield align(read_row_group(source, group, file), file, schema)
 
 
+def aligned_batches(
+    source: pq.ParquetFile, file: BaseFile, group: int, schema: pa.Schema, *, use_threads: bool = True
+) -> Iterator[pa.Table]:
+    """Rows of one row group, 65,536 at most at a time: what is decoded is never the whole of it.
+
+    Args:
+        file: which it is, for messages.
+        schema: columns wanted; those that the file lacks come out null.
+        use_threads: decode columns at the same time.
+
+    Raises:
+        TableCorruptError: a page cannot be decoded, or a column does not convert.
+    """
+    with blamed(file):
+        names = stored_names(source, schema)
+        for batch in read_group_batches(source, group, names, BATCH_ROWS, use_threads=use_threads):
+            yield align(pa.Table.from_batches([batch]), file, schema)
+
+
+def stored_names(source: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """Those of some columns that a file has; one at least, as rows without columns are not counted."""
+    stored = frozenset(source.schema_arrow.names)
+    return [name for name in schema.names if name in stored] or [RECORD_KEY]
+
+
 def read_row_group(source: pq.ParquetFile, group: int, file: BaseFile) -> pa.Table:
     """One row group as it is stored.
 
     Raises:
         TableCorruptError: it cannot be decoded; which column is said.
     """
-    try:
+    with blamed(file):
         return read_groups(source, [group])
-    except LakeIndexError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise damaged(file, str(error)) from error
 
 
 def align(rows: pa.Table, file: BaseFile, schema: pa.Schema) -> pa.Table:
@@ -100,6 +119,17 @@ def _column(rows: pa.Table, file: BaseFile, field: pa.Field, is_there: bool) -> 
         return widened(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise damaged(file, f"column {field.name!r} is {column.type}, not {field.type}: {error}") from error
+
+
+@contextmanager
+def blamed(file: BaseFile) -> Iterator[None]:
+    """What goes wrong is this file's. Raises: TableCorruptError."""
+    try:
+        yield
+    except LakeIndexError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise damaged(file, str(error)) from error
 
 
 def damaged(file: BaseFile, what: str) -> TableCorruptError:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
-from lakeindex.commands.read.out_file import check_out, put_file, row_writer
 from lakeindex.commands.results import JsonResult
-from lakeindex.commands.scan.plan import ScanPlan
-from lakeindex.commands.scan.reading import readers
-from lakeindex.commands.scan.request import ScanRequest
-from lakeindex.commands.scan.scan import Scanner
+from lakeindex.commands.rows.out_file import check_out, put_file, row_writer
+from lakeindex.commands.rows.plan import ScanPlan
+from lakeindex.commands.rows.request import ScanRequest
+from lakeindex.commands.rows.scan import Scanner
 from lakeindex.tasks.local_runner import LocalRunner
 
 Step: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
@@ -79,7 +78,7 @@ def write_rows(uri: str, out: str, request: ScanRequest | None = None, *, step: 
 
 
 def _write_all(plan: ScanPlan, out: str, path: Path, step: Step) -> int:
-    rows, files = 0, readers(plan)
+    rows, files = 0, plan.readers()
     with row_writer(out, path, plan.schema) as writer, step("read", len(files)) as done:
         for one in files:
             for piece in one.tables():

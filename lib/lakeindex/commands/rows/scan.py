@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from lakeindex.commands.consistent_read import TRIES, has_other_timeline, read_consistently
-from lakeindex.commands.scan.plan import ScanPlan, plan_scan
-from lakeindex.commands.scan.reading import FileReader, Tally, readers
-from lakeindex.commands.scan.request import ScanReport, ScanRequest
+from lakeindex.commands.rows.file_reader import FileReader, Tally
+from lakeindex.commands.rows.plan import ScanPlan, plan_scan
+from lakeindex.commands.rows.request import ScanReport, ScanRequest
 from lakeindex.errors import MOVED_ERRORS, LakeIndexError, WriteConflictError
 from lakeindex.options.parse import parse_options
 from lakeindex.storage import decoded_in_parallel
@@ -42,7 +42,7 @@ class Scanner:
     runner: Runner
 
     def plan(self) -> ScanPlan:
-        """Which files are opened. Raises: as :func:`~lakeindex.commands.scan.plan.plan_scan`."""
+        """Which files are opened. Raises: as :func:`~lakeindex.commands.rows.plan.plan_scan`."""
         return self.of_one_snapshot(lambda plan: plan)
 
     def rows(self) -> pa.Table:
@@ -51,7 +51,7 @@ class Scanner:
 
     def count(self) -> int:
         """How many rows are chosen."""
-        return self.of_one_snapshot(lambda plan: sum(decoded_in_parallel(self.uri, FileReader.count, readers(plan))))
+        return self.of_one_snapshot(lambda plan: sum(decoded_in_parallel(self.uri, FileReader.count, plan.readers())))
 
     def explain(self, *, analyze: bool) -> ScanReport:
         """What the scan leaves out; what it reads, too, if it is to be done for that."""
@@ -143,14 +143,14 @@ def streamed(
 
 def rows_of(plan: ScanPlan) -> pa.Table:
     """All rows of a plan, several files at a time."""
-    files = readers(plan)
+    files = plan.readers()
     pieces = decoded_in_parallel(plan.table.uri, lambda one: one.table(use_threads=len(files) == 1), files)
     return pa.concat_tables([plan.schema.empty_table(), *pieces])
 
 
 def batches_of(plan: ScanPlan) -> Iterator[pa.RecordBatch]:
     """The rows of a plan, a batch at a time."""
-    for one in readers(plan):
+    for one in plan.readers():
         for rows in one.tables():
             yield from rows.cast(plan.schema).to_batches()
 
@@ -184,7 +184,7 @@ def taken_away(plan: Planned, given: int, error: LakeIndexError) -> WriteConflic
 
 def _analyzed(plan: ScanPlan) -> ScanReport:
     every = Tally()
-    for one in readers(plan):
+    for one in plan.readers():
         for _ in one.tables():
             pass
         every.add(one.tally)
