@@ -13,10 +13,12 @@ from lakeindex.api.table import LakeTable
 from lakeindex.bloom import marks
 from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.files.key_columns import read_record_keys
+from lakeindex.format.hfile import HFile
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant
 from lakeindex.metadata.changes import KeyRun, PartitionChange
 from lakeindex.metadata.column_ranges import column_ranges
 from lakeindex.metadata.column_stats import column_stats_record
+from lakeindex.metadata.compaction import format_base
 from lakeindex.metadata.indexed_columns import StatsEncoding
 from lakeindex.metadata.indexes.record_index import RecordLocation, location_record
 from lakeindex.metadata.keys import bloom_filter_key, column_stats_key
@@ -114,3 +116,30 @@ def add_record_index(table: LakeTable, *, partitioned: bool, without: frozenset[
     new = NewPartition(RECORD_INDEX, groups, PartitionChange(runs=runs))
     add_partition(metadata, what, new, free_instant(metadata, what))
     switch_on(storage, (*metadata.partitions, RECORD_INDEX))
+
+
+Shards = dict[str, dict[bytes, bytes]]
+"""What each file group of a record index has in its base file: keys and encoded records."""
+
+
+def edit_record_index(table: LakeTable, edit: Callable[[Shards, str], None]) -> None:
+    """Change what the base files of a record index say; they have the same names afterwards.
+
+    Args:
+        table: a table whose record index was just built, or compacted.
+        edit: is given the file groups, and the Avro schema of their records; one that is taken out loses all files.
+    """
+    folder = Path(table.uri) / ".hoodie/metadata/record_index"
+    bases: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.hfile"), key=lambda one: one.name.rpartition("_")[2]):
+        bases[path.name.partition("_")[0]] = path
+    files = {group: HFile.of(path.read_bytes(), path.name) for group, path in bases.items()}
+    schema = next(one.schema for one in files.values() if one.schema)
+    shards = {group: dict(file.entries()) for group, file in files.items()}
+    edit(shards, schema)
+    for group, path in bases.items():
+        if group in shards:
+            path.write_bytes(format_base(sorted(shards[group].items()), schema))
+        else:
+            for one in [*folder.glob(f"{group}_*"), *folder.glob(f".{group}_*")]:
+                one.unlink()

@@ -416,7 +416,7 @@ class LakeTable(TableOperations):
 
         Args:
             partitions: those that are built, ``record_index`` for example, and what they need; if none are named those
-                that Hudi makes by itself.
+                that Hudi makes by itself. A record index that is named and there is made anew.
             force: take other writers' pending instants for dead.
             options: ``hoodie.*`` and ``lakeindex.*`` options.
 

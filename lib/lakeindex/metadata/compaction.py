@@ -28,6 +28,8 @@ from lakeindex.format.hfile import HFile, format_hfile, merge_hfile
 from lakeindex.format.hfile.blocks import LoneBlock
 from lakeindex.format.hfile.reading import Entry, Part
 from lakeindex.format.hfile.writing import MAX_KEY, MIN_KEY
+from lakeindex.metadata.changes import PartitionChange
+from lakeindex.metadata.group_changes import by_group
 from lakeindex.metadata.metadata_table import (
     BLOCK_BYTES,
     BLOOM_FILTERS,
@@ -46,7 +48,7 @@ from lakeindex.timeline.avro_instants import avro_record, format_avro
 from lakeindex.timeline.timeline import Timeline
 
 _NEWEST_COUNTS: Final = frozenset({BLOOM_FILTERS, RECORD_INDEX})
-_OLD_SUFFIX: Final = "001"
+_OLD_SUFFIXES: Final = (1, *range(10, 1000))
 _PLAN_VERSION: Final = 2
 _TOKEN: Final = "0-0-0"  # noqa: S105 - a write token: task, stage and attempt
 _MIB: Final = 1 << 20
@@ -71,7 +73,7 @@ def delta_commits_since(timeline: Timeline) -> int:
     return sum((one.completion_time or one.time) > last for one in done)
 
 
-def compact(view: MetadataView) -> str | None:
+def compact(view: MetadataView, anew: PartitionChange | None = None) -> str | None:
     """Compact the metadata table, or finish what somebody began. Nothing is pending on the table's own timeline.
 
     In timeline layout 2 its instant is later than every delta commit was completed, those of new partitions too, and
@@ -79,6 +81,8 @@ def compact(view: MetadataView) -> str | None:
 
     Args:
         view: the metadata table. Who compacts holds the table's lock.
+        anew: what the base files of its record index get, whatever there was. Who finishes such a compaction that was
+            cut short, compacts what there was.
 
     Returns:
         The compaction's instant; None if there is nothing to compact.
@@ -91,16 +95,23 @@ def compact(view: MetadataView) -> str | None:
         _carry_out(view, begun)
         return begun
     deltas = [one for one in view.timeline.completed_writes if one.action == names.DELTA_COMMIT]
-    if not deltas or not delta_commits_since(view.timeline):
+    if not deltas or not (anew is not None or delta_commits_since(view.timeline)):
         return None
     last = max(one.completion_time or one.time for one in deltas)
-    time = view.table.layout.completion_time(last, 0) or last + _OLD_SUFFIX
+    newest = last if anew is None else max(last, view.timeline.max_time or "")
+    time = view.table.layout.completion_time(newest, 0) or _old_instant(view, last)
     slices = [one for partition in view.table.partitions for one in view.slices(partition)]
     path = view.timeline.path(Instant(time, names.COMPACTION, InstantState.REQUESTED))
     records.settle_bytes(view.table.storage, path, _format_plan(slices))
     view.table.storage.sync([path])
-    _carry_out(MetadataView.load(view.table, view.data), time)
+    _carry_out(MetadataView.load(view.table, view.data), time, anew)
     return time
+
+
+def _old_instant(view: MetadataView, last: str) -> str:
+    """Instant of a compaction in layout 1: with Hudi's suffix, unless nothing was written since one has it."""
+    taken = {one.time for one in view.timeline.files}
+    return next(time for time in (f"{last}{number:03d}" for number in _OLD_SUFFIXES) if time not in taken)
 
 
 def clean(view: MetadataView) -> tuple[str, ...]:
@@ -119,7 +130,7 @@ def clean(view: MetadataView) -> tuple[str, ...]:
     return tuple(expired)
 
 
-def _carry_out(view: MetadataView, time: str) -> None:
+def _carry_out(view: MetadataView, time: str, anew: PartitionChange | None = None) -> None:
     table, storage = view.table, view.table.storage
     inflight = view.timeline.path(Instant(time, names.COMPACTION, InstantState.INFLIGHT))
     records.settle(storage, inflight, b"")
@@ -128,9 +139,11 @@ def _carry_out(view: MetadataView, time: str) -> None:
     for partition in table.partitions:
         for one in view.slices(partition):
             instant, logs = planned.get((partition, one.file_id), ("", frozenset()))
-            if logs:
+            if logs and (anew is None or partition != RECORD_INDEX):
                 todo.append(replace(one, instant=instant, logs=tuple(log for log in one.logs if log.name in logs)))
     written = _compact_slices(view, todo, time, schema)
+    if anew is not None:
+        written += _made_anew(view, anew, time, schema)
     storage.sync([inflight, *(f"{METADATA_ROOT}/{stat.path}" for stat in written)])
     done = {name: tuple(stat for stat in written if stat.partition_path == name) for name in table.partitions}
     done = {name: stats for name, stats in done.items() if stats}
@@ -166,6 +179,21 @@ def _compact_slice(view: MetadataView, one: FileSlice, time: str, schema: str) -
     data, count = (_merged if one.partition == FILES else _changed)(view, one, schema)
     if not count and one.base is None:
         return None
+    return _put_base(view, one, time, data, count)
+
+
+def _made_anew(view: MetadataView, change: PartitionChange, time: str, schema: str) -> list[WriteStat]:
+    """Write base files of the record index with what is put, and nothing else."""
+    groups = view.slices(RECORD_INDEX)
+    parts = {part.group: part.entries(schema) for part in by_group(groups, change, time)}
+    entries = {**dict.fromkeys(groups, ()), **parts}
+    return [
+        _put_base(view, group, time, format_base(entries[group], schema), len(entries[group]))
+        for group in sorted(entries, key=lambda one: one.file_id)
+    ]
+
+
+def _put_base(view: MetadataView, one: FileSlice, time: str, data: bytes, count: int) -> WriteStat:
     name = f"{one.file_id}_{_TOKEN}_{time}.hfile"
     path = f"{view.table.folder(one.partition)}/{name}"
     records.remove(view.table.storage, [crc_path(path)])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from lakeindex.errors import MetadataTableError
+from lakeindex.errors import MetadataTableError, PendingInstantError
 from lakeindex.files.file_system_view import named_snapshot, snapshot
 from lakeindex.files.listing import base_files_in
 from lakeindex.format import instants as names
@@ -39,6 +39,7 @@ from lakeindex.metadata.indexes.bloom_filters import filters_of_gone, filters_of
 from lakeindex.metadata.metadata_table import PARTITION_STATS, RECORD_INDEX
 from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.slices import pending_compaction
 from lakeindex.metadata.statistics import has_statistics, statistics_of_gone, statistics_of_touched
 from lakeindex.metadata_upkeep.moved_keys import MovedKeys, moved_keys, record_index_change, returned_keys, said_moves
 from lakeindex.metadata_upkeep.switch import finish_noted, put_definitions
@@ -407,6 +408,32 @@ def compact_metadata(context: WriteContext, least: int = 1) -> str | None:
     if done is not None:
         compaction.clean(MetadataView.load(view.table, view.data))
     return done
+
+
+def renew_record_index(context: WriteContext, change: PartitionChange) -> None:
+    """Make the record index anew, under the lock. The new base files take the place of all that it said before, for
+    every reader at once and as a compaction: who began to read before, finds what he began with.
+
+    Args:
+        change: all its entries.
+
+    Raises:
+        PendingInstantError: something is pending whose entries would be lost.
+    """
+    view = metadata_view(context)
+    assert view is not None
+    if _is_unsettled(view):
+        pending = sorted(view.data.pending_times)
+        raise PendingInstantError(
+            f"the record index of {context.table.properties.name} cannot be made anew while {pending[0]} is pending",
+            culprit=pending[0],
+            hint="run it again when the writer is done; `--force` takes those of other writers for dead",
+        )
+    if pending_compaction(view.timeline) is not None:
+        compaction.compact(view)
+        view = MetadataView.load(view.table, view.data)
+    compaction.compact(view, change)
+    compaction.clean(MetadataView.load(view.table, view.data))
 
 
 def compact_if_due(context: WriteContext) -> str | None:

@@ -123,8 +123,11 @@ def show_metadata_verified(console: Screen, found: MetadataVerified) -> None:
     console.print(f"compared with {where}; {found.seconds:.2f} s", markup=False)
     for kind, count in found.counts.items():
         console.print(f"{count:,} {kind}", markup=False)
+    for kind, count in found.record_index.items():
+        if count:
+            console.print(f"  {count:,} {kind} in the record index", markup=False)
     for one in found.examples:
-        console.print(f"  {one.kind} {one.path}: says {one.said}, is {one.is_so}", markup=False)
+        console.print(f"  {one.entry or one.kind} {one.path}: says {one.said}, is {one.is_so}", markup=False)
     if found.ok:
         console.print("[green]it says what is there[/green]")
 

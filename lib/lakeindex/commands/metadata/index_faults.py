@@ -12,14 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lakeindex.errors import REPAIR_KEYS
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.files.key_columns import read_record_keys
 from lakeindex.metadata.column_stats import FIELD as STATS
 from lakeindex.metadata.column_stats import in_wrapper_of, is_nan, merge_column_stats
-from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexes.bloom_filters import FIELD as FILTER
 from lakeindex.metadata.indexes.bloom_filters import filter_record
-from lakeindex.metadata.indexes.record_index import location_of
 from lakeindex.metadata.keys import bloom_filter_key
 from lakeindex.metadata.metadata_table import (
     BLOOM_FILTERS,
@@ -32,6 +30,7 @@ from lakeindex.metadata.new_files import NewFile, read_new_files
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import Record
 from lakeindex.metadata.statistics import columns_without_partitions, statistics_of_new, statistics_of_partitions
+from lakeindex.metadata_upkeep.index_entries import BUILD_ANEW, COPY, DOUBLED, entries_elsewhere, wrong_entries
 from lakeindex.storage import in_parallel
 from lakeindex.write.base_file import RECORD_KEY
 
@@ -49,11 +48,12 @@ class MetadataFault:
             in NaN, none in a partition though it has some in others, or some in a file where another column can have
             none, so that readers skip rows; ``filter``: a file's filter is
             another one, or none; ``key``: a record key is somewhere else, or nowhere, so that an upsert by the record
-            index doubles or loses it.
+            index may double it.
         path: the file, the partition, or the key.
         said: what the metadata table says, in words.
         is_so: what is there, in words.
         mend: how it is mended.
+        entry: of kind ``key``, as :attr:`lakeindex.metadata_upkeep.index_entries.WrongEntry.kind`; else empty.
     """
 
     kind: str
@@ -61,6 +61,7 @@ class MetadataFault:
     said: str
     is_so: str
     mend: str = "`lakeindex metadata drop TABLE`, then `lakeindex metadata build TABLE`"
+    entry: str = ""
 
 
 def find_index_faults(
@@ -88,7 +89,7 @@ def find_index_faults(
     if BLOOM_FILTERS in view.table.partitions:
         yield from _other_filters(view, new)
     if RECORD_INDEX in view.table.partitions:
-        yield from _moved_keys(view, live)
+        yield from _wrong_entries(view, live)
 
 
 def _stored(view: MetadataView, partition: str) -> dict[str, Record]:
@@ -161,25 +162,15 @@ def _other_filters(view: MetadataView, files: list[NewFile]) -> Iterator[Metadat
             yield MetadataFault("filter", path, "another filter", "that of its footer", _again(BLOOM_FILTERS))
 
 
-def _moved_keys(view: MetadataView, live: Snapshot) -> Iterator[MetadataFault]:
-    slices = view.slices(RECORD_INDEX)
-    scoped, source = is_partitioned(slices), view.table.folder(RECORD_INDEX)
-    said: dict[tuple[str, str], tuple[str, str]] = {}
-    for part in in_parallel(view.table.storage.uri, view.records, slices):
-        for key, record in part.items():
-            location = location_of(record, source)
-            said[location.partition if scoped else "", key] = (location.partition, location.file_id)
+def _wrong_entries(view: MetadataView, live: Snapshot) -> Iterator[MetadataFault]:
     files = live.base_files_all()
-    for file, keys in zip(
-        files, in_parallel(live.storage.uri, lambda one: read_record_keys(live.storage, one), files), strict=True
-    ):
-        place = (file.partition_path, file.file_id)
-        for key in keys.to_pylist():
-            found = said.pop((file.partition_path if scoped else "", key), None)
-            if found != place:
-                yield MetadataFault("key", key, _place(found), _place(place), _again(RECORD_INDEX))
-    for (_, key), place in said.items():
-        yield MetadataFault("key", key, _place(place), _place(None), _again(RECORD_INDEX))
+    for one in (*wrong_entries(view, files), *entries_elsewhere(view, files)):
+        said, is_so, mend = _place(one.said), _place(one.stored), BUILD_ANEW
+        if one.kind == COPY:
+            is_so, mend = f"a row in {is_so}, too", REPAIR_KEYS
+        elif one.kind == DOUBLED:
+            said += f", in {one.group} of the index, where nobody looks for it"
+        yield MetadataFault("key", one.key, said, is_so, mend, one.kind)
 
 
 def _place(place: tuple[str, str] | None) -> str:

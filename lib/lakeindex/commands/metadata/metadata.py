@@ -114,7 +114,8 @@ def metadata_build(
     """Build the metadata table of a table that has none, or add partitions to the one that it has.
 
     Args:
-        partitions: those that are built, and what they need; none named: those that Hudi makes by itself.
+        partitions: those that are built, and what they need; none named: those that Hudi makes by itself. A record
+            index that is named and there is made anew.
         config: lease and waiting times.
         force: take other writers' pending instants for dead.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -13,7 +14,9 @@ from lakeindex.commands.results import JsonResult
 from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.files.file_system_view import snapshot
 from lakeindex.format.file_names import parse_base_file
+from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata_upkeep.index_entries import ENTRY_KINDS
 from lakeindex.timeline.timeline import Timeline
 
 _EXAMPLES: Final = 5
@@ -30,6 +33,8 @@ class MetadataVerified(JsonResult):
         files: files of the table that were compared.
         partitions: partitions of the table.
         counts: faults by their kind.
+        record_index: wrong entries by their kind, as of
+            :attr:`lakeindex.metadata_upkeep.index_entries.WrongEntry.kind`; empty if there is no record index.
         examples: some of each.
         seconds: wall time.
     """
@@ -42,6 +47,7 @@ class MetadataVerified(JsonResult):
     files: int
     partitions: int
     counts: Mapping[str, int]
+    record_index: Mapping[str, int]
     examples: tuple[MetadataFault, ...]
     seconds: float
 
@@ -60,11 +66,13 @@ def metadata_verify(uri: str) -> MetadataVerified:
     live = snapshot(table.storage, view.data)
     there = committed_files(live)
     faults = [*find_faults(view, there), *find_index_faults(view, live, there)]
-    counts: dict[str, int] = {}
+    counts = Counter(fault.kind for fault in faults)
+    entries = Counter(fault.entry for fault in faults if fault.entry)
+    seen: Counter[tuple[str, str]] = Counter()
     examples: list[MetadataFault] = []
     for fault in faults:
-        counts[fault.kind] = counts.get(fault.kind, 0) + 1
-        if counts[fault.kind] <= _EXAMPLES:
+        seen[fault.kind, fault.entry] += 1
+        if seen[fault.kind, fault.entry] <= _EXAMPLES:
             examples.append(fault)
     return MetadataVerified(
         table=table.name,
@@ -72,7 +80,8 @@ def metadata_verify(uri: str) -> MetadataVerified:
         ok=not faults,
         files=sum(len(names) for names in there.values()),
         partitions=len(there),
-        counts=counts,
+        counts=dict(counts),
+        record_index={kind: entries[kind] for kind in ENTRY_KINDS} if RECORD_INDEX in view.table.partitions else {},
         examples=tuple(examples),
         seconds=round(time.perf_counter() - started, 4),
     )

@@ -9,13 +9,14 @@ from typing import Final
 
 from lakeindex.commit.services.begin_maintenance import maintaining
 from lakeindex.error_handling import noted
-from lakeindex.errors import LakeIndexError, MetadataTableError
+from lakeindex.errors import LakeIndexError, MetadataTableError, TableCorruptError
 from lakeindex.files.file_system_view import Snapshot, snapshot
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.lock.lock import TableLock
 from lakeindex.lock.write_context import WriteContext
 from lakeindex.metadata.build import Building, NewPartition, add_partition, free_instant, make_table
 from lakeindex.metadata.changes import PartitionChange, change_of_files
+from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexed_columns import columns_to_index, stats_encoding
 from lakeindex.metadata.indexes.bloom_filters import filters_of_new
 from lakeindex.metadata.metadata_table import (
@@ -40,7 +41,7 @@ from lakeindex.metadata_upkeep.switch import (
     drop_metadata,
     switch_on,
 )
-from lakeindex.metadata_upkeep.upkeep import check_metadata_table
+from lakeindex.metadata_upkeep.upkeep import check_metadata_table, renew_record_index
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import MetadataTablePolicy, WriteConfig
 from lakeindex.storage.port import Storage
@@ -116,7 +117,8 @@ def build_metadata_table(
     """Build the metadata table of a table that has none, or add partitions to the one that it has.
 
     Instants of ours that are pending add what they write when they are committed. Each partition is used as soon as it
-    is whole; after a kill the ones that were not are taken away by whoever writes next.
+    is whole; after a kill the ones that were not are taken away by whoever writes next. A record index that is named
+    and there is made anew; readers have the old one until the new one is whole.
 
     Args:
         config: lease and waiting times.
@@ -125,7 +127,7 @@ def build_metadata_table(
 
     Raises:
         MetadataTableError: there is one (and none was named), or something in its place, or it cannot be kept up.
-        PendingInstantError: a living writer of another kind is in flight.
+        PendingInstantError: a living writer of another kind is in flight; or any, if a record index is made anew.
         LockTimeoutError: another writer holds the lock for too long.
         FencedError: this process stalled for longer than its lease.
     """
@@ -142,7 +144,7 @@ def build_metadata_table(
             if name == FILES:
                 begin_building(context.storage)
                 make_table(replace(builder.table, partitions=(FILES,)), properties.name)
-            there = builder.add(name, there)
+            there = builder.renewed(there) if name in there else builder.add(name, there)
         return BuiltPartitions(wanted, sum(len(names) for names in builder.files.values()))
 
 
@@ -181,7 +183,8 @@ def _wanted(properties: TableProperties, partitions: Sequence[str], *, named: bo
     check_virtual_metadata(properties, partitions)
     asked = set(partitions)
     asked |= {FILES, *(_NEEDS[name] for name in asked if name in _NEEDS)}
-    wanted = tuple(name for name in _ORDER if name in asked - set(there))
+    asked -= {*there} - {RECORD_INDEX}
+    wanted = tuple(name for name in _ORDER if name in asked)
     if not wanted or (there and not named):
         raise MetadataTableError(
             f"table {properties.name} has a metadata table: {described(there)}",
@@ -283,6 +286,21 @@ class _Builder:
         switch_on(storage, now, defined=defined is not None)
         self._check_switched(name)
         return now
+
+    def renewed(self, there: tuple[str, ...]) -> tuple[str, ...]:
+        """Make the record index anew. One of the other form, or without file groups, which nobody can read, goes
+        before; all partitions that readers use then.
+        """
+        try:
+            groups = MetadataView.load(self.table, self.found.timeline).slices(RECORD_INDEX)
+        except TableCorruptError:
+            groups = ()
+        if groups and is_partitioned(groups) is self.by_partition:
+            renew_record_index(self.context, self._change(RECORD_INDEX))
+            return there
+        self._change(RECORD_INDEX)  # what cannot be made is not taken away
+        drop_metadata(self.context.table, (RECORD_INDEX,))
+        return self.add(RECORD_INDEX, tuple(name for name in there if name != RECORD_INDEX))
 
     def _building(self, there: Sequence[str]) -> Building:
         completed = [one.time for one in self.found.timeline.completed]

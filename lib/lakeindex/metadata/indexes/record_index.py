@@ -140,6 +140,5 @@ def _damaged(source: str, why: str) -> TableCorruptError:
     return TableCorruptError(
         f"{source} has a damaged record: {why}",
         culprit=source,
-        hint="`lakeindex metadata drop TABLE --partition record_index`, then `lakeindex metadata build TABLE "
-        "--partition record_index`",
+        hint="`lakeindex metadata build TABLE --partition record_index` makes it anew",
     )

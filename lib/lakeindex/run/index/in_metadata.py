@@ -25,6 +25,7 @@ from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexes.record_index import find_locations
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import USE_METADATA_OPTION, MetadataView
+from lakeindex.metadata_upkeep.index_entries import BUILD_ANEW
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef
 from lakeindex.run.spec import RunSpec, TableFacts
@@ -36,10 +37,6 @@ from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
 _SCOPES: Final = ("each partition", "the whole table")
-_MEND: Final = (
-    "build it anew: `lakeindex metadata drop TABLE --partition record_index`, then "
-    "`lakeindex metadata build TABLE --partition record_index`"
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class MetadataRecordStore:
                 f"the record index of the metadata table has a record for a key in {has}, but the table's index is "
                 f"unique in {needs}",
                 culprit=self.view.table.folder(RECORD_INDEX),
-                hint="`lakeindex index migrate` changes the table's index, or " + _MEND,
+                hint="`lakeindex index migrate` changes the table's index, or " + BUILD_ANEW,
             )
         if self.by_partition:
             missing = next((one for one in sorted(wanted) if not any(group.is_of(one) for group in groups)), None)
@@ -81,7 +78,7 @@ class MetadataRecordStore:
                 raise TableCorruptError(
                     f"the record index of the metadata table has no file group for partition {missing!r}",
                     culprit=self.view.table.folder(RECORD_INDEX),
-                    hint=_MEND,
+                    hint=BUILD_ANEW,
                 )
 
     def look_up(self, keys: StringArray, partition: str | None) -> Found:

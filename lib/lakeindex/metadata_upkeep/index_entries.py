@@ -1,0 +1,174 @@
+"""What the record index of the metadata table says, compared with the key columns of the files that it serves.
+
+Hudi itself has lost entries of record indexes (apache/hudi#13996, #19225). A key that has a row and no entry is
+taken for a new one, and doubled, by whoever believes the index.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeindex.files.key_columns import read_record_keys
+from lakeindex.metadata.group_changes import is_partitioned
+from lakeindex.metadata.groups import group_numbers
+from lakeindex.metadata.indexes.record_index import location_of
+from lakeindex.metadata.metadata_table import RECORD_INDEX
+from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.records import Record
+from lakeindex.metadata.slices import FileSlice
+from lakeindex.model import BaseFile
+from lakeindex.storage import in_parallel
+
+MISSING: Final = "missing"
+STALE: Final = "stale"
+MISPLACED: Final = "misplaced"
+DOUBLED: Final = "doubled"
+COPY: Final = "copy"
+ENTRY_KINDS: Final = (MISSING, STALE, MISPLACED, DOUBLED, COPY)
+
+BUILD_ANEW: Final = "`lakeindex metadata build TABLE --partition record_index` makes it anew"
+
+_SEVERAL: Final = 2
+
+Place: TypeAlias = tuple[str, str]
+"""A partition path and a file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongEntry:
+    """An entry of a record index that is wrong, or is not there.
+
+    Attributes:
+        kind: ``missing``: a stored key has no entry; ``misplaced``: its entry names a file group that it is not in;
+            ``stale``: an entry is of no stored key; ``doubled``: an entry stands in a file group of the index in which
+            nobody looks for the key; ``copy``: the key has another row, of which one entry can say nothing.
+        said: where the index has it; None: nowhere.
+        stored: where it is stored; None: nowhere.
+        group: the file group of the index in which the entry is, or should be.
+    """
+
+    kind: str
+    key: str
+    said: Place | None
+    stored: Place | None
+    group: str
+
+
+def wrong_entries(view: MetadataView, files: Sequence[BaseFile]) -> Iterator[WrongEntry]:
+    """What a record index says wrongly of some files: all live ones of the table or, of a partitioned index, of some of
+    its partitions. All their keys are read; the entries of one partition, or of all of a global index, are held.
+
+    Raises:
+        TableCorruptError: the index, or a file, cannot be read.
+    """
+    slices = view.slices(RECORD_INDEX)
+    by_scope: dict[str | None, list[BaseFile]] = defaultdict(list)
+    scoped = is_partitioned(slices)
+    for file in files:
+        by_scope[file.partition_path if scoped else None].append(file)
+    if not scoped:
+        by_scope.setdefault(None, [])
+    for scope, mine in by_scope.items():
+        yield from _wrong_in(view, [one for one in slices if one.is_of(scope)], mine)
+
+
+def entries_elsewhere(view: MetadataView, files: Iterable[BaseFile]) -> Iterator[WrongEntry]:
+    """Entries of a partitioned index of partitions in which there is no file: each is stale."""
+    partitions = {file.partition_path for file in files}
+    slices = view.slices(RECORD_INDEX)
+    rest = [one for one in slices if is_partitioned(slices) and not any(one.is_of(path) for path in partitions)]
+    yield from _wrong_in(view, rest, [], is_split=False)
+
+
+def _wrong_in(
+    view: MetadataView, groups: Sequence[FileSlice], files: Sequence[BaseFile], *, is_split: bool = True
+) -> Iterator[WrongEntry]:
+    """Of one scope, in which a key has one place.
+
+    Args:
+        groups: file groups of the index, by their numbers.
+        files: those with the keys.
+        is_split: the keys are spread over the groups by their hash.
+    """
+    storage, source = view.table.storage, view.table.folder(RECORD_INDEX)
+    held = [_places(one, source) for one in in_parallel(storage.uri, view.records, groups)]
+    keys = in_parallel(storage.uri, lambda one: read_record_keys(storage, one), files)
+    stored = _Stored(files, keys, len(groups))
+    strays = list(_strays(held, groups)) if is_split else []
+    places = stored.places_of([key for key, _, _, _ in strays])
+    for key, said, group, is_second in strays:
+        kind = DOUBLED if is_second else MISPLACED if key in places else STALE
+        yield WrongEntry(kind, key, said, places.get(key), group)
+    told = {key for key, _, _, is_second in strays if not is_second}
+    for number, entries in enumerate(held or [{}]):
+        group = groups[number].file_id if groups else ""
+        for key, here in stored.of_group(number):
+            entry = entries.pop(key, None)
+            if entry not in here and (entry is not None or key not in told):
+                yield WrongEntry(MISSING if entry is None else MISPLACED, key, entry, here[0], group)
+            copies = list(here)
+            copies.remove(entry if entry in here else here[0])
+            yield from (WrongEntry(COPY, key, entry, one, group) for one in copies)
+        yield from (WrongEntry(STALE, key, entry, None, group) for key, entry in entries.items())
+
+
+def _places(records: Mapping[str, Record], source: str) -> dict[str, Place]:
+    """Where entries say that their keys are. Many keys share a record, which is made into a place once."""
+    known: dict[int, Place] = {}
+    found: dict[str, Place] = {}
+    for key, record in records.items():
+        place = known.get(id(record))
+        if place is None:
+            location = location_of(record, source)
+            place = known[id(record)] = (location.partition, location.file_id)
+        found[key] = place
+    return found
+
+
+def _strays(held: Sequence[dict[str, Place]], groups: Sequence[FileSlice]) -> Iterator[tuple[str, Place, str, bool]]:
+    """Entries in another file group than their keys belong to, which are taken out: the key, where it is said to be,
+    the file group, and whether there is an entry where it belongs.
+    """
+    if len(held) < _SEVERAL:
+        return
+    for number, (said, group) in enumerate(zip(held, groups, strict=True)):
+        keys = pa.array(said, pa.string())
+        numbers = group_numbers(keys, len(held))
+        for at in (numbers != number).nonzero()[0]:
+            key = keys[at].as_py()
+            yield key, said.pop(key), group.file_id, key in held[numbers[at]]
+
+
+class _Stored:
+    """Keys of files, by the file group of an index that they belong to."""
+
+    def __init__(self, files: Sequence[BaseFile], keys: Sequence[pa.Array], groups: int) -> None:
+        self._places = [(file.partition_path, file.file_id) for file in files]
+        self._keys = keys
+        self._numbers = [group_numbers(some, groups) if groups > 1 else None for some in keys]
+
+    def of_group(self, number: int) -> Iterator[tuple[str, tuple[Place, ...]]]:
+        """Each key, and where it is stored; in a place twice if it has two rows there."""
+        found: dict[str, tuple[Place, ...]] = {}
+        for place, keys, numbers in zip(self._places, self._keys, self._numbers, strict=True):
+            mine = keys if numbers is None else keys.filter(pa.array(numbers == number))
+            here = (place,)
+            for key in mine.to_pylist():
+                before = found.get(key)
+                found[key] = here if before is None else (*before, place)
+        yield from found.items()
+
+    def places_of(self, keys: Sequence[str]) -> dict[str, Place]:
+        """Where some keys are stored; those that are nowhere are left out."""
+        wanted = pa.array(keys, pa.string())
+        found: dict[str, Place] = {}
+        for place, some in zip(self._places, self._keys, strict=True):
+            there = some.filter(pc.is_in(some, wanted)) if keys else wanted
+            found |= dict.fromkeys(there.to_pylist(), place)
+        return found
