@@ -54,7 +54,7 @@ IN_METADATA = {
     IndexType.RECORD_INDEX: ("record_index",),
 }
 """Types that answer from partitions of Hudi's metadata table, where a table has them."""
-EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("LAKEINDEX_CONTRACT_EXAMPLES", "5"))
 _KEYS = ("a", "b:1", "cé", "d中", "e\U0001f600", "f\uffff", "g,h:2")
 _ROW = st.builds(
     Row,

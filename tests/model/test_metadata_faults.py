@@ -132,9 +132,11 @@ def roll_back_newest() -> None:
             LakeTable(TABLE).rollback(writes[1].time)
 
 
-@pytest.mark.parametrize("name", EVERY_NTH)
-@pytest.mark.parametrize(("version", "first"), [("6", 5), ("9", 11)])
+@pytest.mark.parametrize(
+    ("version", "first", "name"), [(*((("6", 5), ("9", 11))[n % 2]), one) for n, one in enumerate(EVERY_NTH)]
+)
 def test_some_calls_may_fail(name: str, version: str, first: int) -> None:
+    """Of each operation one of the versions; both, and every call, under the mark ``model``."""
     report = fail_every_call(operation(name, version), every=EVERY_NTH[name], first=first)
     assert report.histories >= 4
 
