@@ -408,6 +408,10 @@ def test_column_stats_of_the_metadata_table_leave_files_out_unopened(tmp_path: P
         assert report.files_pruned_by_statistics > 0, condition
         listed = table.scan(where=condition, options={"hoodie.metadata.enable": "false"}).explain()
         assert listed.files_pruned_by_statistics == 0
+    both = table.scan(where="id IN (3, 590) AND amount > 100").explain()
+    pruned = (both.files_pruned_by_statistics, both.files_pruned_by_key)
+    assert min(pruned) > 0
+    assert both.files_left + sum(pruned) == both.files, "each file is counted once"
 
 
 def test_what_hudi_says_of_row_groups_without_bounds_leaves_no_file_out(

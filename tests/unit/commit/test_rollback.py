@@ -8,6 +8,7 @@ from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import LakeIndexError, PendingInstantError, TableUnsupportedError, UsageError
 from lakeindex.options.types import WriteConfig
 from lakeindex.storage import open_storage
+from lakeindex.storage.memory import Fault
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import (
     OWN_SYNC_MARKER,
@@ -64,6 +65,20 @@ def test_only_the_newest_may_go(world: World) -> None:
     roll_back(world, first)
     roll_back(world, FIRST)
     assert live_rows(world.store) == {}
+
+
+def test_what_a_killed_writer_had_decided_stands_on_it(world: World) -> None:
+    """The commit is completed by the rollback itself, so that its target is the newest no more."""
+    first = world.upsert(BATCH)
+    world.store.hook = lambda call: Fault.ERROR if call.path.endswith(".commit") else None
+    with pytest.raises(LakeIndexError):
+        world.upsert(OTHER, "killed")
+    world.store.hook = None
+    world.gone.add("killed")
+    (pending,) = Table.open(world.store).load_timeline().pending
+    with pytest.raises(UsageError, match=f"{first} is not the newest: {pending.time} was built on it"):
+        roll_back(world, first)
+    assert live_rows(world.store)["b1"] == ["two"]
 
 
 def test_a_savepoint_keeps_its_commit(world: World) -> None:
