@@ -203,13 +203,17 @@ class LakeTable(TableOperations):
             ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
         """
         from lakeindex.commands.rows.get import get_rows
+        from lakeindex.commands.rows.request import ScanRequest
 
-        texts = option_texts(options or {})
-        chosen = chosen_runner(runner, parse_options(texts).parallelism, master, progress)
-        point = point_text(as_of, "as_of")
-        return get_rows(
-            absolute(self.uri), keys, chosen, partition=partition, columns=columns, as_of=point, options=texts
+        request = ScanRequest(
+            columns=None if columns is None else tuple(columns),
+            partitions=None if partition is None else (partition,),
+            as_of=point_text(as_of, "as_of"),
+            meta=None,
+            options=option_texts(options or {}),
         )
+        chosen = chosen_runner(runner, parse_options(request.options).parallelism, master, progress)
+        return get_rows(absolute(self.uri), keys, request, chosen)
 
     @in_its_stores
     def scan(

@@ -13,10 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeindex.api.table import LakeTable
+from lakeindex.commands.rescale.rescale import migrate_to_buckets
 from lakeindex.errors import InputError, TableCorruptError, UsageError
 from lakeindex.files.footer_cache import CACHE_FOLDER
+from lakeindex.index.bucket.bucket_layout import BucketLayout
 from lakeindex.index.in_memory import kind as in_memory
 from lakeindex.model import IndexType
+from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
 from tests.unit.commands.tables import flip, live_files
 from tests.vectors_support import table_names, unpack_table
@@ -229,6 +232,37 @@ def test_as_of_gives_rows_of_then(tmp_path: Path):
     assert "files of then" in then.report.notes[0]
     now = table.get(["a", "b"])
     assert ([row["v"] for row in now.rows.to_pylist()], now.missing) == (["new"], ("b",))
+
+
+def test_as_of_asks_the_index_of_then(tmp_path: Path):
+    rows = [Row(f"k{number}", "x", 1, "v") for number in range(40)]
+    keys = [row.id for row in rows]
+    buckets = {"hoodie__index__type": "BUCKET", "hoodie__bucket__index__num__buckets": "2"}
+    for name, options in (("rescaled", buckets), ("migrated", {"hoodie__index__type": "BLOOM"})):
+        table = make_table(tmp_path / name, **options)
+        first = table.upsert(batch_of(rows))
+        if name == "rescaled":
+            table.rescale(buckets=16)
+        else:
+            migrate_to_buckets(table.uri, BucketLayout(16), LocalRunner(1))
+        for then in (first.instant, None):
+            found = table.get(keys, as_of=then)
+            assert (found.rows.num_rows, found.missing) == (40, ()), (name, then)
+        assert table.get("k1", as_of=first.instant).report.files_opened == 1, name
+
+
+def test_as_of_has_the_columns_of_then(tmp_path: Path):
+    table = make_table(tmp_path / "t")
+    first = table.upsert(batch_of([Row("a", "x", 1, "old")]))
+    wider = batch_of([Row("a", "x", 2, "new")]).append_column("more", pa.array(["m"]))
+    table.upsert(wider, schema_mode="add")
+    asked = {"columns": ["more"], "as_of": first.instant}
+    for read in (lambda: table.get("a", **asked), lambda: table.scan(**asked).to_arrow()):
+        with pytest.raises(UsageError, match="no column 'more'"):
+            read()
+    then = table.read(meta=True, as_of=first.instant)
+    assert table.get("a", as_of=first.instant).rows.equals(then)
+    assert table.get("a", columns=["more"]).rows.to_pylist() == [{"more": "m"}]
 
 
 def test_columns_are_those_asked_for(tmp_path: Path):

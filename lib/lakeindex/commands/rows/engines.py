@@ -68,7 +68,7 @@ def dataset_of(plan: ScanPlan) -> ds.Dataset:
             which is no filter of Arrow.
         TableCorruptError: a file is missing, or its footer cannot be read.
     """
-    if plan.source.past.since is not None:
+    if plan.past.since is not None:
         raise UsageError("a dataset cannot be asked for rows since an instant", culprit="since", hint=_AS_IT_IS)
     in_parallel(plan.table.uri, lambda file: _check(plan, file), plan.left.files, _FILES_AT_ONCE)
     layout = ds.ParquetFileFormat(
@@ -174,7 +174,7 @@ def duckdb_relation(plan: ScanPlan, connection: duckdb.DuckDBPyConnection | None
     except ModuleNotFoundError:
         raise _not_installed("duckdb") from None
     own = duckdb.default_connection() if connection is None else connection
-    is_plain = plan.predicate is None and plan.source.past.since is None
+    is_plain = plan.predicate is None and plan.past.since is None
     source: Any = dataset_of(plan) if is_plain and reads_alike(plan) else PinnedRows(plan)
     return own.from_arrow(source).select(*(duckdb.ColumnExpression(name) for name in plan.schema.names))
 

@@ -12,7 +12,7 @@ a location that a store lost without noticing (``lakeindex index verify``).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import ClassVar
@@ -25,17 +25,16 @@ from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.commands.rows.aligned_rows import read_schema
 from lakeindex.commands.rows.file_reader import FileAsk, Got, KeyTask, ReadSpec, Tally, get_from_files
-from lakeindex.commands.rows.index_files import GetScope, Plan, index_of, plan_files
+from lakeindex.commands.rows.index_files import KeyScope, Plan, index_of, plan_files
 from lakeindex.commands.rows.key_sets import KeyForm, KeySet, key_set, key_spec_of
-from lakeindex.commands.rows.time_travel import past_table
-from lakeindex.errors import UsageError
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.commands.rows.request import ScanRequest
+from lakeindex.commands.rows.time_travel import PastTable, columns_of, past_table, present_table
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.json_values import json_value
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.showing.notebook import Shown
-from lakeindex.table.columns import table_schema, virtual_keys
+from lakeindex.table.columns import virtual_keys
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.inference import shown_spec
 from lakeindex.tasks.meter import IoCount
@@ -137,26 +136,15 @@ class GetResult(Shown):
         )
 
 
-def get_rows(
-    uri: str,
-    keys: KeySet,
-    runner: Runner,
-    *,
-    partition: str | None = None,
-    columns: Sequence[str] | None = None,
-    as_of: str | None = None,
-    options: Mapping[str, str] | None = None,
-) -> GetResult:
+def get_rows(uri: str, keys: KeySet, request: ScanRequest, runner: Runner) -> GetResult:
     """The rows of some record keys.
 
     Args:
         keys: record keys as they are stored: the field's value, or ``field:value,field:value`` under a complex key; or
             the values of its columns.
+        request: of which partitions and columns, as they were when, and options that the index needs, such as the
+            address of its store. A stored index is not asked how rows were.
         runner: schedules the tasks; rows come back to the caller.
-        partition: only rows of this partition path.
-        columns: columns to return; all, meta columns first, if not given.
-        as_of: an instant or ISO time: rows as they were then. A stored index is not asked then.
-        options: options that the index needs, such as the address of its store.
 
     Raises:
         TableError: no table, or one that is not read; a damaged file that may hold a key.
@@ -164,14 +152,22 @@ def get_rows(
         InputError: what was given is no set of keys.
         WriteConflictError: other writers took away what was read, again and again.
     """
-    config = parse_options(options or {})
+    config = parse_options(request.options)
     started = perf_counter()
 
-    def read(table: Table, timeline: Timeline) -> tuple[pa.Array, GetScope, Plan, Got]:
-        scope, form = _scope(table, timeline, partition=partition, columns=columns, as_of=as_of, config=config)
-        asked = key_set(keys, form)
+    def read(table: Table, timeline: Timeline) -> tuple[pa.Array, KeyScope, Plan, Got]:
+        past = present_table(table, timeline) if request.as_of is None else past_table(table, timeline, request.as_of)
+        stored = columns_of(past)
+        schema = request.chosen(read_schema(table, stored))
+        scope = _scope(past, request.partitions, config)
+        asked = key_set(keys, _form(past, stored))
         plan = plan_files(scope, asked, runner) if len(asked) and scope.files else Plan()
-        return asked, scope, plan, _read(scope, plan, asked, runner)
+        # rows are sorted by key and partition, whatever is asked for
+        order = [f for f in META_FIELDS if f.name in (RECORD_KEY, PARTITION_PATH) and f.name not in schema.names]
+        inner = pa.schema([*schema, *order])
+        spec = ReadSpec(table.uri, inner, inner, None, asked, None, config, virtual_keys(table, stored))
+        got = _read(spec, plan.asks(scope.files), runner)
+        return asked, scope, plan, replace(got, rows=got.rows.select(schema.names))
 
     outcome = do_task(lambda _: read_consistently(uri, read, use_metadata=config.use_metadata), None)
     asked, scope, plan, got = outcome.value
@@ -180,13 +176,13 @@ def get_rows(
     return GetResult(got.rows, missing, _report(scope, plan, got, outcome.cost.io, keys=len(asked), seconds=seconds))
 
 
-def _report(scope: GetScope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
+def _report(scope: KeyScope, plan: Plan, got: Got, io: IoCount, *, keys: int, seconds: float) -> GetReport:
     tally = got.tally
     return GetReport(
         table=scope.table.name,
         uri=scope.table.uri,
-        instant=scope.snapshot.instant_time,
-        as_of=scope.as_of,
+        instant=scope.past.snapshot.instant_time,
+        as_of=scope.past.as_of,
         index_type=scope.index.index_type,
         keys=keys,
         rows=got.rows.num_rows,
@@ -206,66 +202,34 @@ def _report(scope: GetScope, plan: Plan, got: Got, io: IoCount, *, keys: int, se
     )
 
 
-def _scope(
-    table: Table,
-    timeline: Timeline,
-    *,
-    partition: str | None,
-    columns: Sequence[str] | None,
-    as_of: str | None,
-    config: WriteConfig,
-) -> tuple[GetScope, KeyForm]:
-    point = None
-    if as_of is None:
-        found = table.snapshot(timeline=timeline)
-    else:
-        past = past_table(table, timeline, as_of)
-        found, point = past.snapshot, past.as_of
-    stored = table_schema(table, found)
-    schema = _chosen(read_schema(table, stored), columns)
-    spec = index_of(table, found.timeline, config)
-    files = found.base_files_all() if partition is None else found.base_files(partition)
-    scope = GetScope(table, found, point, spec, files, partition, schema, config, virtual_keys(table, stored))
-    return scope, _form(table, found, stored)
+def _scope(past: PastTable, partitions: tuple[str, ...] | None, config: WriteConfig) -> KeyScope:
+    index = index_of(past.table, past.timeline, config)
+    if partitions is None:
+        return KeyScope(past, index, past.snapshot.base_files_all(), None, config)
+    files = tuple(file for partition in partitions for file in past.snapshot.base_files(partition))
+    return KeyScope(past, index, files, partitions[0] if len(partitions) == 1 else None, config)
 
 
-def _form(table: Table, snapshot: Snapshot, schema: pa.Schema) -> KeyForm:
+def _form(past: PastTable, schema: pa.Schema) -> KeyForm:
     """What the table's keys look like; of keys that releases store in two ways, as they are stored."""
+    table = past.table
     if table.binding is not None:
         return KeyForm(key_spec_of(table), schema)
-    return KeyForm(shown_spec(table, snapshot.base_files_all(), schema), schema)
+    return KeyForm(shown_spec(table, past.snapshot.base_files_all(), schema), schema)
 
 
-def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    if columns is None:
-        return schema
-    there = frozenset(schema.names)
-    unknown = [name for name in columns if name not in there]
-    if unknown or not columns:
-        raise UsageError(
-            f"the table has no column {unknown[0]!r}" if unknown else "no columns are requested",
-            culprit=unknown[0] if unknown else None,
-            hint=f"its columns: {', '.join(schema.names)}",
-        )
-    return pa.schema([schema.field(name) for name in dict.fromkeys(columns)])
-
-
-def _read(scope: GetScope, plan: Plan, keys: pa.Array, runner: Runner) -> Got:
-    asks = [FileAsk(scope.files[number], rows, plan.cached.get(number)) for number, rows in sorted(plan.rows.items())]
+def _read(spec: ReadSpec, asks: Sequence[FileAsk], runner: Runner) -> Got:
+    """The rows of the files with the columns to read, by key and partition."""
     costs = [_OPEN_COST + ask.file.size_bytes * _READ_SHARE for ask in asks]
-    # rows are sorted by key and partition, whatever is asked for
-    order = [f for f in META_FIELDS if f.name in (RECORD_KEY, PARTITION_PATH) and f.name not in scope.schema.names]
-    inner = pa.schema([*scope.schema, *order])
-    spec = ReadSpec(scope.table.uri, inner, inner, None, keys, None, scope.config, scope.virtual)
     tasks = [KeyTask(spec, tuple(asks[i] for i in numbers)) for numbers in pack(costs, runner.slots * 2)]
     parts = run_tasks(runner, get_from_files, tasks, "get: read the files that can hold the keys")
     tally = Tally()
     for part in parts:
         tally.add(part.tally)
-    got = Got.of(inner, [(part.rows, part.found) for part in parts], tally)
+    got = Got.of(spec.inner, [(part.rows, part.found) for part in parts], tally)
     places = got.rows.append_column(_ORDER, pa.array(got.found)).select([_ORDER, PARTITION_PATH])
     order_of = pc.sort_indices(places, sort_keys=[(_ORDER, "ascending"), (PARTITION_PATH, "ascending")])
-    return replace(got, rows=got.rows.select(scope.schema.names).take(order_of))
+    return replace(got, rows=got.rows.take(order_of))
 
 
 def _missing(keys: pa.Array, found: RowNumbers) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ one that computes says which file group; one that stores locations is asked as i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.commands.rows.file_reader import FileAsk
+from lakeindex.commands.rows.time_travel import PastTable
 from lakeindex.files.footer_cache import FooterCache
 from lakeindex.files.metadata_facts import stored_ranges
 from lakeindex.hashing.arrow import RowNumbers, one_array
@@ -35,34 +36,30 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
-from lakeindex.write.virtual_keys import VirtualKeys
 
 
 @dataclass(frozen=True)
-class GetScope:
-    """The table as it is read, and where keys are looked for.
+class KeyScope:
+    """Where keys are looked for.
 
     Attributes:
-        table: the table.
-        snapshot: its state.
-        as_of: the point in time that was asked for, as an instant; None for now.
+        past: the table as it is read.
         index: the index that is asked.
         files: live files in scope.
         partition: the only partition in scope; None for all.
-        schema: columns to return.
         config: options.
-        virtual: how the keys of stored rows are made; None: they are stored.
     """
 
-    table: Table
-    snapshot: Snapshot
-    as_of: str | None
+    past: PastTable
     index: IndexSpec
     files: tuple[BaseFile, ...]
     partition: str | None
-    schema: pa.Schema
     config: WriteConfig
-    virtual: VirtualKeys | None = None
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.past.table
 
 
 @dataclass
@@ -79,6 +76,14 @@ class Plan:
     cached: dict[int, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    def asks(self, files: Sequence[BaseFile]) -> list[FileAsk]:
+        """The files that may hold a key, with their keys.
+
+        Args:
+            files: those in scope.
+        """
+        return [FileAsk(files[number], rows, self.cached.get(number)) for number, rows in sorted(self.rows.items())]
+
 
 def index_of(table: Table, timeline: Timeline, config: WriteConfig) -> IndexSpec:
     """The index in force, by these instants; of a table that nothing is bound to, that of the options.
@@ -89,7 +94,7 @@ def index_of(table: Table, timeline: Timeline, config: WriteConfig) -> IndexSpec
     return table.index(timeline) or index_spec(config.index_type or table.properties.default_index, config)
 
 
-def plan_files(scope: GetScope, keys: pa.Array, runner: Runner) -> Plan:
+def plan_files(scope: KeyScope, keys: pa.Array, runner: Runner) -> Plan:
     """Ask the index.
 
     Args:
@@ -131,11 +136,11 @@ def plan_files(scope: GetScope, keys: pa.Array, runner: Runner) -> Plan:
     return plan
 
 
-def _told_ranges(scope: GetScope, known: Collection[str]) -> dict[str, KeyRange]:
+def _told_ranges(scope: KeyScope, known: Collection[str]) -> dict[str, KeyRange]:
     """Key ranges of files that are not cached, from the metadata table, if that is asked for."""
     if not scope.config.of(BloomOptions).use_metadata:
         return {}
-    view = scope.table.metadata_view(scope.snapshot.timeline)
+    view = scope.table.metadata_view(scope.past.snapshot.timeline)
     found = {} if view is None else stored_ranges(view, [file for file in scope.files if file.path not in known])
     return {path: KeyRange(one.min_key, one.max_key) for path, one in found.items()}
 
@@ -185,10 +190,10 @@ class _OpenedStore:
 
 
 @contextmanager
-def _opened(scope: GetScope, index: StoredIndex, runner: Runner, notes: list[str]) -> Iterator[_OpenedStore | None]:
+def _opened(scope: KeyScope, index: StoredIndex, runner: Runner, notes: list[str]) -> Iterator[_OpenedStore | None]:
     """The store; None, and a note why, if every file has to be asked."""
     kind = scope.index.index_type
-    if scope.as_of is not None:
+    if scope.past.as_of is not None:
         notes.append(f"{kind} holds locations of now: the files of then are asked")
         yield None
         return
@@ -199,11 +204,11 @@ def _opened(scope: GetScope, index: StoredIndex, runner: Runner, notes: list[str
     from lakeindex.run.index.in_metadata import is_in_metadata, metadata_store  # with what writes to an index
 
     if is_in_metadata(scope.table.storage, index):
-        found = metadata_store(scope.table, scope.snapshot.timeline, index)
+        found = metadata_store(scope.table, scope.past.timeline, index)
         found.check(file.partition_path for file in scope.files)
         yield _OpenedStore(found, None, None)
         return
-    state = ChangeLog(scope.table.storage, kind).at(scope.snapshot.timeline)
+    state = ChangeLog(scope.table.storage, kind).at(scope.past.timeline)
     work = f"{absolute(scope.table.uri).rstrip('/')}.lakeindex/get-{uuid.uuid4().hex[:12]}"
     context = StoreContext(
         storage=scope.table.storage,

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from lakeindex.commands.rows.aligned_rows import read_schema
-from lakeindex.commands.rows.file_reader import FileAsk, FileReader, PieceReader, ReadSpec, narrowed
-from lakeindex.commands.rows.index_files import GetScope, index_of, plan_files
+from lakeindex.commands.rows.file_reader import FileReader, PieceReader, ReadSpec, narrowed
+from lakeindex.commands.rows.index_files import KeyScope, index_of, plan_files
 from lakeindex.commands.rows.key_sets import key_spec_of, knows_keys
 from lakeindex.commands.rows.partitions import path_facts
 from lakeindex.commands.rows.request import ScanReport, ScanRequest
 from lakeindex.commands.rows.statistics import stored_facts
-from lakeindex.commands.rows.time_travel import PastTable, check_meta_columns, past_table
+from lakeindex.commands.rows.time_travel import PastTable, check_meta_columns, columns_of, past_table
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, IndexSpec
 from lakeindex.options.parse import parse_options
@@ -33,46 +33,12 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
 from lakeindex.storage import current_options
-from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME, RECORD_KEY
 from lakeindex.write.keys.key_spec import KeySpec
 from lakeindex.write.keys.keys import KeyGenerator
-
-
-@dataclass(frozen=True)
-class RowSource:
-    """The rows of a table at one point in time.
-
-    Attributes:
-        past: the table then.
-        schema: meta columns, unless the table has virtual keys, then the table's columns.
-        files: base files that may hold such rows, by partition and file id.
-    """
-
-    past: PastTable
-    schema: pa.Schema
-    files: tuple[BaseFile, ...]
-
-
-def row_source(table: Table, timeline: Timeline, as_of: str | None = None, since: str | None = None) -> RowSource:
-    """Find out which files hold the rows; nothing of them is read yet.
-
-    Raises:
-        TableError: a commit or committed file that is damaged or gone.
-        UsageError: a point in time that the history does not reach.
-    """
-    past = past_table(table, timeline, as_of, since)
-    # the columns of then; a table without commits then has those it got later
-    then = table.snapshot(timeline=past.timeline) if past.timeline.completed_writes else past.snapshot
-    schema = read_schema(table, table_schema(table, then))
-    files = past.snapshot.base_files_all()
-    if past.since is not None:
-        # a slice holds no row newer than itself
-        files = tuple(file for file in files if past.later.has(file.instant_time))
-    return RowSource(past, schema, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +71,7 @@ class ScanPlan:
     """A scan of one snapshot; no row is read yet.
 
     Attributes:
-        source: the table at its point in time.
+        past: the table at its point in time.
         timeline: the timeline as it was listed.
         request: what was asked for.
         schema: columns to return.
@@ -116,7 +82,7 @@ class ScanPlan:
         config: options.
     """
 
-    source: RowSource
+    past: PastTable
     timeline: Timeline = field(repr=False)
     request: ScanRequest
     schema: pa.Schema
@@ -129,7 +95,7 @@ class ScanPlan:
     @property
     def table(self) -> Table:
         """The table."""
-        return self.source.past.table
+        return self.past.table
 
     @property
     def asked(self) -> list[tuple[BaseFile, RowNumbers | None]]:
@@ -139,7 +105,7 @@ class ScanPlan:
     @property
     def spec(self) -> ReadSpec:
         """How the files are read."""
-        later = None if self.source.past.since is None else self.source.past.later
+        later = None if self.past.since is None else self.past.later
         keys = self.keys if any(rows is not None for rows in self.left.rows) else None
         return ReadSpec(self.table.uri, self.schema, self.inner, self.predicate, keys, later, self.config)
 
@@ -154,7 +120,7 @@ class ScanPlan:
 
     def report(self) -> ScanReport:
         """What is known before anything is read."""
-        past, left = self.source.past, self.left
+        past, left = self.past, self.left
         return ScanReport(
             table=self.table.name,
             uri=self.table.uri,
@@ -186,27 +152,29 @@ def plan_scan(table: Table, timeline: Timeline, request: ScanRequest, runner: Ru
         StorageError: the store of the index cannot be reached.
     """
     config = parse_options(request.options)
-    source = row_source(table, timeline, request.as_of, request.since)
+    past = past_table(table, timeline, request.as_of, request.since)
+    stored = read_schema(table, columns_of(past))
     if request.meta:
         check_meta_columns(table, "the meta columns")
-    schema = request.chosen(source.schema)
-    predicate = None if request.where is None else predicate_of(request.where, source.schema)
+    schema = request.chosen(stored)
+    predicate = None if request.where is None else predicate_of(request.where, stored)
     spec = key_spec_of(table)
     keys = None
     if predicate is not None:
-        keys = asked_keys(predicate, spec if spec is not None and knows_keys(table, spec) else None, source.schema)
+        keys = asked_keys(predicate, spec if spec is not None and knows_keys(table, spec) else None, stored)
     index = None
     if keys is not None or table.binding is None:  # an option without meaning is told though no index is asked
-        index = index_of(table, source.past.timeline, config)
-    planner = _Planner(source, request, predicate, spec, index, config)
+        index = index_of(table, past.timeline, config)
+    planner = _Planner(past, stored, request, predicate, spec, index, config)
     left = planner.left(keys, runner)
-    inner = _inner(source, schema, predicate)
-    return ScanPlan(source, timeline, request, schema, inner, predicate, keys, left, config)
+    inner = _inner(past, stored, schema, predicate)
+    return ScanPlan(past, timeline, request, schema, inner, predicate, keys, left, config)
 
 
 @dataclass(frozen=True)
 class _Planner:
-    source: RowSource
+    past: PastTable
+    schema: pa.Schema
     request: ScanRequest
     predicate: Predicate | None
     spec: KeySpec | None
@@ -216,14 +184,13 @@ class _Planner:
     @property
     def are_virtual(self) -> bool:
         """Rows do not store their keys: the condition on the columns of a key finds them, and row groups, as well."""
-        return not self.source.past.table.properties.populate_meta_fields
+        return not self.past.table.properties.populate_meta_fields
 
     def left(self, keys: pa.Array | None, runner: Runner) -> Left:
-        every = self.source.past.snapshot.base_files_all()
+        every = self.past.snapshot.base_files_all()
         notes: list[str] = []
         in_partition = self._by_partition(every, notes)
-        newer = frozenset(file.path for file in self.source.files)  # all, where `since` is not asked for
-        known = self._by_statistics([file for file in in_partition if file.path in newer])
+        known = self._by_statistics([file for file in in_partition if self._may_be_newer(file)])
         rows = self._by_key(keys, every, known, runner, notes)
         files = known if rows is None else [file for file in known if file.path in rows]
         return Left(
@@ -237,6 +204,10 @@ class _Planner:
             tuple(notes),
         )
 
+    def _may_be_newer(self, file: BaseFile) -> bool:
+        """Whether rows may be of a time that is asked for: a slice holds no row newer than itself."""
+        return self.past.since is None or self.past.later.has(file.instant_time)
+
     def _by_partition(self, files: Sequence[BaseFile], notes: list[str]) -> list[BaseFile]:
         asked = self.request.partitions
         found = [file for file in files if asked is None or file.partition_path in asked]
@@ -246,16 +217,16 @@ class _Planner:
         names = {name for name, _ in spec.partition_fields}
         if names.isdisjoint(predicate.columns):
             return found
-        why = self.source.past.table.why_paths_are_no_evidence()
+        why = self.past.table.why_paths_are_no_evidence()
         if why is not None:
             notes.append(f"{why}: a row may lie in another partition than its columns say, so statistics decide")
             return found
         paths = {file.partition_path for file in found}
-        may = {path for path in paths if predicate.may_match(path_facts(path, spec, self.source.schema))}
+        may = {path for path in paths if predicate.may_match(path_facts(path, spec, self.schema))}
         return [file for file in found if file.partition_path in may]
 
     def _by_statistics(self, files: Sequence[BaseFile]) -> list[BaseFile]:
-        predicate, past = self.predicate, self.source.past
+        predicate, past = self.predicate, self.past
         view = past.table.metadata_view(past.timeline) if predicate is not None and files else None
         if predicate is None or view is None:
             return list(files)
@@ -275,27 +246,19 @@ class _Planner:
             return None
         if not len(keys) or not known:
             return {}
-        past = self.source.past
-        scope = GetScope(
-            past.table, past.snapshot, past.as_of, self.index, every, None, self.source.schema, self.config
-        )
-        plan = plan_files(scope, keys, runner)
+        plan = plan_files(KeyScope(self.past, self.index, every, None, self.config), keys, runner)
         notes += plan.notes
         left = {file.path for file in known}
-        asks = tuple(
-            FileAsk(every[number], rows, plan.cached.get(number))
-            for number, rows in sorted(plan.rows.items())
-            if every[number].path in left
-        )
-        return {file.path: np.asarray(rows) for file, rows in narrowed(keys, asks, past.table.storage)}
+        asks = [ask for ask in plan.asks(every) if ask.file.path in left]
+        return {file.path: np.asarray(rows) for file, rows in narrowed(keys, asks, self.past.table.storage)}
 
 
-def _inner(source: RowSource, schema: pa.Schema, predicate: Predicate | None) -> pa.Schema:
+def _inner(past: PastTable, stored: pa.Schema, schema: pa.Schema, predicate: Predicate | None) -> pa.Schema:
     chosen = frozenset(schema.names)
     needed = {*chosen, *(predicate.columns if predicate is not None else ())}
-    if source.past.since is not None:
+    if past.since is not None:
         needed.add(COMMIT_TIME)
-    extra = (one for one in source.schema if one.name in needed and one.name not in chosen)
+    extra = (one for one in stored if one.name in needed and one.name not in chosen)
     return pa.schema([*schema, *extra])
 
 

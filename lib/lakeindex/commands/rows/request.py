@@ -1,16 +1,19 @@
-"""What a scan is asked for, and what it tells of itself."""
+"""Which rows are asked for, and what a scan tells of itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakeindex.commands.results import JsonResult
 from lakeindex.errors import UsageError
-from lakeindex.predicates.predicate import Condition
 from lakeindex.write.types.avro_schema import META_COLUMNS
+
+if TYPE_CHECKING:
+    from lakeindex.predicates.predicate import Condition
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import pyarrow as pa
+
 from lakeindex.commands.written_slices import Commits, live_slices, missing_slices, not_after, read_commits
 from lakeindex.errors import TableCorruptError, TableUnsupportedError, UsageError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
+from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
 from lakeindex.table.property_keys import POPULATE_META_FIELDS
 from lakeindex.timeline.clock import timeline_ms
@@ -112,6 +115,22 @@ def past_table(table: Table, timeline: Timeline, as_of: str | None = None, since
     commits = read_commits(table, then)
     _check_complete(found, commits, timeline, until)
     return PastTable(table, found, commits, then, until, after, LaterWrites.than(timeline, after or ""))
+
+
+def present_table(table: Table, timeline: Timeline) -> PastTable:
+    """The table now, for who reads a few of its files: whether others are missing is not looked at."""
+    return PastTable(table, table.snapshot(timeline=timeline), (), timeline, None, None, LaterWrites("", {}))
+
+
+def columns_of(past: PastTable) -> pa.Schema:
+    """The table's columns then; a table without commits then has those it got later.
+
+    Raises:
+        TableUnsupportedError: as of :func:`lakeindex.table.columns.table_schema`.
+    """
+    if past.as_of is None or not past.timeline.completed_writes:
+        return table_schema(past.table, past.snapshot)
+    return table_schema(past.table, past.table.snapshot(timeline=past.timeline))
 
 
 def history_range(timeline: Timeline) -> str:
