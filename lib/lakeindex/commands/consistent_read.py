@@ -1,18 +1,43 @@
-"""Read from a table as it is at one moment, anew if other writers take away what is being read."""
+"""Read from a table as it is at one moment, anew if other writers take away what is being read.
+
+Rows of two moments must not be mixed: a reader that has given some out ends with an error that says so.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lakeindex.commands.written_slices import open_at
-from lakeindex.errors import MOVED_ERRORS, IndexChangedError, WriteConflictError
+from lakeindex.errors import MOVED_ERRORS, IndexChangedError, LakeIndexError, WriteConflictError
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _T = TypeVar("_T")
 _LOG: Final = logging.getLogger(__name__)
+
+
+class Planned(Protocol):
+    """What is read of one snapshot."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline as it was listed."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the rows."""
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+
+
+_P = TypeVar("_P", bound=Planned)
 
 TRIES: Final = 5
 """How often a reader begins before it gives up."""
@@ -58,3 +83,44 @@ def read_consistently(uri: str, read: Callable[[Table, Timeline], _T], *, use_me
 def has_other_timeline(uri: str, timeline: Timeline) -> bool:
     """Whether the table's timeline is another one than when it was listed: what is gone since is no damage."""
     return open_at(uri).load_timeline() != timeline
+
+
+def streamed(
+    plan: _P, batches: Callable[[_P], Iterator[pa.RecordBatch]], again: Callable[[], _P] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan; of a new one, if other writers take away what is read and nothing was given out yet.
+
+    Args:
+        plan: what is read.
+        batches: reads one.
+        again: makes a new plan; None: readers come back to this one.
+
+    Raises:
+        WriteConflictError: something was given out, or it was taken away in every try.
+    """
+    schema, given, tries = plan.schema, 0, 1
+    while True:
+        try:
+            for batch in batches(plan):
+                given += batch.num_rows
+                yield batch
+            return
+        except MOVED_ERRORS as error:
+            if not has_other_timeline(plan.table.uri, plan.timeline):
+                raise
+            if given or again is None or tries == TRIES:
+                raise _taken_away(plan, given, error) from error
+        tries += 1
+        plan = again()
+        if not plan.schema.equals(schema):
+            raise _taken_away(plan, given, LakeIndexError("its columns were changed"))
+
+
+def _taken_away(plan: Planned, given: int, error: LakeIndexError) -> WriteConflictError:
+    """The error of a scan that cannot go on, nor begin anew."""
+    told = f"after {given:,} rows were given out" if given else f"in each of {TRIES} tries to read it"
+    return WriteConflictError(
+        f"table {plan.table.name} was changed by other writers {told}: {error.message}",
+        culprit=error.culprit or plan.table.uri,
+        hint="scan it again; hoodie.cleaner.commits.retained says for how many commits files are kept for readers",
+    )

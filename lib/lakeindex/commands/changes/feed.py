@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.commands.changes.states import end_of, named_point, newest_completed, state_at
-from lakeindex.commands.consistent_read import read_consistently
+from lakeindex.commands.consistent_read import read_consistently, streamed
 from lakeindex.commands.rows.aligned_rows import aligned_batches, open_base_file, row_schema
 from lakeindex.commands.rows.request import ScanRequest
-from lakeindex.commands.rows.scan import streamed
 from lakeindex.commands.rows.time_travel import check_meta_columns
 from lakeindex.errors import UsageError
 from lakeindex.format.instants import comparable
@@ -26,6 +25,8 @@ from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.base_file import COMMIT_TIME
 from lakeindex.write.types.avro_schema import CHANGE_TYPE
+
+_T = TypeVar("_T")
 
 COMMIT_INSTANT: Final = "_commit_instant"
 
@@ -105,41 +106,52 @@ def plan_changes(uri: str, request: ChangesRequest) -> ChangesPlan:
         UsageError: files of a point were cleaned away (the earliest instant is said), or a column that is not there.
         TableError: a commit or committed file that is damaged or gone.
     """
+    return of_one_state(uri, request, lambda plan: plan)
 
-    def plan(table: Table, timeline: Timeline) -> ChangesPlan:
-        until = request.until
-        after = state_at(table, timeline, until, "until") if until is not None else table.snapshot(timeline=timeline)
-        rows = row_schema(
-            table_schema(table, after if after.timeline.completed_writes else table.snapshot(timeline=timeline))
-        )
-        chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
-        pairs: tuple[GroupPair, ...]
-        if request.since is None:
-            pairs = tuple(GroupPair(None, one, one.instant_time) for one in after.base_files_all())
-        else:
-            pairs = changed_groups(state_at(table, timeline, request.since, "since"), after)
-        index = table.index(timeline)
-        given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
-        if until is not None:
-            since = None if request.since is None else end_of(timeline, request.since)
-            given = given.with_metadata(Feed(absolute(uri), since, end_of(timeline, until)).metadata)
-        extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
-        return ChangesPlan(
-            table,
-            timeline,
-            pa.schema([*chosen, *extra]),
-            given,
-            pairs,
-            index is not None and index.is_global,
-        )
 
-    return read_consistently(uri, plan, use_metadata=parse_options(request.options).use_metadata)
+def of_one_state(uri: str, request: ChangesRequest, work: Callable[[ChangesPlan], _T]) -> _T:
+    """Do work on a plan, anew if other writers take away what it reads; arguments and errors as of
+    :func:`plan_changes`.
+    """
+    return read_consistently(
+        uri,
+        lambda table, timeline: work(_plan(table, timeline, request, absolute(uri))),
+        use_metadata=parse_options(request.options).use_metadata,
+    )
+
+
+def _plan(table: Table, timeline: Timeline, request: ChangesRequest, source: str) -> ChangesPlan:
+    until = request.until
+    after = state_at(table, timeline, until, "until") if until is not None else table.snapshot(timeline=timeline)
+    rows = row_schema(
+        table_schema(table, after if after.timeline.completed_writes else table.snapshot(timeline=timeline))
+    )
+    chosen = ScanRequest(columns=request.columns, meta=request.meta).chosen(rows)
+    pairs: tuple[GroupPair, ...]
+    if request.since is None:
+        pairs = tuple(GroupPair(None, one, one.instant_time) for one in after.base_files_all())
+    else:
+        pairs = changed_groups(state_at(table, timeline, request.since, "since"), after)
+    index = table.index(timeline)
+    given = pa.schema([*chosen, pa.field(CHANGE_TYPE, pa.string()), pa.field(COMMIT_INSTANT, pa.string())])
+    if until is not None:
+        since = None if request.since is None else end_of(timeline, request.since)
+        given = given.with_metadata(Feed(source, since, end_of(timeline, until)).metadata)
+    extra = [rows.field(COMMIT_TIME)] if COMMIT_TIME not in chosen.names else []
+    return ChangesPlan(
+        table,
+        timeline,
+        pa.schema([*chosen, *extra]),
+        given,
+        pairs,
+        index is not None and index.is_global,
+    )
 
 
 def stream_changes(uri: str, request: ChangesRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The changes in batches, and their columns; errors of a plan are raised at once."""
     plan = plan_changes(uri, request)
-    return plan.schema, streamed(uri, plan, lambda: plan_changes(uri, request), batches_of)
+    return plan.schema, streamed(plan, batches_of, lambda: plan_changes(uri, request))
 
 
 def batches_of(plan: ChangesPlan) -> Iterator[pa.RecordBatch]:

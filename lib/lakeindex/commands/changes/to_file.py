@@ -11,12 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.changes.compare import Change
-from lakeindex.commands.changes.feed import ChangesPlan, ChangesRequest, batches_of, plan_changes, resolved
-from lakeindex.commands.consistent_read import TRIES, has_other_timeline
+from lakeindex.commands.changes.feed import ChangesPlan, ChangesRequest, batches_of, of_one_state, resolved
 from lakeindex.commands.results import JsonResult
 from lakeindex.commands.rows.out_file import check_out, put_file, row_writer
-from lakeindex.commands.rows.scan import taken_away
-from lakeindex.errors import MOVED_ERRORS
 from lakeindex.write.types.avro_schema import CHANGE_TYPE
 
 
@@ -66,18 +63,13 @@ def write_changes(uri: str, out: str, request: ChangesRequest) -> ChangesSummary
     """
     check_out(out)
     since, until = resolved(uri, request)
-    asked, tries = replace(request, since=since, until=until), 0
-    while True:
-        tries += 1
-        plan, counts = plan_changes(uri, asked), Counter[str]()
-        try:
-            size = put_file(out, lambda spool: _write(plan, out, spool, counts))[1]  # noqa: B023 - called at once
-            break
-        except MOVED_ERRORS as error:
-            if not has_other_timeline(uri, plan.timeline):
-                raise
-            if tries == TRIES:
-                raise taken_away(plan, 0, error) from error
+
+    def write(plan: ChangesPlan) -> tuple[ChangesPlan, Counter[str], int]:
+        counts = Counter[str]()
+        size = put_file(out, lambda spool: _write(plan, out, spool, counts))[1]
+        return plan, counts, size
+
+    plan, counts, size = of_one_state(uri, replace(request, since=since, until=until), write)
     return ChangesSummary(
         table=plan.table.name,
         uri=plan.table.uri,

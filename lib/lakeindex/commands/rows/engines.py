@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from lakeindex.commands.consistent_read import streamed
 from lakeindex.commands.rows.aligned_rows import damaged
 from lakeindex.commands.rows.plan import ScanPlan
-from lakeindex.commands.rows.scan import pinned_batches
+from lakeindex.commands.rows.scan import batches_of
 from lakeindex.errors import UsageError
 from lakeindex.files.footers import read_parquet_footer
 from lakeindex.model import BaseFile
@@ -121,7 +122,7 @@ class PinnedRows:
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows, streamed."""
-        return pa.RecordBatchReader.from_batches(self.plan.schema, pinned_batches(self.plan))
+        return pa.RecordBatchReader.from_batches(self.plan.schema, streamed(self.plan, batches_of))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.reader().__arrow_c_stream__(requested_schema)
@@ -145,7 +146,7 @@ def polars_frame(plan: ScanPlan) -> pl.LazyFrame:
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
     ) -> Iterator[pl.DataFrame]:
         left = n_rows
-        for batch in pinned_batches(plan):
+        for batch in streamed(plan, batches_of):
             if left is not None and left <= 0:
                 return
             frame = pl.from_arrow(pa.Table.from_batches([batch]))
