@@ -37,6 +37,13 @@ def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
     """Rows of base files; footers that the footer cache has are not read. A damaged file is no error:
     whoever takes it out of the table may do so because it is damaged.
     """
+    counts = rows_of_files(storage, files)
+    unread = tuple(file.path for file, count in zip(files, counts, strict=True) if count is None)
+    return RowCount(sum(count or 0 for count in counts), unread)
+
+
+def rows_of_files(storage: Storage, files: Sequence[BaseFile]) -> list[int | None]:
+    """The same of each file; None of a damaged one."""
     known = FooterCache(storage).load(files, tidy=False)
 
     def rows_of(file: BaseFile) -> int | None:
@@ -47,6 +54,4 @@ def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
         except (TableCorruptError, ObjectNotFoundError):
             return None
 
-    counts = in_parallel(storage.uri, rows_of, files)
-    unread = tuple(file.path for file, count in zip(files, counts, strict=True) if count is None)
-    return RowCount(sum(count or 0 for count in counts), unread)
+    return in_parallel(storage.uri, rows_of, files)

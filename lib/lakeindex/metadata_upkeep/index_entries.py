@@ -6,24 +6,30 @@ taken for a new one, and doubled, by whoever believes the index.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.files.key_columns import read_record_keys
+from lakeindex.errors import MetadataTableError
+from lakeindex.files.key_columns import StoredColumns, read_record_keys
+from lakeindex.files.row_counts import rows_of_files
 from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.groups import group_numbers
-from lakeindex.metadata.indexes.record_index import location_of
-from lakeindex.metadata.metadata_table import RECORD_INDEX
-from lakeindex.metadata.reading import MetadataView
+from lakeindex.metadata.indexes.record_index import find_locations, location_of
+from lakeindex.metadata.indexes.record_lookup import records_of_layers
+from lakeindex.metadata.metadata_table import RECORD_INDEX, file_id
+from lakeindex.metadata.reading import Layer, MetadataView
 from lakeindex.metadata.records import Record
 from lakeindex.metadata.slices import FileSlice
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
+from lakeindex.write.base_file import RECORD_KEY
 
 MISSING: Final = "missing"
 STALE: Final = "stale"
@@ -35,6 +41,9 @@ ENTRY_KINDS: Final = (MISSING, STALE, MISPLACED, DOUBLED, COPY)
 BUILD_ANEW: Final = "`lakeindex metadata build TABLE --partition record_index` makes it anew"
 
 _SEVERAL: Final = 2
+_SAMPLED_FILES: Final = 4
+_SAMPLED_KEYS: Final = 64
+"""Of each of these files; neighbours, which are neighbours in the index as well where a file is sorted."""
 
 Place: TypeAlias = tuple[str, str]
 """A partition path and a file id."""
@@ -172,3 +181,104 @@ class _Stored:
             there = some.filter(pc.is_in(some, wanted)) if keys else wanted
             found |= dict.fromkeys(there.to_pylist(), place)
         return found
+
+
+def may_be_wrong(view: MetadataView, files: Sequence[BaseFile], seed: str) -> bool:
+    """Whether a record index has another number of entries than its files have rows, or says of one of a few keys what
+    is not so. What it costs hardly hangs on the number of rows: of a file its footer is read, unless that is cached, of
+    the index the ends of its base files, its logs, and blocks with keys of the sample.
+
+    Args:
+        files: all live ones of the table or, of a partitioned index, of some of its partitions.
+        seed: chooses the sample.
+
+    Raises:
+        TableCorruptError: the index, or a file of the sample, cannot be read.
+    """
+    scoped, uri = is_partitioned(view.slices(RECORD_INDEX)), view.table.storage.uri
+    rows: dict[str, int | None] = {} if scoped else {_scope_of(None): 0}
+    for file, count in zip(files, rows_of_files(view.table.storage, files), strict=True):
+        scope = _scope_of(file.partition_path if scoped else None)
+        before = rows.get(scope, 0)
+        rows[scope] = None if before is None or count is None else before + count  # a damaged file is no evidence
+    odd = {scope for scope, count in rows.items() if count is not None}
+    for count_entries in (_most_likely_count, _count):
+        groups = [one for one in view.slices(RECORD_INDEX) if _scope_in(one.file_id) in odd]
+        entries = Counter[str]()
+        for group, number in zip(groups, in_parallel(uri, partial(count_entries, view), groups), strict=True):
+            entries[_scope_in(group.file_id)] += number
+        odd = {scope for scope in odd if entries[scope] != rows[scope]}
+    return bool(odd) or _is_sample_wrong(view, files, random.Random(seed))  # noqa: S311 - which rows are looked at
+
+
+def _scope_of(data_partition: str | None) -> str:
+    return _scope_in(file_id(RECORD_INDEX, 0, data_partition))
+
+
+def _scope_in(group: str) -> str:
+    """What the ids of all file groups have in common whose keys are in one scope: all but two numbers."""
+    return group.rsplit("-", 2)[0]
+
+
+def _most_likely_count(view: MetadataView, one: FileSlice) -> int:
+    """How many keys have an entry in a file group, if its logs put new keys and take away others. Where they do not, a
+    number that is right all the same is as unlikely as a key that is lost beside one that should be.
+    """
+    layers = list(view.layers(one))
+    return sum(-len(layer.gone) if layer.file is None else layer.file.entry_count for layer in layers)
+
+
+def _count(view: MetadataView, one: FileSlice) -> int:
+    """How many keys have an entry in a file group. Of what logs name it is looked up whether the base file has it."""
+    base = None if one.base is None else view.base(one)
+    last: dict[str, bool] = {}
+    for layer in view.layers(replace(one, base=None)):
+        if layer.file is None:
+            last |= dict.fromkeys(layer.gone, False)
+        else:
+            last |= dict.fromkeys((key.decode() for key, _ in layer.file.entries()), True)
+    count = sum(last.values())
+    if base is None:
+        return count
+    if last:
+        keys = pa.array(last, pa.string())
+        layer = Layer(base.source, base, base.schema or "")
+        count -= len(records_of_layers([layer], keys.take(pc.sort_indices(keys))).rows)
+    return count + base.entry_count
+
+
+def _is_sample_wrong(view: MetadataView, files: Sequence[BaseFile], chance: random.Random) -> bool:
+    storage, partitioned = view.table.storage, is_partitioned(view.slices(RECORD_INDEX))
+    for file in chance.sample(files, min(len(files), _SAMPLED_FILES)):
+        stored = StoredColumns(storage, file, None)
+        if not stored.row_groups:
+            continue
+        (keys,) = stored.column(RECORD_KEY, [chance.choice(stored.row_groups)])
+        start = chance.randrange(max(len(keys) - _SAMPLED_KEYS, 0) + 1)
+        asked = pc.unique(keys.slice(start, _SAMPLED_KEYS).cast(pa.string()))
+        found = find_locations(view, asked, file.partition_path if partitioned else None)
+        here = {(one.partition, one.file_id) for one in found.locations} <= {(file.partition_path, file.file_id)}
+        if not here or len(found.rows) < len(asked):
+            return True
+    return False
+
+
+def refusal(name: str, wrong: Sequence[WrongEntry], source: str) -> MetadataTableError:
+    """Why a write does not believe a record index.
+
+    Args:
+        name: the table's.
+        wrong: what is wrong, at least one.
+        source: the folder of the index.
+    """
+    counts = Counter(one.kind for one in wrong)
+    said = ", ".join(f"{counts[kind]:,} {kind}" for kind in ENTRY_KINDS if counts[kind])
+    places = Counter(place for one in wrong if (place := one.stored or one.said) is not None)
+    (partition, group), most = places.most_common(1)[0]
+    first = next(one for one in wrong if (one.stored or one.said) == (partition, group))
+    return MetadataTableError(
+        f"the record index of table {name} does not say what its files hold: {said} entries, {most:,} of them of file "
+        f"group {group} of partition {partition!r}, of key {first.key!r} for example; who believes it doubles rows",
+        culprit=source,
+        hint=f"`lakeindex metadata verify TABLE` says more; {BUILD_ANEW}",
+    )

@@ -11,13 +11,14 @@ committed meanwhile, sees it by the names of the files, and reads them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from lakeindex.errors import MetadataTableError, OptionError, TableCorruptError
+from lakeindex.format.instants import RESTORE, ROLLBACK
 from lakeindex.hashing.arrow import StringArray
 from lakeindex.index.stored.contract import Found, StoredIndex
 from lakeindex.index.stored.store_context import NOTHING_COMPLETED, LogView
@@ -25,7 +26,15 @@ from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.indexes.record_index import find_locations
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import USE_METADATA_OPTION, MetadataView
-from lakeindex.metadata_upkeep.index_entries import BUILD_ANEW
+from lakeindex.metadata_upkeep.index_entries import (
+    BUILD_ANEW,
+    COPY,
+    WrongEntry,
+    may_be_wrong,
+    refusal,
+    wrong_entries,
+)
+from lakeindex.model import BaseFile
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.session import AskedBatch, IndexSession, StoreRef
 from lakeindex.run.spec import RunSpec, TableFacts
@@ -36,6 +45,7 @@ from lakeindex.tasks.runner import Runner
 from lakeindex.tasks.stores import storage_at
 from lakeindex.timeline.timeline import Timeline
 
+_TRIES: Final = 5
 _SCOPES: Final = ("each partition", "the whole table")
 
 
@@ -143,13 +153,43 @@ class MetadataSession(IndexSession):
         """Make sure that it can answer for the batch.
 
         Raises:
-            MetadataTableError: it was not kept up, or has another form than the table's index.
+            MetadataTableError: it was not kept up, has another form than the table's index, or says what is not so.
             TableCorruptError: it is damaged.
         """
         table = Table.open(storage_at(self._spec.table_uri), use_metadata=self._spec.config.use_metadata)
         store = metadata_store(table, batch.snapshot.timeline, self._stored)
         store.check(file.partition_path for file in batch.files)
+        self._check_entries(table, store, batch)
         return StoreRef(NOTHING_COMPLETED, LogView(""), in_metadata=True)
+
+    def _check_entries(self, table: Table, store: MetadataRecordStore, batch: AskedBatch) -> None:
+        """Refuse an index that says what is not so: missing entries double rows, and hide among those of no row.
+
+        What differs counts if no writer was at work since the table was listed: else all is compared again.
+        """
+        view, listed, files = store.view, batch.snapshot, batch.files
+        for _ in range(_TRIES):
+            wrong = self._wrong_entries(view, files)
+            if not wrong:
+                return
+            now = table.load_timeline()
+            if frozenset(now.files) == frozenset(listed.timeline.files):
+                if not any(one.action in (ROLLBACK, RESTORE) for one in now.pending):
+                    raise refusal(table.name, wrong, view.table.folder(RECORD_INDEX))
+                return
+            listed = table.snapshot(timeline=now)
+            view = metadata_store(table, now, self._stored).view
+            files = [one for path in listed.partitions() if self._is_in(path, batch) for one in listed.base_files(path)]
+
+    def _wrong_entries(self, view: MetadataView, files: Sequence[BaseFile]) -> list[WrongEntry]:
+        """Only what may be wrong is compared whole: then rows of one key are told from holes, too."""
+        if not may_be_wrong(view, files, self._spec.run_id):
+            return []
+        return [one for one in wrong_entries(view, files) if one.kind != COPY]
+
+    @staticmethod
+    def _is_in(partition: str, batch: AskedBatch) -> bool:
+        return batch.partitions is None or partition in batch.partitions
 
     def runner_for(self, work_bytes: float) -> Runner:
         """The run's own: what is read of the metadata table is not known."""
