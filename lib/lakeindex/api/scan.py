@@ -68,9 +68,9 @@ class Scan:
         """
         import pyarrow as pa
 
-        stream = self._scanner().stream()
+        schema, batches = self._scanner().stream()
         options = StoreOptions.of(self.storage_options)
-        return pa.RecordBatchReader.from_batches(stream.schema, within(stream.batches, options))
+        return pa.RecordBatchReader.from_batches(schema, within(batches, options))
 
     @in_its_stores
     def head(self, rows: int = 10) -> pa.Table:

@@ -14,12 +14,12 @@ from lakeindex.showing.text import human_bytes
 
 if TYPE_CHECKING:
     from lakeindex.commands.advise.advise import Advice
-    from lakeindex.commands.changes.to_file import ChangesSummary
+    from lakeindex.commands.changes.feed import ChangesSummary
     from lakeindex.commands.check.report import CheckReport
     from lakeindex.commands.look.history import HistoryEntry, TableHistory
     from lakeindex.commands.look.inspect import Column, SizeBucket, TableInspection
     from lakeindex.commands.rows.get import GetResult
-    from lakeindex.commands.rows.to_file import ReadSummary
+    from lakeindex.commands.rows.scan import ReadSummary
     from lakeindex.commands.upkeep.clean_table import ArchiveSummary, CleanSummary
     from lakeindex.commands.upkeep.create_table import CreatedTable
     from lakeindex.commands.upkeep.maintain import MaintenanceSummary

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeindex.commands.rows.request import ScanRequest
-from lakeindex.commands.rows.to_file import write_rows
+from lakeindex.commands.rows.scan import write_rows
 from lakeindex.errors import OptionError, StorageError, TableCorruptError, TableNotFoundError, UsageError
 from lakeindex.write.types.avro_schema import META_COLUMNS
 from tests.unit.commands.tables import flip, live_files, read_rows, relative

@@ -36,7 +36,7 @@ def by_key(table: LakeTable, _: Path) -> pa.Table:
 
 
 def to_file(table: LakeTable, folder: Path) -> pa.Table:
-    from lakeindex.commands.rows.to_file import write_rows
+    from lakeindex.commands.rows.scan import write_rows
 
     write_rows(table.uri, str(folder / "out.parquet"))
     return pq.read_table(folder / "out.parquet")

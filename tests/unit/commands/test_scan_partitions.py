@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeindex.commands.rows.partitions import path_facts
+from lakeindex.commands.rows.known_bounds import path_facts
 from lakeindex.model import KeyGeneratorType
 from lakeindex.write.keys.key_spec import KeySpec, PartitionKind
 from lakeindex.write.keys.keys import KeyGenerator

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeindex.commands.rows.statistics import FooterStatistics, converted
+from lakeindex.commands.rows.known_bounds import FooterStatistics, converted
 from lakeindex.metadata.column_ranges import ValueKind, ValueType
 from lakeindex.metadata.column_stats import FIELD
 from lakeindex.metadata.records import Record

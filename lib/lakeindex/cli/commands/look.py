@@ -114,7 +114,7 @@ def read(  # noqa: PLR0913 - the command's options
     `KEYFIELD = ...` and `KEYFIELD IN (...)`, the index say which. docs/reading.md says what a condition may be.
     """
     from lakeindex.commands.rows.request import ScanRequest
-    from lakeindex.commands.rows.to_file import write_rows
+    from lakeindex.commands.rows.scan import write_rows
 
     names = None if columns is None else tuple(split_names(columns))
     request = ScanRequest(names, where, partitions or None, as_of, since, meta=True, options=dict(parse_pairs(options)))
@@ -145,8 +145,7 @@ def changes(
     For each key at most one insert, one delete, or one update (the row before and the row after): `_change_type`
     says which, `_commit_instant` the commit. The next feed begins at the instant that is printed.
     """
-    from lakeindex.commands.changes.feed import ChangesRequest
-    from lakeindex.commands.changes.to_file import write_changes
+    from lakeindex.commands.changes.feed import ChangesRequest, write_changes
 
     names = None if columns is None else tuple(split_names(columns))
     summary = write_changes(table, out, ChangesRequest(since, until, names, options=dict(parse_pairs(options))))

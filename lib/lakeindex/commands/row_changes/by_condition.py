@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from lakeindex.commands.rows.aligned_rows import read_schema
 from lakeindex.commands.rows.file_reader import FileReader, ReadSpec
 from lakeindex.commands.rows.key_sets import key_spec_of
-from lakeindex.commands.rows.partitions import path_facts
+from lakeindex.commands.rows.known_bounds import path_facts
 from lakeindex.commands.rows.plan import ScanPlan, plan_scan
 from lakeindex.commands.rows.request import ScanRequest
 from lakeindex.conductor.chosen import Choice, required, run_chosen

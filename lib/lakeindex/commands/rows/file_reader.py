@@ -213,7 +213,7 @@ class FileReader:
         predicate = self.spec.predicate
         if predicate is None:
             return filled
-        from lakeindex.commands.rows.statistics import FooterStatistics  # not for who reads by key
+        from lakeindex.commands.rows.known_bounds import FooterStatistics  # not for who reads by key
 
         statistics = FooterStatistics(source, predicate)
         return [group for group in filled if predicate.may_match(statistics.of(group))]

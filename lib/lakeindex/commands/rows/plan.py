@@ -22,9 +22,8 @@ from lakeindex.commands.rows.aligned_rows import read_schema
 from lakeindex.commands.rows.file_reader import FileReader, PieceReader, ReadSpec, narrowed
 from lakeindex.commands.rows.index_files import KeyScope, index_of, plan_files
 from lakeindex.commands.rows.key_sets import key_spec_of, knows_keys
-from lakeindex.commands.rows.partitions import path_facts
+from lakeindex.commands.rows.known_bounds import path_facts, stored_facts
 from lakeindex.commands.rows.request import ScanReport, ScanRequest
-from lakeindex.commands.rows.statistics import stored_facts
 from lakeindex.commands.rows.time_travel import PastTable, check_meta_columns, columns_of, past_table
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, IndexSpec
