@@ -160,6 +160,24 @@ def test_holes_are_counted_and_mended(tmp_path: Path, version: str, kind: str) -
     check_refused_then_mended(table, oracle, "log")
 
 
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_file_group_without_a_stored_key_loses_what_is_stale(tmp_path: Path, version: str) -> None:
+    table = make_table(tmp_path / "t", hoodie__index__type="RECORD_INDEX", hoodie__write__table__version=version)
+    table.upsert(batch_of(STORED[:1]))
+    table.metadata_build(["files", "record_index"])
+    table.metadata_build(["record_index"])
+
+    def edit(shards: Shards, _: str) -> None:
+        value = shards[home_of(shards, "xk000")][b"xk000"]
+        for number, entries in enumerate(shards.values()):
+            entries.setdefault(f"stale{number}".encode(), value)
+
+    edit_record_index(table, edit)
+    assert not table.metadata_verify().ok
+    table.metadata_build(["record_index"])
+    assert table.metadata_verify().ok
+
+
 @pytest.mark.parametrize("name", NAMES_OF_HUDIS)
 def test_hudis_own_indexes_are_believed(name: str, tmp_path: Path) -> None:
     """Those of its releases, after inserts, updates, deletes, cleans, compactions and not."""
