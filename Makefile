@@ -108,17 +108,20 @@ hbase: setup ## start an HBase of one's own and print host:port of its Thrift se
 test-hbase: setup ## the HBASE index on a real HBase, which is restarted and killed meanwhile, beside Hudi 0.15
 	@$(RUN) $(BIN)/python scripts/hbase_server.py run -- $(BIN)/pytest -m hbase --timeout 600 tests/hbase
 
+# Which releases play a case: tests/interop/conftest.py.
+LAKEINDEX_INTEROP ?= versions
+
 .PHONY: interop
-interop: setup ## Hudi 0.15 and 1.2 read and write what we write, and the other way round
+interop: setup ## Hudi 0.15, 1.0, 1.1 and 1.2 read and write what we write, and the other way round (LAKEINDEX_INTEROP=all: every one in every case)
 	@$(BIN)/python scripts/interop_env.py
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m interop --timeout 1800 tests/interop
+	@LAKEINDEX_INTEROP=$(LAKEINDEX_INTEROP) $(PYTEST) -n $(WORKERS) --dist loadfile -m interop --timeout 1800 tests/interop
 
 # Stories that interop-long plays, of up to 12 turns each, and the seed of the first ten; the next ten have the next seed.
 STORIES ?= 300
 SEED ?= $(shell date +%s)
 
 .PHONY: interop-long
-interop-long: setup ## lakeindex and both Hudi releases in random turns on one table, other ones in every run
+interop-long: setup ## lakeindex and four Hudi releases in random turns on one table, other ones in every run
 	@$(BIN)/python scripts/interop_env.py
 	@LAKEINDEX_TURNS=$(STORIES) LAKEINDEX_TURNS_SEED=$(SEED) $(PYTEST) -s --timeout 36000 tests/interop/test_stateful.py
 

@@ -30,11 +30,32 @@ LOCK: Final = ROOT / "tests" / "interop" / "requirements.lock"
 
 GROUP: Final = "org.apache.hudi"
 ARTIFACT: Final = "hudi-spark3.5-bundle_2.12"
-#: Hudi release -> SHA-256 of its Spark 3.5 bundle.
-BUNDLES: Final[dict[str, str]] = {
-    "0.15.0": "aab6ecdb5c65fcd20406b980b31ccec294fae95693de947d5778f0b3fb4e302a",
-    "1.0.2": "2c2ab65a11e91265e4b7346f954448c46df52d66fb72f52dad83767b621deae8",
-    "1.2.0": "cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A Hudi release for Spark 3.5.
+
+    Attributes:
+        sha256: of its jar.
+        versions: of the tables that it writes; the last one by default.
+    """
+
+    sha256: str
+    versions: tuple[int, ...]
+
+    @property
+    def default(self) -> int:
+        """Version of the tables that it makes, and that it upgrades others to, unless it is told not to."""
+        return self.versions[-1]
+
+
+#: What plays by release, oldest first: another one is one more line, here and nowhere else.
+BUNDLES: Final[dict[str, Bundle]] = {
+    "0.15.0": Bundle("aab6ecdb5c65fcd20406b980b31ccec294fae95693de947d5778f0b3fb4e302a", (6,)),
+    "1.0.2": Bundle("2c2ab65a11e91265e4b7346f954448c46df52d66fb72f52dad83767b621deae8", (6, 8)),
+    "1.1.1": Bundle("5470908f0d26897fb6e0768790e6c75e3d05d2fa013f7d81c8f90c74056d1604", (6, 8, 9)),
+    "1.2.0": Bundle("cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676", (6, 8, 9)),
 }
 
 
@@ -188,8 +209,8 @@ def make() -> None:
     HOME.mkdir(exist_ok=True)
     if not is_made(HOME, LOCK):
         make_venv()
-    for version, digest in BUNDLES.items():
-        fetch_jar(Jar(GROUP, ARTIFACT, version, digest))
+    for release, one in BUNDLES.items():
+        fetch_jar(Jar(GROUP, ARTIFACT, release, one.sha256))
 
 
 def main() -> int:

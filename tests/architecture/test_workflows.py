@@ -17,7 +17,7 @@ CALLS = {
     "docs": "make docs",
     "mutants": "make mutants",
     "scorecard": "make scorecard",
-    "versions": "make versions test-dag interop",
+    "versions": "make versions test-dag interop LAKEINDEX_INTEROP=all",
     "weekly": "make test test-version-9 model COVERAGE=1 LAKEINDEX_MODEL_LIMIT=80",
 }
 

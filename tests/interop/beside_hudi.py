@@ -1,7 +1,7 @@
 """Hudi and lakeindex write one table at once under Hudi's lock, each in a process of its own, against a dictionary.
 
-``python -m tests.interop.beside_hudi COMMITS [SEED] [--metadata] [--s3]`` runs until each side has committed half of them and prints
-the figures. ``--s3``: under the storage lock, in the bucket ``interop`` of the server of ``AWS_ENDPOINT_URL``; Spark then needs
+``python -m tests.interop.beside_hudi COMMITS [SEED] [RELEASE] [--metadata] [--s3]`` runs until each side has committed half of them
+and prints the figures. ``--s3``: under the storage lock, in the bucket ``interop`` of the server of ``AWS_ENDPOINT_URL``; Spark then needs
 hadoop-aws and its settings. The order of the commits is that of their completion times, which are taken under the lock: the dictionary is
 what their batches give in this order. A batch updates keys of partitions that both write to, or of one that only its own
 writer writes to, inserts keys that only its writer inserts, and every seventh deletes some.
@@ -30,6 +30,7 @@ import lakeindex
 from lakeindex.errors import ConflictError
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
+from scripts.interop_env import BUNDLES
 from tests.interop.hudi_client import HudiError, HudiServer
 
 SCHEMA: Final = pa.schema(
@@ -271,7 +272,8 @@ def main() -> int:
     commits, seed = (*numbers, 200, 7)[0], (*numbers[1:], 7)[0]
     on_s3 = os.environ.get("AWS_ENDPOINT_URL") if "--s3" in sys.argv else None
     with tempfile.TemporaryDirectory() as folder:
-        hudi = HudiServer("1.2.0", Path(folder) / "hudi").writing(9)
+        release = next((one for one in sys.argv[1:] if one in BUNDLES), "1.2.0")
+        hudi = HudiServer(release, Path(folder) / "hudi").writing(BUNDLES[release].default)
         path, lock = f"{folder}/table", LOCK
         if on_s3 is not None:
             hudi.compile(Path(__file__).with_name("S3StorageLockClient.java"))

@@ -65,14 +65,14 @@ class HudiError(Exception):
 
 @dataclass
 class _Shared:
-    """What all views of one process have in common: how many files it was given, and whether it is up."""
+    """What all views of one process have in common: how many files it was given, and the process once it was asked for."""
 
     count: int = 0
-    up: bool = False
+    process: subprocess.Popen[str] | None = None
 
 
 class HudiServer:
-    """One Hudi release in a process of its own; starts at once, is waited for at the first request.
+    """One Hudi release in a process of its own, which starts with the first request.
 
     Attributes:
         version: the release.
@@ -96,23 +96,38 @@ class HudiServer:
         self._shared = _Shared()
         self._answers: queue.Queue[str] = queue.Queue()
         scratch.mkdir(parents=True, exist_ok=True)
-        java_options = (
+        self._memory = memory
+        self._java_options = (
             f"-Duser.timezone={zone} --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED -XX:+UseSerialGC"
             + (" -XX:TieredStopAtLevel=1" if quick else " -Xmn2g")
         )
-        command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(version)), str(scratch)]
-        command += [memory, java_options]
+
+    @property
+    def default(self) -> int:
+        """Version of the tables that the release makes by default."""
+        return interop_env.BUNDLES[self.version].default
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The release as numbers, to be compared."""
+        return tuple(int(one) for one in self.version.split("."))
+
+    def _start(self, timeout: float) -> subprocess.Popen[str]:
+        command = [str(interop_env.python()), str(_SERVER), str(interop_env.bundle(self.version)), str(self._scratch)]
+        command += [self._memory, self._java_options]
         with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
+            self._shared.process = process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=interop_env.environment(),
-                cwd=scratch,
+                cwd=self._scratch,
                 text=True,
             )
-        threading.Thread(target=self._pump, daemon=True).start()
+        threading.Thread(target=self._pump, args=(process,), daemon=True).start()
+        self._answer(process, timeout)
+        return process
 
     def writing(self, table_version: int) -> HudiServer:
         """The same process, writing tables of another version."""
@@ -120,17 +135,17 @@ class HudiServer:
         other.table_version = table_version
         return other
 
-    def _pump(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+    def _pump(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
             self._answers.put(line)
         self._answers.put("")
 
-    def _answer(self, timeout: float) -> dict[str, Any]:
+    def _answer(self, process: subprocess.Popen[str], timeout: float) -> dict[str, Any]:
         try:
             line = self._answers.get(timeout=timeout)
         except queue.Empty:
-            self._process.kill()
+            process.kill()
             raise TimeoutError(f"Hudi {self.version}: no answer in {timeout} s; see {self.log}") from None
         if not line:
             raise HudiError(f"the process of Hudi {self.version} ended: {self.log.read_text(errors='replace')[-3000:]}")
@@ -147,13 +162,11 @@ class HudiServer:
             HudiError: the operation failed in Hudi.
             TimeoutError: no answer; the process is killed.
         """
-        if not self._shared.up:
-            self._answer(timeout)
-            self._shared.up = True
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"op": op, **request}) + "\n")
-        self._process.stdin.flush()
-        return self._answer(timeout)
+        process = self._shared.process or self._start(timeout)
+        assert process.stdin is not None
+        process.stdin.write(json.dumps({"op": op, **request}) + "\n")
+        process.stdin.flush()
+        return self._answer(process, timeout)
 
     def _file(self, suffix: str) -> Path:
         self._shared.count += 1
@@ -233,13 +246,16 @@ class HudiServer:
         return rows
 
     def close(self) -> None:
-        """End the process: it stops when its input ends."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        """End the process, if there is one: it stops when its input ends."""
+        process = self._shared.process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
         try:
-            self._process.wait(20)
+            process.wait(20)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()

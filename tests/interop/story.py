@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -173,12 +174,16 @@ def ended(path: Path, instant: str | None) -> str | None:
 
 
 def hudi_since(hudi: HudiServer, story: Story, begin: str, end: str | None = None) -> pa.Table:
-    """Hudi's incremental read; 1.2 takes partition columns from the folder's name and does not decode it.
+    """Hudi's incremental read; 1.x takes partition columns from the folder's name and does not decode it.
 
-    It does so with its own tables, too; the rest of the row is judged as it is.
+    It does so with its own tables, too; the rest of the row is judged as it is. 1.0 counts the commit that it begins with in.
     """
-    found = hudi.since(story.path, ended(story.path, begin), ended(story.path, end))
-    if hudi.version == "1.2.0" and story.layout.url_encode:
+    begun = ended(story.path, begin)
+    if begun and len(begun) == 17 and (1, 0) <= hudi.release < (1, 1) and hudi.table_version > 6:
+        moment = dt.datetime.strptime(f"{begun}000+0000", "%Y%m%d%H%M%S%f%z") + dt.timedelta(milliseconds=1)
+        begun = moment.strftime("%Y%m%d%H%M%S%f")[:17]
+    found = hudi.since(story.path, begun, ended(story.path, end))
+    if hudi.release > (1, 0) and story.layout.url_encode:
         places = pa.array([unquote(text) for text in found["place"].to_pylist()], pa.string())
         found = found.set_column(found.schema.get_field_index("place"), "place", places)
     return found

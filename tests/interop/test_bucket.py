@@ -279,7 +279,8 @@ def colon_rows(numbers: range, version: int) -> pa.Table:
 
 
 def test_keys_with_a_colon_follow_the_release_that_wrote_them(servers: dict[str, HudiServer], folder: Path) -> None:
-    for version, server in servers.items():
+    for version in ("0.15.0", "1.0.2", "1.2.0"):
+        server = servers[version]
         story = bucket_story(folder / version, SIMPLE, server)
         options = {**story.options, "hoodie.datasource.write.operation": "upsert"}
         server.write(story.path, colon_rows(range(40), 1), options, mode="overwrite")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import lakeindex
+from lakeindex.commands.metadata.verify import metadata_verify
 from lakeindex.errors import TimelineChangedError
 from lakeindex.metadata_upkeep.upkeep import check_metadata_table
 from lakeindex.options.types import WriteConfig
@@ -123,6 +124,27 @@ def test_hudi_up_and_downgrades_our_table_while_it_is_open(servers: dict[str, Hu
         story.we_upsert(range(20, 70, 2), turn)
         _judge(story, f"after our turn on version {version}")
         ours.assert_sound(story.path, f"version {version}")
+
+
+def test_a_table_of_1_0_2_is_upgraded_by_1_2_between_our_turns(servers: dict[str, HudiServer], folder: Path) -> None:
+    """All at their defaults: a metadata table with statistics that both releases wrote, and we."""
+    story = _default_story(folder, servers["1.0.2"])
+    story.hudi_writes("insert", range(60), 1)
+    assert _properties(story)["hoodie.table.version"] == "8"
+    story.we_upsert(range(40, 80), 2)
+    story.hudi_upserts(range(30, 50), 3)
+    _judge(story, "after turns with 1.0.2")
+    story.hudi = servers["1.2.0"]
+    for version in (4, 6):
+        story.hudi_upserts(range(60 + version, 100), version)
+        assert _properties(story)["hoodie.table.version"] == "9"
+        story.we_upsert(range(version, 120, 5), version + 1)
+        story.we_delete(range(version))
+        for enabled in ("true", "false"):
+            found = story.hudi.read(story.path, {"hoodie.metadata.enable": enabled})
+            assert_state(found, story.replay, f"Hudi 1.2.0 reads, metadata table {enabled}")
+        ours.assert_sound(story.path, "after turns with 1.2.0")
+        assert metadata_verify(str(story.path)).ok
 
 
 @pytest.mark.parametrize("option", ["hoodie.write.table.version=6", "hoodie.write.auto.upgrade=false"])

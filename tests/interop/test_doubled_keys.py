@@ -64,7 +64,7 @@ def test_deletes_and_repairs_of_keys_that_hudi_has_doubled(hudi: HudiServer, fol
     left = stored(hudi, mine)
     assert left == [("b", 1), ("b", 3), ("e", 2), ("f", 3)]
     write(hudi, theirs, rows("adc", 9), "delete")
-    if hudi.version == "0.15.0":  # Hudi 1.2 leaves copies that are in one file
+    if hudi.release < (1, 1):  # later ones leave copies that are in one file
         assert stored(hudi, theirs) == left
     else:
         assert set(stored(hudi, theirs)) > set(left)

@@ -76,7 +76,9 @@ def judge_partitions(story: Story, what: str) -> None:
     for key, record in wanted.items():
         ours, anew = found[key][FIELD], record[FIELD]
         if anew["minValue"] is not None:  # Hudi says zero of columns without a value
-            assert {name: ours[name] for name in anew} == dict(anew), what
+            known = anew.keys() & ours.keys()  # what 1.0 compacts has no type of the value
+            assert {name: ours[name] for name in known} == {name: anew[name] for name in known}, what
+            assert {"minValue", "maxValue", "nullCount"} <= known
     assert len(wanted) > len(sizes)
 
 
@@ -107,6 +109,8 @@ def by_record_index(hudi: HudiServer, partitioned: bool = False) -> dict[str, st
     """Hudi looks keys up in the record index, and nowhere else."""
     if hudi.version == "0.15.0":  # without its server it sends a view of the table to its tasks, and cannot
         return {"hoodie.index.type": "RECORD_INDEX", "hoodie.embed.timeline.server": "true"}
+    if hudi.release < (1, 1):
+        return {"hoodie.index.type": "RECORD_INDEX"}
     return {"hoodie.index.type": "RECORD_LEVEL_INDEX" if partitioned else "GLOBAL_RECORD_LEVEL_INDEX"}
 
 
@@ -120,7 +124,7 @@ def judge_keys(story: Story, what: str) -> None:
 @pytest.mark.parametrize("creator", ["we", "Hudi"])
 def test_turns_with_every_partition(hudi: HudiServer, creator: str, kind: str, folder: Path) -> None:
     """Hudi finds the keys of our commits by the record index alone, and by the filters in the metadata table."""
-    if kind == "partitioned" and hudi.table_version == 6:
+    if kind == "partitioned" and (hudi.table_version == 6 or hudi.release < (1, 1)):
         pytest.skip("Hudi 1.1 and later know partitioned record indexes, on tables of versions 8 and 9")
     layout = NONPARTITIONED if kind == "nonpartitioned" else SIMPLE
     # 1.2 fails at its own second write into a table with a partitioned record index and statistics of partitions
@@ -262,7 +266,7 @@ def test_turns_with_statistics(hudi: HudiServer, creator: str, folder: Path) -> 
 
 def test_a_created_table_with_a_partitioned_record_index(hudi: HudiServer, folder: Path) -> None:
     """With what ``create --metadata`` makes beside it, Hudi writes more than once; with statistics it would not."""
-    if hudi.table_version == 6:
+    if hudi.table_version == 6 or hudi.release < (1, 1):
         pytest.skip("Hudi 1.1 and later know partitioned record indexes, on tables of versions 8 and 9")
     story = metadata_story(folder, SIMPLE, hudi)
     story.we_create({"hoodie.index.type": "RECORD_LEVEL_INDEX"}, metadata=True)

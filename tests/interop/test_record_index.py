@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 import lakeindex
+from lakeindex.errors import IndexNotBuiltError
 from lakeindex.files import footer_cache
 from lakeindex.files.footer_cache import CACHE_FOLDER
 from tests.interop.hudi_client import HudiServer
 from tests.interop.rows import COMPLEX, SIMPLE
-from tests.interop.story import Story, completed_writes, instant_files, keeping_story, rows_of
+from tests.interop.story import Story, completed_writes, instant_files, keeping_story, metadata_partitions, rows_of
 from tests.interop.test_metadata_table import (
     BY_FILTERS,
     INDEXES,
@@ -98,7 +99,7 @@ def test_it_stands_while_hudi_archives_and_cleans(hudi: HudiServer, folder: Path
 def test_hudis_indexes_answer_for_us(hudi: HudiServer, folder: Path, kind: str) -> None:
     """Hudi makes record index, filters and statistics; we look up by them alone, and Hudi on top of what we write."""
     partitioned = kind == "RECORD_LEVEL_INDEX"
-    if partitioned and hudi.version == "0.15.0":
+    if partitioned and hudi.release < (1, 1):
         pytest.skip("Hudi 1.1 and later make partitioned record indexes")
     story = statistics_story(folder, SIMPLE, hudi)
     indexes = PARTITIONED if partitioned else INDEXES
@@ -136,6 +137,53 @@ def test_hudis_indexes_answer_for_us(hudi: HudiServer, folder: Path, kind: str) 
     story.our_options.pop("hoodie.index.type")
     story.we_upsert(range(90, 130), 9)
     assert_index_right(story, "after the metadata table's index went")
+
+
+@pytest.mark.parametrize("how", ["clustered by a procedure", "clustered by a writer", "cleaned"])
+def test_a_record_index_that_hudi_1_0_drops_stops_us_until_it_is_built(
+    servers: dict[str, HudiServer], folder: Path, how: str
+) -> None:
+    """Who writes to a table, or serves it, and does not say that it has a record index takes it off, whole and without a
+    word: the procedures of 1.0.2 always (apache/hudi#13996). Our next write says so, and not a key is stored twice."""
+    hudi = servers["1.0.2"].writing(8)
+    story = statistics_story(folder, SIMPLE, hudi)
+    told = {"hoodie.metadata.record.index.enable": "true"}
+    keyed = told | {"hoodie.index.type": "RECORD_INDEX"}
+    story.hudi_writes("insert", range(60), 1, told)
+    table = lakeindex.open_table(str(story.path))
+    story.our_options = {"hoodie.index.type": "RECORD_INDEX"}
+    story.we_upsert(range(40, 80), 2)
+    story.hudi_upserts(range(70, 90), 3, keyed)
+    assert table.index_status().kept_in == "metadata table"
+    if how == "cleaned":
+        hudi.sql(f"create table dropped using hudi location '{story.path}'")
+        hudi.sql("call run_clean(table => 'dropped', retain_commits => 1)")
+        hudi.sql("drop table dropped")
+    elif how == "clustered by a procedure":
+        hudi.sql(f"call run_clustering(path => '{story.path}', op => 'scheduleAndExecute')")
+    else:
+        before = set(completed_writes(story.path))
+        untold = {**story.options, **_CLUSTER, "hoodie.index.type": "GLOBAL_SIMPLE"}
+        hudi.write(story.path, rows_of(range(30, 50), 4), {**untold, "hoodie.datasource.write.operation": "upsert"})
+        story.note(min(set(completed_writes(story.path)) - before), range(30, 50), 4)
+    assert "record_index" not in metadata_partitions(story.path)
+    assert not (story.path / ".hoodie/metadata/record_index").exists()
+    story.judge("after the record index went", sound=True)
+    for write in (table.upsert, table.delete):
+        with pytest.raises(IndexNotBuiltError, match="RECORD_INDEX of table plain is not built"):
+            write(rows_of(range(60, 120), 5))
+    story.judge("after our refusals")
+    if how == "cleaned":
+        table.index_build()
+    else:
+        table.metadata_build(["record_index"])
+    assert table.index_status().kept_in == ("lakeindex" if how == "cleaned" else "metadata table")
+    story.we_upsert(range(60, 122), 6)
+    story.we_delete(range(10))
+    story.hudi_upserts(range(5, 127, 5), 7, keyed)
+    judge_keys(story, "after it was made anew")
+    story.we_upsert(range(0, 127, 3), 8)
+    judge_keys(story, "after our turn")
 
 
 def forget_footers(table: Path) -> None:

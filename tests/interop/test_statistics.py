@@ -83,14 +83,6 @@ def table_of(folder: Path, version: int, **other: Any) -> Path:
 
 
 def test_unknown_bounds_hide_nothing(hudi: HudiServer, folder: Path) -> None:
-    hide_nothing(hudi, folder)
-
-
-def test_unknown_bounds_hide_nothing_from_the_release_of_emr(emr: HudiServer, folder: Path) -> None:
-    hide_nothing(emr, folder)
-
-
-def hide_nothing(hudi: HudiServer, folder: Path) -> None:
     name = f"u{hudi.version.replace('.', '')}v{hudi.table_version}"
     path = table_of(folder / name, hudi.table_version)
     found = hudi.counts(path, list(FOUND), SKIPPING)

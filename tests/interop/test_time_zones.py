@@ -20,11 +20,11 @@ pytestmark = pytest.mark.interop
 _ZONE = "America/Los_Angeles"
 
 
-@pytest.fixture(scope="module", params=["0.15.0", "1.2.0"])
+@pytest.fixture(scope="module", params=["0.15.0_v6", "1.2.0_v6"])
 def western_hudi(
     request: pytest.FixtureRequest, environment: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[HudiServer]:
-    server = HudiServer(request.param, tmp_path_factory.mktemp("western"), zone=_ZONE)
+    server = HudiServer(request.param.partition("_")[0], tmp_path_factory.mktemp("western"), zone=_ZONE)
     yield server
     server.close()
 

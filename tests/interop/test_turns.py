@@ -91,13 +91,14 @@ def test_random_turns(hudi: HudiServer, seed: int, layout: Layout, folder: Path)
     assert_state(hudi.as_of(story.path, middle), story.states[middle], f"seed {seed}: time travel over {told}")
 
 
-def test_all_three_writers_take_turns(servers: dict[str, HudiServer], folder: Path) -> None:
-    """Ours, 0.15 and 1.2 on one table: what one release leaves in the properties must not disturb the next."""
-    story = keeping_story(folder, SIMPLE, servers["0.15.0"])
+@pytest.mark.parametrize(("version", "older"), [(6, "0.15.0"), (8, "1.0.2"), (9, "1.1.1")])
+def test_all_three_writers_take_turns(servers: dict[str, HudiServer], version: int, older: str, folder: Path) -> None:
+    """Ours, an older release and 1.2 on one table: what one release leaves in the properties must not disturb the next."""
+    story = keeping_story(folder, SIMPLE, servers[older].writing(version))
     story.we_create()
     story.we_upsert(range(90), 1)
-    for turn, release in enumerate(("0.15.0", "1.2.0", "0.15.0"), start=1):
-        guest = keeping_story(folder, SIMPLE, servers[release])
+    for turn, release in enumerate((older, "1.2.0", older), start=1):
+        guest = keeping_story(folder, SIMPLE, servers[release].writing(version))
         story.hudi, story.options = guest.hudi, guest.options
         story.hudi_upserts(range(turn * 10, turn * 10 + 70, 3), 2 * turn)
         story.we_upsert(range(turn * 20, turn * 20 + 70, 3), 2 * turn + 1)

@@ -119,7 +119,10 @@ def _versioned_entries(spec: CreateSpec, binding: TableBinding, version: TableVe
         )
     if spec.ordering_fields:
         named = ",".join(spec.ordering_fields)
-        entries.update(dict.fromkeys(keys.ORDERING_FIELDS if old else keys.ORDERING_FIELDS[:1], named))
+        renamed = (
+            version.number > VERSION_8.number
+        )  # Hudi 1.0 knows the older name alone, and drops what it does not know
+        entries.update(dict.fromkeys(keys.ORDERING_FIELDS[:1] if renamed else keys.ORDERING_FIELDS, named))
     if old:
         entries[keys.ARCHIVE_FOLDER[0]] = "archived"
         entries[keys.KEY_GENERATOR_CLASS[0]] = generator_class(generator_of(spec))
