@@ -168,6 +168,7 @@ def test_a_file_group_without_a_stored_key_loses_what_is_stale(tmp_path: Path, v
     table.metadata_build(["record_index"])
 
     def edit(shards: Shards, _: str) -> None:
+        assert len(shards) == 10
         value = shards[home_of(shards, "xk000")][b"xk000"]
         for number, entries in enumerate(shards.values()):
             entries.setdefault(f"stale{number}".encode(), value)
