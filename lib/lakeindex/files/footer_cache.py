@@ -5,6 +5,7 @@ side files lie under ``.hoodie/.lakeindex/cache/``, which Hudi leaves alone, and
 
     <id>-<crc32>.facts.parquet   one row a base file: rows, row groups, key range, problem, where its filter is
     <id>.filters                 the filters, one after another, as bytes (a quarter smaller than their text)
+    <id>-<crc32>.rows.parquet    as the facts, but only of rows: who asks for ranges and filters passes it over
 
 A task that read or wrote footers leaves a filters file; then the driver puts what all of them found into one facts
 file. Facts are small and read whole; the checksum in the name covers every byte of them, another one each filter.
@@ -35,6 +36,7 @@ from lakeindex.storage.port import ObjectMeta, Storage
 
 CACHE_FOLDER: Final = ".hoodie/.lakeindex/cache"
 _FACTS: Final = ".facts.parquet"
+_ROWS: Final = ".rows.parquet"
 _FILTERS: Final = ".filters"
 _MOST_FACTS_FILES: Final = 24
 _VERSIONS_KEPT: Final = 2
@@ -111,10 +113,15 @@ def _key(file: BaseFile) -> tuple[str, str, int]:
 
 
 class FooterCache:
-    """The footer cache of one table."""
+    """The footer cache of one table.
 
-    def __init__(self, storage: Storage) -> None:
+    Args:
+        only_rows: what is kept says nothing of keys, so that only who asks for rows finds it.
+    """
+
+    def __init__(self, storage: Storage, *, only_rows: bool = False) -> None:
         self._storage = storage
+        self._suffix = _ROWS if only_rows else _FACTS
 
     def load(self, files: Sequence[BaseFile], *, tidy: bool = True) -> dict[str, tuple[Footer, str]]:
         """Cached footers of these files, without their filters: path -> (footer, side file that has it).
@@ -126,7 +133,7 @@ class FooterCache:
         wanted = {_key(file): file for file in files}
         found: dict[str, tuple[Footer, str]] = {}
         listed = self._listed() if wanted else ()
-        paths = [one.path for one in listed if one.path.endswith(_FACTS)]
+        paths = [one.path for one in listed if one.path.endswith(self._suffix)]
         facts = {path: self._facts(path, mend=tidy) for path in paths}
         if tidy and len(paths) > _MOST_FACTS_FILES:
             joined = self._join(facts, wanted.keys(), listed)
@@ -241,7 +248,7 @@ class FooterCache:
             raw = self._storage.read(path)
         except StorageError:
             return {}
-        if not path.endswith(f"-{zlib.crc32(raw):08x}{_FACTS}"):
+        if not path.endswith(f"-{zlib.crc32(raw):08x}{self._suffix}"):
             if mend:
                 self._forget(path)
             return {}
@@ -262,7 +269,7 @@ class FooterCache:
         sink = pa.BufferOutputStream()
         pq.write_table(_table(entries), sink, compression="zstd")
         raw = sink.getvalue().to_pybytes()
-        path = f"{name}-{zlib.crc32(raw):08x}{_FACTS}"
+        path = f"{name}-{zlib.crc32(raw):08x}{self._suffix}"
         self._storage.create(path, raw)
         return path
 
@@ -280,7 +287,8 @@ class FooterCache:
         try:
             joined = self._write_facts(f"{CACHE_FOLDER}/{uuid.uuid4().hex}", kept)
             dropped = {entry.filter_place.path for entry in entries.values() if entry.filter_place is not None}
-            for path in [*facts, *sorted((dropped | _orphans(listed)) - filters)]:
+            orphans = _orphans(listed) if self._suffix == _FACTS else set()
+            for path in [*facts, *sorted((dropped | orphans) - filters)]:
                 self._storage.delete(path)
         except StorageError:
             return None

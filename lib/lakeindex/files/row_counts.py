@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError
 from lakeindex.files.footer_cache import FooterCache
-from lakeindex.files.footers import read_shape
+from lakeindex.files.footers import Footer, read_shape
 from lakeindex.model import BaseFile
 from lakeindex.storage import in_parallel
 from lakeindex.storage.port import Storage
+
+_WORTH_KEEPING: Final = 32
+"""Files; to list, read and write what is kept takes a handful of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +46,27 @@ def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
     return RowCount(sum(count or 0 for count in counts), unread)
 
 
-def rows_of_files(storage: Storage, files: Sequence[BaseFile]) -> list[int | None]:
-    """The same of each file; None of a damaged one."""
-    known = FooterCache(storage).load(files, tidy=False)
+def rows_of_files(storage: Storage, files: Sequence[BaseFile], *, keeps: bool = False) -> list[int | None]:
+    """The same of each file; None of a damaged one.
 
-    def rows_of(file: BaseFile) -> int | None:
-        if file.path in known:
-            return known[file.path][0].rows
+    Args:
+        keeps: what is read is kept for the next time, as soon as it saves more requests than it costs.
+    """
+    known = FooterCache(storage).load(files, tidy=False)
+    cache = FooterCache(storage, only_rows=True)
+    if len(files) - len(known) > _WORTH_KEEPING:
+        known |= cache.load([file for file in files if file.path not in known], tidy=keeps)
+
+    def shape_of(file: BaseFile) -> Footer | None:
         try:
-            return read_shape(storage, file).rows
+            shape = read_shape(storage, file)
         except (TableCorruptError, ObjectNotFoundError):
             return None
+        return Footer(shape.rows, shape.row_group_rows)
 
-    return in_parallel(storage.uri, rows_of, files)
+    unknown = [file for file in files if file.path not in known]
+    found = dict(zip(unknown, in_parallel(storage.uri, shape_of, unknown), strict=True))
+    if keeps and len(unknown) > _WORTH_KEEPING:
+        cache.add([(file, footer) for file, footer in found.items() if footer is not None])
+    footers = (known[file.path][0] if file.path in known else found[file] for file in files)
+    return [None if footer is None else footer.rows for footer in footers]

@@ -183,7 +183,7 @@ class _Stored:
         return found
 
 
-def may_be_wrong(view: MetadataView, files: Sequence[BaseFile], seed: str) -> bool:
+def may_be_wrong(view: MetadataView, files: Sequence[BaseFile], seed: str, *, keeps: bool = False) -> bool:
     """Whether a record index has another number of entries than its files have rows, or says of one of a few keys what
     is not so. What it costs hardly hangs on the number of rows: of a file its footer is read, unless that is cached, of
     the index the ends of its base files, its logs, and blocks with keys of the sample.
@@ -191,13 +191,14 @@ def may_be_wrong(view: MetadataView, files: Sequence[BaseFile], seed: str) -> bo
     Args:
         files: all live ones of the table or, of a partitioned index, of some of its partitions.
         seed: chooses the sample.
+        keeps: the numbers of rows are kept for the next time.
 
     Raises:
         TableCorruptError: the index, or a file of the sample, cannot be read.
     """
     scoped, uri = is_partitioned(view.slices(RECORD_INDEX)), view.table.storage.uri
     rows: dict[str, int | None] = {} if scoped else {_scope_of(None): 0}
-    for file, count in zip(files, rows_of_files(view.table.storage, files), strict=True):
+    for file, count in zip(files, rows_of_files(view.table.storage, files, keeps=keeps), strict=True):
         scope = _scope_of(file.partition_path if scoped else None)
         before = rows.get(scope, 0)
         rows[scope] = None if before is None or count is None else before + count  # a damaged file is no evidence

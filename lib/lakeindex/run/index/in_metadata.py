@@ -183,7 +183,7 @@ class MetadataSession(IndexSession):
 
     def _wrong_entries(self, view: MetadataView, files: Sequence[BaseFile]) -> list[WrongEntry]:
         """Only what may be wrong is compared whole: then rows of one key are told from holes, too."""
-        if not may_be_wrong(view, files, self._spec.run_id):
+        if not may_be_wrong(view, files, self._spec.run_id, keeps=self._spec.config.footer_cache):
             return []
         return [one for one in wrong_entries(view, files) if one.kind != COPY]
 
