@@ -119,9 +119,8 @@ def _versioned_entries(spec: CreateSpec, binding: TableBinding, version: TableVe
         )
     if spec.ordering_fields:
         named = ",".join(spec.ordering_fields)
-        renamed = (
-            version.number > VERSION_8.number
-        )  # Hudi 1.0 knows the older name alone, and drops what it does not know
+        # Hudi 1.0 knows the older name alone, and drops what it does not know
+        renamed = version.number > VERSION_8.number
         entries.update(dict.fromkeys(keys.ORDERING_FIELDS[:1] if renamed else keys.ORDERING_FIELDS, named))
     if old:
         entries[keys.ARCHIVE_FOLDER[0]] = "archived"
