@@ -19,7 +19,7 @@ _FIRST_DAY: Final = np.datetime64("2026-10-01")
 
 def day(number: int) -> str:
     """The day that a partition is named after, counted from 0."""
-    return str(_FIRST_DAY + number)
+    return str(_FIRST_DAY + np.timedelta64(number, "D"))
 
 
 #: As many as most workloads have.
