@@ -193,13 +193,14 @@ def has_form(column_range: ColumnRange, encoding: StatsEncoding) -> bool:
 
 
 def holds_all(kind: ValueKind, encoding: StatsEncoding) -> bool:
-    """Whether every range of a type can be written.
+    """Whether every range of a type can be written: ends that are rounded outwards may have a digit more before the
+    point.
 
     Args:
         encoding: of the table's statistics.
     """
     is_v1_decimal = encoding is StatsEncoding.V1 and kind.type is ValueType.DECIMAL
-    return not is_v1_decimal or kind.precision - kind.scale <= _SCALE_V1
+    return not is_v1_decimal or kind.precision - kind.scale + (kind.scale > _SCALE_V1) <= _SCALE_V1
 
 
 def _kind_of(stats: Mapping[str, Any], kind: ValueKind) -> ValueKind | None:

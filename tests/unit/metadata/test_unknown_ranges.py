@@ -12,8 +12,9 @@ import pytest
 
 from lakeindex.api.table import LakeTable
 from lakeindex.metadata import column_ranges, statistics
-from lakeindex.metadata.column_ranges import ValueType
-from lakeindex.metadata.column_stats import FIELD
+from lakeindex.metadata.column_ranges import ColumnRange, ValueKind, ValueType
+from lakeindex.metadata.column_stats import FIELD, has_form, holds_all
+from lakeindex.metadata.indexed_columns import StatsEncoding
 from lakeindex.metadata.metadata_table import COLUMN_STATS, PARTITION_STATS
 from tests.builders import make_table
 from tests.unit.metadata.test_partition_stats import view_of
@@ -130,6 +131,16 @@ def test_of_decimals_that_may_not_fit_no_partition_of_version_6_has_a_record(
         assert said(table, PARTITION_STATS, "w") == said(table, PARTITION_STATS, "m") == set()
         assert said(table, PARTITION_STATS, "d") == {("1.0", "2.0")}
         assert table.metadata_verify().ok
+
+
+def test_what_is_said_to_be_held_is_held_at_its_edge() -> None:
+    """Of 15 digits before the point nines are rounded outwards to 16, if there are more than 15 behind it."""
+    for whole, behind in ((15, 15), (14, 16), (14, 20), (15, 0), (15, 16), (16, 0), (16, 2)):
+        kind = ValueKind(ValueType.DECIMAL, whole + behind, behind)
+        most = 10 ** (whole + behind) - 1  # unscaled
+        ends = ColumnRange("w", kind, -most, most, 2, 0, 0, 0)
+        assert holds_all(kind, StatsEncoding.V1) is has_form(ends, StatsEncoding.V1), (whole, behind)
+        assert holds_all(kind, StatsEncoding.V2)
 
 
 def eval_decimal(text: str) -> str:

@@ -84,8 +84,8 @@ def find_index_faults(
         current = {(one.partition_path, one.name) for one in live.base_files_all()}
         change = statistics_of_partitions(view.table, [one for one in new if (one.partition, one.name) in current])
         yield from _narrow(view, PARTITION_STATS, change.puts)
-        columns = columns_without_partitions(view.table, new)
-        yield from _unholdable(view, PARTITION_STATS, lambda said: said["columnName"] in columns)
+        if columns := columns_without_partitions(view.table, new):
+            yield from _unholdable(view, PARTITION_STATS, lambda said: said["columnName"] in columns)
     if BLOOM_FILTERS in view.table.partitions:
         yield from _other_filters(view, new)
     if RECORD_INDEX in view.table.partitions:
