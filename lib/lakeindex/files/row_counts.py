@@ -41,12 +41,12 @@ def count_rows(storage: Storage, files: Sequence[BaseFile]) -> RowCount:
     """Rows of base files; footers that the footer cache has are not read. A damaged file is no error:
     whoever takes it out of the table may do so because it is damaged.
     """
-    counts = rows_of_files(storage, files)
+    counts = rows_by_footer(storage, files)
     unread = tuple(file.path for file, count in zip(files, counts, strict=True) if count is None)
     return RowCount(sum(count or 0 for count in counts), unread)
 
 
-def rows_of_files(storage: Storage, files: Sequence[BaseFile], *, keeps: bool = False) -> list[int | None]:
+def rows_by_footer(storage: Storage, files: Sequence[BaseFile], *, keeps: bool = False) -> list[int | None]:
     """The same of each file; None of a damaged one.
 
     Args:

@@ -104,8 +104,7 @@ def file_id(partition: str, group: int, data_partition: str | None = None) -> st
         partition: one of :data:`GROUP_PREFIXES`.
         data_partition: partition of the table that its keys are of, in a partitioned record index; None elsewhere.
     """
-    within = "" if data_partition is None else f"-{_escaped(data_partition)}"
-    return f"{GROUP_PREFIXES[partition]}{within}-{group:0{_GROUP_DIGITS}d}-0"
+    return f"{GROUP_PREFIXES[partition]}{scope_of(data_partition)}-{group:0{_GROUP_DIGITS}d}-0"
 
 
 def is_of_data_partition(group_id: str, partition: str, data_partition: str | None) -> bool:
@@ -115,9 +114,20 @@ def is_of_data_partition(group_id: str, partition: str, data_partition: str | No
         partition: partition of the metadata table.
         data_partition: as :func:`file_id` takes it.
     """
+    return scope_of_group(group_id, partition) == scope_of(data_partition)
+
+
+def scope_of_group(group_id: str, partition: str) -> str | None:
+    """What the ids of all file groups have in common whose keys are of one partition of the table, or of all of them;
+    None: it is no id of such a group.
+    """
     match = _GROUP_TAIL.fullmatch(group_id.removeprefix(GROUP_PREFIXES[partition]))
-    within = "" if data_partition is None else f"-{_escaped(data_partition)}"
-    return match is not None and match["data"] == within
+    return None if match is None else match["data"]
+
+
+def scope_of(data_partition: str | None) -> str:
+    """The same of the file groups of a partition of the table, as :func:`file_id` takes it."""
+    return "" if data_partition is None else f"-{_escaped(data_partition)}"
 
 
 def _escaped(data_partition: str) -> str:

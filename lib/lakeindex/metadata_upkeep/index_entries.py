@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 
 from lakeindex.errors import MetadataTableError
 from lakeindex.files.key_columns import StoredColumns, read_record_keys
-from lakeindex.files.row_counts import rows_of_files
+from lakeindex.files.row_counts import rows_by_footer
 from lakeindex.metadata.group_changes import is_partitioned
 from lakeindex.metadata.groups import group_numbers
 from lakeindex.metadata.indexes.record_index import find_locations, location_of
 from lakeindex.metadata.indexes.record_lookup import records_of_layers
-from lakeindex.metadata.metadata_table import RECORD_INDEX, file_id
+from lakeindex.metadata.metadata_table import RECORD_INDEX, scope_of, scope_of_group
 from lakeindex.metadata.reading import Layer, MetadataView
 from lakeindex.metadata.records import Record
 from lakeindex.metadata.slices import FileSlice
@@ -197,28 +197,19 @@ def may_be_wrong(view: MetadataView, files: Sequence[BaseFile], seed: str, *, ke
         TableCorruptError: the index, or a file of the sample, cannot be read.
     """
     scoped, uri = is_partitioned(view.slices(RECORD_INDEX)), view.table.storage.uri
-    rows: dict[str, int | None] = {} if scoped else {_scope_of(None): 0}
-    for file, count in zip(files, rows_of_files(view.table.storage, files, keeps=keeps), strict=True):
-        scope = _scope_of(file.partition_path if scoped else None)
+    rows: dict[str | None, int | None] = {} if scoped else {scope_of(None): 0}
+    for file, count in zip(files, rows_by_footer(view.table.storage, files, keeps=keeps), strict=True):
+        scope = scope_of(file.partition_path if scoped else None)
         before = rows.get(scope, 0)
         rows[scope] = None if before is None or count is None else before + count  # a damaged file is no evidence
     odd = {scope for scope, count in rows.items() if count is not None}
     for count_entries in (_most_likely_count, _count):
-        groups = [one for one in view.slices(RECORD_INDEX) if _scope_in(one.file_id) in odd]
-        entries = Counter[str]()
+        groups = [one for one in view.slices(RECORD_INDEX) if scope_of_group(one.file_id, RECORD_INDEX) in odd]
+        entries = Counter[str | None]()
         for group, number in zip(groups, in_parallel(uri, partial(count_entries, view), groups), strict=True):
-            entries[_scope_in(group.file_id)] += number
+            entries[scope_of_group(group.file_id, RECORD_INDEX)] += number
         odd = {scope for scope in odd if entries[scope] != rows[scope]}
     return bool(odd) or _is_sample_wrong(view, files, random.Random(seed))  # noqa: S311 - which rows are looked at
-
-
-def _scope_of(data_partition: str | None) -> str:
-    return _scope_in(file_id(RECORD_INDEX, 0, data_partition))
-
-
-def _scope_in(group: str) -> str:
-    """What the ids of all file groups have in common whose keys are in one scope: all but two numbers."""
-    return group.rsplit("-", 2)[0]
 
 
 def _most_likely_count(view: MetadataView, one: FileSlice) -> int:

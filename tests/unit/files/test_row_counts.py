@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from lakeindex.files import footer_cache
 from lakeindex.files.footer_cache import CACHE_FOLDER, FooterCache
-from lakeindex.files.row_counts import rows_of_files
+from lakeindex.files.row_counts import rows_by_footer
 from lakeindex.model import BaseFile
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 
@@ -34,7 +34,7 @@ def asked(store: MemoryStorage, files: list[BaseFile], *, keeps: bool) -> int:
         return None
 
     store.hook = hook
-    assert rows_of_files(store, files, keeps=keeps) == [int(one.name[:8]) % 3 for one in files]
+    assert rows_by_footer(store, files, keeps=keeps) == [int(one.name[:8]) % 3 for one in files]
     store.hook = None
     return len(set(read))
 
@@ -65,6 +65,6 @@ def test_what_is_kept_of_rows_takes_no_filter_away() -> None:
     old = f"{CACHE_FOLDER}/0.filters"
     store.write(old, b"x")
     for first in range(0, 40 * 26, 40):
-        rows_of_files(store, [put(store, first + number) for number in range(40)], keeps=True)
+        rows_by_footer(store, [put(store, first + number) for number in range(40)], keeps=True)
     assert old in cached(store)
     assert len([one for one in cached(store) if one.endswith(".rows.parquet")]) < 26

@@ -106,7 +106,7 @@ class FileReader:
         spec: how it is read.
         storage: the table's folder.
         file: the file.
-        rows: the keys to look for, by their numbers; None: its rows are compared with the condition only.
+        rows: the keys to look for, by their numbers, ascending; None: its rows are compared with the condition only.
         tally: what was read so far.
     """
 
@@ -150,20 +150,18 @@ class FileReader:
             return int(read_parquet_footer(self.storage, self.file).metadata.num_rows)
         return sum(table.num_rows for table in self.tables())
 
-    def by_key(self, rows: RowNumbers) -> Iterator[tuple[pa.Table, RowNumbers]]:
-        """The rows of some keys, with the columns to read, and the numbers of their keys, by row group.
-
-        Args:
-            rows: the keys to look for, by their numbers, ascending.
+    def by_key(self) -> Iterator[tuple[pa.Table, RowNumbers]]:
+        """The rows of its keys, with the columns to read, and the numbers of their keys, by row group.
 
         Raises:
             TableCorruptError: the file cannot be read.
         """
+        assert self.rows is not None
         layout = read_layout(self.storage, self.file)
         self.tally.files_opened += 1
         self.tally.row_groups += len(layout.key_ends)
         every = _keys_of(self.spec)
-        rows = _by_footer(self.spec, every, layout.footer, rows)
+        rows = _by_footer(self.spec, every, layout.footer, self.rows)
         keys = every.take(pa.array(rows))
         groups = row_groups_for(layout, keys)
         if not groups:
@@ -190,7 +188,7 @@ class FileReader:
 
     def _batches(self, *, use_threads: bool) -> Iterator[pa.Table]:
         if self.rows is not None:
-            yield from (rows for rows, _ in self.by_key(self.rows))
+            yield from (rows for rows, _ in self.by_key())
             return
         source, groups = self._opened()
         for group in groups:
@@ -301,7 +299,7 @@ def get_from_files(task: KeyTask) -> Got:
     """
     spec, store, tally = task.spec, storage_at(task.spec.uri), Tally()
     left = narrowed(_keys_of(spec), task.asks, store)
-    parts = [part for file, rows in left for part in FileReader(spec, store, file, rows, tally).by_key(rows)]
+    parts = [part for file, rows in left for part in FileReader(spec, store, file, rows, tally).by_key()]
     return Got.of(spec.inner, parts, tally)
 
 
