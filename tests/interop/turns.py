@@ -306,9 +306,8 @@ class Turns(RuleBasedStateMachine):
     def cluster(self, release: str, chosen: set[int]) -> None:
         """Hudi upserts, and rewrites small files into larger ones, in file groups of their own."""
         if "money" in self.state.columns:
-            release = RELEASES[
-                -1
-            ]  # 0.15 writes integers then, and the next upsert of any Hudi takes 2.75 for 275 (docs/format.md)
+            # 0.15 writes integers then, and the next upsert of any Hudi takes 2.75 for 275 (docs/format.md)
+            release = RELEASES[-1]
         before = completed_writes(self.path)
         self._write(release, chosen, _CLUSTER)
         for instant in completed_writes(self.path)[len(before) :]:
@@ -504,7 +503,7 @@ class Turns(RuleBasedStateMachine):
         """
         try:
             self._judge_once(what, pending=pending)
-        except Exception as error:
+        except Exception as error:  # hudi-rs exports no class of its errors
             gone = re.search(
                 r"footer schema '([^']+)': ObjectStoreError\(NotFound|File file:(\S+) does not exist", str(error)
             )
@@ -540,7 +539,7 @@ class Turns(RuleBasedStateMachine):
         """hudi-rs puts no metadata table together whose statistics 1.0 and later releases wrote: their schemas differ."""
         try:
             found = read_with_rust(self.path)
-        except Exception as error:
+        except Exception as error:  # hudi-rs exports no class of its errors
             if "reconcile: column 'ColumnStatsMetadata'" not in str(error) or len(self.wrote) < 2:
                 raise
         else:
