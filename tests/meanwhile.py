@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from lakeindex.api.table import LakeTable
@@ -31,6 +32,13 @@ class MemoryTable:
         self.store = MemoryStorage.named(self.name)
         self._between = False
         self.table: LakeTable = make_table(f"memory://{self.name}", hoodie__index__type=index, **options)
+
+    @classmethod
+    def holding(cls, *batches: Iterable[Row], index: str = "BLOOM", **options: str) -> MemoryTable:
+        """One that some batches were written to; made once a process, and copied."""
+        world = cls(index, **options)
+        world.store.restore(_written(tuple(map(tuple, batches)), index, tuple(sorted(options.items()))))
+        return world
 
     def upsert(
         self, rows: Iterable[Row], *, run: str | None = None, runner: Runner | None = None, **options: str
@@ -67,6 +75,16 @@ class MemoryTable:
     def rollbacks(self) -> list[Instant]:
         """Completed rollbacks."""
         return [one for one in self.timeline().completed if one.action == ROLLBACK]
+
+
+@cache
+def _written(
+    batches: tuple[tuple[Row, ...], ...], index: str, options: tuple[tuple[str, str], ...]
+) -> dict[str, bytes]:
+    world = MemoryTable(index, **dict(options))
+    for batch in batches:
+        world.upsert(batch)
+    return world.store.snapshot()
 
 
 class Meanwhile(LocalRunner):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from lakeindex.commit.services.archive import archive_table
 from lakeindex.commit.services.clean import clean_table
@@ -375,7 +376,8 @@ class ChangedTableStory(WriterStory):
             raise AssertionError("a commit was decided on a table that must not be written to")
 
 
-def _with_history() -> dict[str, bytes]:
+@cache
+def with_history() -> dict[str, bytes]:
     """The two file groups after three more commits, of which each rewrote the first group."""
     store = MemoryStorage()
     store.restore(initial_objects(GROUPS))
@@ -403,7 +405,7 @@ class ServiceStory(WriterStory):
 
     def __init__(self, services: Mapping[str, Service], cast: Sequence[Cast] = (), **options: object) -> None:
         self.services = services
-        super().__init__(GROUPS, cast, objects=_with_history(), **options)  # type: ignore[arg-type]
+        super().__init__(GROUPS, cast, objects=with_history(), **options)  # type: ignore[arg-type]
 
     def actors(self) -> list[Actor]:
         return [*super().actors(), *(Actor(name, self._serve(name)) for name in self.services)]

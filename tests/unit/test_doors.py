@@ -40,17 +40,23 @@ from lakeindex.errors import (
 )
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
+from tests.golden import made_once
 from tests.unit.commands.tables import unstamped
 
 NOBODY = 65534
 BATCH = batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1")])
 
 
+@made_once
+def made(folder: Path) -> LakeTable:
+    table = make_table(folder)
+    table.upsert(BATCH)
+    return table
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> LakeTable:
-    made = make_table(tmp_path / "t")
-    made.upsert(BATCH)
-    return made
+    return made(tmp_path / "t")
 
 
 def test_a_table_is_opened_by_a_path(table: LakeTable) -> None:
@@ -244,12 +250,11 @@ def as_nobody() -> Iterator[None]:
 def shared() -> Iterator[LakeTable]:
     """A table that belongs to the user without rights."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    made = make_table(folder / "t")
-    made.upsert(BATCH)
+    table = made(folder / "t")
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
-    yield made
+    yield table
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700)
     shutil.rmtree(folder)

@@ -35,6 +35,7 @@ from lakeindex.tasks.memory_bound import MemoryGate
 from lakeindex.tasks.runner import TaskOutcome, do_task, run_tasks
 from lakeindex.time_spent import Spent, accounting, age_of, current_account, starting, waiting
 from lakeindex.timeline.clock import Patience, SystemClock
+from tests.golden import made_once
 
 PAUSE = 0.08
 
@@ -208,11 +209,16 @@ def rows(count: int, ts: int) -> pa.Table:
     return pa.table({"id": [f"k{n:06d}" for n in range(count)], "day": ["d"] * count, "ts": [ts] * count})
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> lakeindex.LakeTable:
-    made = lakeindex.create_table(str(tmp_path / "t"), like=rows(1, 1), key=["id"], partition=["day"], ordering="ts")
+@made_once
+def written(folder: Path) -> lakeindex.LakeTable:
+    made = lakeindex.create_table(str(folder), like=rows(1, 1), key=["id"], partition=["day"], ordering="ts")
     made.upsert(rows(2000, 1))
     return made
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakeindex.LakeTable:
+    return written(tmp_path / "t")
 
 
 def total(run: RunSummary) -> float:

@@ -11,15 +11,14 @@ import pytest
 from lakeindex.api.table import LakeTable
 from tests.builders import Row, batch_of, content_of, make_table
 from tests.cli_support import Answer, lakeindex, validate
+from tests.golden import table_of
 
 FIRST = [Row(f"k{n}", "xy"[n % 2], 1, "1") for n in range(10)]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> LakeTable:
-    made = make_table(tmp_path / "t")
-    made.upsert(batch_of(FIRST))
-    return made
+    return table_of(tmp_path / "t", FIRST)
 
 
 def run(table: LakeTable, command: str, rows: list[Row], *arguments: object) -> Answer:

@@ -15,13 +15,12 @@ from lakeindex.api.table import LakeTable
 from tests.builders import Row, batch_of, make_table
 from tests.cli_support import lakeindex as command
 from tests.cli_support import validate
+from tests.golden import table_of
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    made = make_table(tmp_path / "t")
-    made.upsert(batch_of([Row(f"k{n}", f"d{n % 3}", n, "x") for n in range(30)]))
-    return made.uri
+    return table_of(tmp_path / "t", [Row(f"k{n}", f"d{n % 3}", n, "x") for n in range(30)]).uri
 
 
 def test_a_condition_columns_and_partitions_choose(table: str, tmp_path: Path):

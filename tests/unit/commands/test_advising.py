@@ -16,6 +16,7 @@ from lakeindex.errors import InputError, SchemaMismatchError
 from lakeindex.model import IndexType
 from lakeindex.run.summary import Estimate, RunSummary
 from tests.builders import Row, batch_of, make_table
+from tests.golden import made_once
 
 ROWS, FILES = 2_000, 10
 SMALL = {
@@ -33,6 +34,7 @@ def rows(numbers: range, *, random: bool = False, ts: int = 1) -> list[Row]:
     return [Row(key(n, random=random), "x" if n % 2 else "y", ts, f"v{n}") for n in numbers]
 
 
+@made_once
 def table_of(folder: Path, *, random: bool = False, **options: str) -> LakeTable:
     """Two partitions of five files of 200 rows; files of random keys overlap, as each is of another commit."""
     table = make_table(folder / "t", **options)

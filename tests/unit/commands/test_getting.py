@@ -21,6 +21,7 @@ from lakeindex.index.in_memory import kind as in_memory
 from lakeindex.model import IndexType
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table, rows_of
+from tests.golden import made_once
 from tests.unit.commands.tables import flip, live_files
 from tests.vectors_support import table_names, unpack_table
 
@@ -91,6 +92,7 @@ def test_get_equals_a_full_scan(
         assert report.row_groups_read <= report.row_groups_searched <= report.row_groups
 
 
+@made_once
 def wide_table(folder: Path, index: str = "BLOOM") -> LakeTable:
     """8 files of 100 rows in row groups of 10, keys in order."""
     table = make_table(folder / "t", **options_of(index))
@@ -186,7 +188,7 @@ def test_damaged_cache_changes_no_answer(tmp_path: Path):
 
 
 def test_in_memory_index_answers_for_what_it_covers(tmp_path: Path):
-    table = wide_table(tmp_path, "INMEMORY")
+    table = wide_table.__wrapped__(tmp_path, "INMEMORY")  # the index is in the process that wrote
     covered = table.get("k00123", partition="x").report
     assert (covered.files_opened, covered.notes) == (1, ())
     in_memory.forget_all()

@@ -23,6 +23,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.verdicts import Outcome, Verdict, decide
 from tests.builders import Oracle, Row, batch_of, content_of, make_table, rows_of
 from tests.cli_support import lakeindex, validate
+from tests.golden import table_of
 from tests.model.harness import Operation, fail_every_call
 from tests.stored_indexes import bound_to, clustered, unseen
 
@@ -37,6 +38,8 @@ def folder_of(index: str) -> str:
 
 
 def table_with(where: Path | str, index: str, rows: list[Row] | None = None, **options: str) -> LakeTable:
+    if isinstance(where, Path):
+        return table_of(where, FIRST if rows is None else rows, hoodie__index__type=index, **options)
     table = make_table(where, hoodie__index__type=index, **options)
     table.upsert(batch_of(FIRST if rows is None else rows), runner=LocalRunner(1))
     return table

@@ -25,6 +25,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, make_table
 from tests.cli_support import lakeindex, validate
+from tests.golden import made_once
 from tests.meanwhile import MemoryTable
 from tests.unit.commands.test_rescaling import put_pending
 from tests.unit.commit.savepoints import savepoint_bytes
@@ -41,7 +42,14 @@ def rows(numbers: range, version: int) -> pa.Table:
 
 
 def table_with_commits(uri: str, count: int = 6, index: str = "BLOOM") -> LakeTable:
-    table = make_table(uri, schema=SCHEMA, keys=("id",), partitions=("day",), ordering="ts", hoodie__index__type=index)
+    return written(Path(uri), count, index)
+
+
+@made_once
+def written(folder: Path, count: int, index: str) -> LakeTable:
+    table = make_table(
+        folder, schema=SCHEMA, keys=("id",), partitions=("day",), ordering="ts", hoodie__index__type=index
+    )
     for version in range(count):
         table.upsert(rows(range(version, 60 + version), version), batch_id=f"batch {version}")
     return table
@@ -78,7 +86,7 @@ def test_clean_and_archive_on_disk(tmp_path: Path) -> None:
 
 def test_the_same_on_an_object_store(tmp_path: Path) -> None:
     uri = "memory://cleaned"
-    table = table_with_commits(uri)
+    table = written.__wrapped__(uri, 6, "BLOOM")
     before = contents(uri)
     assert cleaning.clean(uri, 1).instant is not None
     assert len(cleaning.archive(uri, 10).instants) == 0

@@ -13,6 +13,7 @@ from lakeindex.model import IndexSpec, IndexType
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, counts_of, make_table, rows_of
+from tests.golden import made_once
 from tests.unit.commands.test_rescaling import put_pending
 
 KINDS = ("BLOOM", "GLOBAL_BLOOM", "SIMPLE", "GLOBAL_SIMPLE", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET", "INMEMORY")
@@ -28,6 +29,7 @@ def index_of(table: LakeTable) -> str:
     return index.index_type.value
 
 
+@made_once
 def made(folder: Path, kind: str) -> tuple[LakeTable, Oracle]:
     options = FEW if kind == "BUCKET" else {}
     table = make_table(folder, hoodie__index__type=kind, **options)

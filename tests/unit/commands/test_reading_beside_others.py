@@ -14,17 +14,23 @@ from lakeindex.commands.consistent_read import TRIES
 from lakeindex.errors import TableCorruptError, WriteConflictError
 from lakeindex.storage.local import LocalStorage
 from tests.builders import Row, batch_of, make_table
+from tests.golden import made_once
 
 KEYS = [f"k{n}" for n in range(50)]
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> LakeTable:
+@made_once
+def rewritten(folder: Path) -> LakeTable:
     """A table whose second commit has rewritten its only file."""
-    made = make_table(tmp_path / "t")
+    made = make_table(folder)
     made.upsert(batch_of([Row(key, "d", 1, "old") for key in KEYS]))
     made.upsert(batch_of([Row("k7", "d", 2, "new")]))
     return made
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakeTable:
+    return rewritten(tmp_path / "t")
 
 
 def all_rows(table: LakeTable, _: Path) -> pa.Table:

@@ -27,12 +27,14 @@ from lakeindex.predicates.predicate import predicate_of
 from lakeindex.storage.memory import Call
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.golden import made_once
 from tests.meanwhile import OVERTAKES, SMALL, MemoryTable, begins_to_write, writes_data
 
 FIRST = [Row(f"k{n}", "xyz"[n % 3], n, None if n % 4 == 0 else str(n)) for n in range(24)]
 Work = Callable[[LakeTable], Any]
 
 
+@made_once
 def made(folder: Path, **options: str) -> tuple[LakeTable, Oracle]:
     table, oracle = make_table(folder / "t", **options), Oracle()
     table.upsert(batch_of(FIRST), batch_id="first")
@@ -261,10 +263,8 @@ def changed(oracle: Oracle, what: str) -> None:
 @pytest.mark.parametrize("when", [begins_to_write, writes_data])
 def test_rows_that_are_committed_meanwhile_are_among_them(when: Any, other: list[Row], what: str) -> None:
     """What was chosen is chosen again: nothing that meets the condition is left, or is changed that meets it no more."""
-    world, oracle = MemoryTable("BLOOM"), Oracle()
-    for batch in (FIRST[:12], FIRST[12:]):
-        world.upsert(batch)
-        oracle.apply(batch)
+    world, oracle = MemoryTable.holding(FIRST[:12], FIRST[12:]), Oracle()
+    oracle.apply(FIRST)
     happened = world.once(when, lambda: world.upsert(other, hoodie__parquet__small__file__limit="0"))
     change(world, what)
     assert happened
@@ -290,8 +290,7 @@ def test_a_commit_that_is_taken_back_meanwhile_brings_rows_back() -> None:
 
 
 def test_a_partition_that_is_made_meanwhile_goes_too() -> None:
-    world, oracle = MemoryTable("BLOOM"), Oracle()
-    world.upsert(FIRST)
+    world, oracle = MemoryTable.holding(FIRST), Oracle()
     oracle.apply(FIRST)
 
     def plans(call: Call) -> bool:

@@ -19,6 +19,7 @@ from lakeindex.run.spec import RunSpec
 from lakeindex.run.summary import RunSummary
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, RowRules, batch_of, content_of, counts_of, make_table, rows_of
+from tests.golden import table_of
 from tests.meanwhile import MemoryTable, begins_to_write, writes_data
 
 STORED = [Row("a", "x", 5, "stored"), Row("b", "x", 5, "stored"), Row("c", "y", 5, "stored")]
@@ -26,9 +27,7 @@ STORED = [Row("a", "x", 5, "stored"), Row("b", "x", 5, "stored"), Row("c", "y", 
 
 @pytest.fixture
 def table(tmp_path: Path) -> LakeTable:
-    made = make_table(tmp_path / "t", ordering=None)
-    made.upsert(batch_of(STORED))
-    return made
+    return table_of(tmp_path / "t", STORED, ordering=None)
 
 
 def rows(table: LakeTable) -> dict[str, tuple[object, ...]]:
@@ -240,14 +239,9 @@ OURS = [Row("a", "x", 7, "ours"), Row("n", "x", 7, "ours"), Row("b", "x", 4, "ou
 @pytest.mark.parametrize("when", [begins_to_write, writes_data])
 @pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX"])
 def test_conditions_are_asked_again_when_another_writer_was_first(index: str, when: Any, other: Row):
-    world, oracle = (
-        MemoryTable(index, hoodie__write__record__merge__mode="COMMIT_TIME_ORDERING"),
-        Oracle(event_time=False),
-    )
-    oracle.is_global = index == "RECORD_INDEX"
-    for batch in (STORED,):
-        world.upsert(batch)
-        oracle.apply(batch)
+    mode = {"hoodie__write__record__merge__mode": "COMMIT_TIME_ORDERING"}
+    world, oracle = MemoryTable.holding(STORED, index=index, **mode), Oracle(index == "RECORD_INDEX", event_time=False)
+    oracle.apply(STORED)
     done = world.once(when, lambda: world.upsert([other]))
     summary = world.upsert(OURS, lakeindex__update__if="new.ts > old.ts")
     assert done

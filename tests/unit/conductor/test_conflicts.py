@@ -37,8 +37,7 @@ OVERTAKEN = {name.replace(".", "__"): text for name, text in OVERTAKES.items()}
 
 
 def started(index: str = "BLOOM") -> tuple[MemoryTable, Oracle]:
-    world, oracle = MemoryTable(index), Oracle(is_global=index.startswith("GLOBAL"))
-    world.upsert(FIRST)
+    world, oracle = MemoryTable.holding(FIRST, index=index), Oracle(is_global=index.startswith("GLOBAL"))
     oracle.apply(FIRST)
     return world, oracle
 

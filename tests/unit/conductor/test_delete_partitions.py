@@ -14,12 +14,14 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.timeline.avro_instants import RequestedReplace, parse_requested_replace
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.golden import made_once
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
 FIRST = [Row(f"k{n}", "xyz"[n % 3], 1, "1") for n in range(12)]
 
 
+@made_once
 def made(folder: Path, **options: str) -> tuple[LakeTable, Oracle]:
     table, oracle = make_table(folder / "t", **options), Oracle()
     table.upsert(batch_of(FIRST), batch_id="first")

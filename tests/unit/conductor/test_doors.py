@@ -30,7 +30,8 @@ from lakeindex.storage import open_storage
 from lakeindex.table import writer_record
 from lakeindex.table.binding import this_release
 from lakeindex.tasks.local_runner import LocalRunner
-from tests.builders import Row, batch_of, content_of, make_table, rows_of
+from tests.builders import Row, batch_of, content_of, rows_of
+from tests.golden import table_of
 
 BATCH = "dag/manual__2026-11-23T00:00:00+00:00/-1"
 ROWS = [Row(f"k{n:02d}", f"d{n % 2}", 1, "v") for n in range(20)]
@@ -38,9 +39,7 @@ ROWS = [Row(f"k{n:02d}", f"d{n % 2}", 1, "v") for n in range(20)]
 
 @pytest.fixture
 def table(tmp_path: Path) -> LakeTable:
-    made = make_table(tmp_path / "t")
-    made.upsert(batch_of(ROWS), batch_id="first")
-    return made
+    return table_of(tmp_path / "t", ROWS, "first")
 
 
 @pytest.fixture
@@ -58,7 +57,8 @@ def own(table: LakeTable, path: str) -> Path:
     return Path(table.uri) / ".hoodie/.lakeindex" / path
 
 
-def test_every_door_names_a_run_alike(table: LakeTable, batch: Path):
+def test_every_door_names_a_run_alike(tmp_path: Path, batch: Path):
+    table = table_of.__wrapped__(tmp_path / "t", ROWS, "first")  # its run folder is looked at
     conf = TableConf(name="t", title="t", uri=table.uri, checkpoints=f"{table.uri}.lakeindex", inputs=(str(batch),))
     plan = make_plan(conf, {}, [str(batch)], batch_id=BATCH)
     assert plan.run_id == run_id_of(BATCH)

@@ -11,6 +11,7 @@ from lakeindex.errors import InvariantError, OptionError
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Row, batch_of, make_table, rows_of
+from tests.golden import made_once
 from tests.stored_indexes import bound_to, inserted
 
 FIRST = [Row(key, "x", 1, "1") for key in "abc"] + [Row("a", "y", 1, "1")]
@@ -19,6 +20,7 @@ LOCAL = ("BLOOM", "SIMPLE", "INMEMORY", "RECORD_LEVEL_INDEX", "BUCKET")
 GLOBAL = ("GLOBAL_BLOOM", "GLOBAL_SIMPLE", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX")
 
 
+@made_once
 def doubled(folder: Path, index: str, *, within: bool, **options: str) -> LakeTable:
     """``a`` three times and ``b`` twice in x; ``a`` once more in y, where it is another row."""
     given = {"hoodie.index.type": index, **options}

@@ -26,12 +26,14 @@ from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.golden import made_once
 
 pytestmark = pytest.mark.usefixtures("time_leaps")
 
 FIRST = [Row(f"k{n}", "xyz"[n % 3], 1, "1") for n in range(12)]
 
 
+@made_once
 def made(folder: Path, index: str = "BLOOM", **options: str) -> tuple[LakeTable, Oracle]:
     table = make_table(folder / "t", hoodie__index__type=index, **options)
     oracle = Oracle(is_global=index in ("GLOBAL_BLOOM", "RECORD_INDEX"))

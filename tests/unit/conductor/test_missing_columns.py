@@ -10,11 +10,13 @@ import pytest
 from lakeindex.api.table import LakeTable
 from lakeindex.errors import SchemaMismatchError
 from tests.builders import Row, batch_of, make_table
+from tests.golden import made_once
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "y", 1, "2")]
 NULL = "hoodie.write.set.null.for.missing.columns"
 
 
+@made_once
 def started(folder: Path) -> LakeTable:
     table = make_table(folder)
     table.upsert(batch_of(FIRST))

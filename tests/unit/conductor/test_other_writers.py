@@ -36,6 +36,7 @@ from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.write.types.avro_schema import schema_from_avro, schema_to_avro
 from tests.builders import SCHEMA, Row, batch_of, content_of, make_table, rows_of
+from tests.golden import made_once
 from tests.meanwhile import OVERTAKES
 
 WIDER = SCHEMA.append(pa.field("extra", pa.string()))
@@ -68,6 +69,7 @@ def opened(table: LakeTable) -> Table:
     return Table.open(open_storage(table.uri))
 
 
+@made_once
 def some_table(folder: Path, **options: str) -> LakeTable:
     table = make_table(folder / "t", **options)
     table.upsert(batch_of([Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]), batch_id="first")

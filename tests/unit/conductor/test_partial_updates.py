@@ -19,6 +19,7 @@ from lakeindex.pipeline import Stage
 from lakeindex.run.spec import RunSpec
 from lakeindex.tasks.local_runner import LocalRunner
 from tests.builders import Row, batch_of, make_table
+from tests.golden import made_once
 from tests.meanwhile import SMALL, MemoryTable, begins_to_write, writes_data
 
 FIRST = [Row("a", "x", 1, "1"), Row("b", "x", 1, "1"), Row("c", "y", 1, "1")]
@@ -45,6 +46,7 @@ def rows_of(table: LakeTable, *names: str) -> dict[str, tuple[Any, ...]]:
     return {row["id"]: tuple(row[name] for name in names) for row in table.read(meta=True).to_pylist()}
 
 
+@made_once
 def wide(folder: Path) -> LakeTable:
     table = make_table(folder, schema=WIDE)
     columns = {f"c{n:02d}": list(range(n, n + 50)) for n in range(20)}
@@ -205,8 +207,7 @@ def test_job_by_job_and_again(tmp_path: Path):
 
 @pytest.mark.parametrize("when", [begins_to_write, writes_data])
 def test_a_column_that_another_writer_adds_meanwhile_is_kept(when: Any):
-    world = MemoryTable()
-    world.upsert(FIRST)
+    world = MemoryTable.holding(FIRST)
 
     def other() -> None:
         batch = batch_of([Row("a", "x", 2, "theirs"), Row("b", "x", 2, "theirs")]).append_column("e", pa.array([7, 8]))

@@ -160,8 +160,7 @@ def adding(world: MemoryTable, **column: list[Any]) -> None:
 
 @pytest.mark.parametrize("when", [begins_to_write, writes_data])
 def test_two_writers_that_add_a_column_at_once(when: Any):
-    world = MemoryTable()
-    world.upsert(FIRST)
+    world = MemoryTable.holding(FIRST)
     done = world.once(when, lambda: adding(world, e=[7]))
     world.table.upsert(wider([Row("a", "x", 2, "ours")], e=[1]), options={**SMALL, **ADD}, runner=LocalRunner(1))
     assert done
@@ -173,8 +172,7 @@ def test_two_writers_that_add_a_column_at_once(when: Any):
 @pytest.mark.parametrize("may_lack", [False, True])
 def test_two_writers_that_add_other_columns(when: Any, may_lack: bool):
     """The column of who was first is one that the other batch lacks."""
-    world = MemoryTable()
-    world.upsert(FIRST)
+    world = MemoryTable.holding(FIRST)
     done = world.once(when, lambda: adding(world, f=[7]))
     batch = wider([Row("a", "x", 2, "ours")], e=[1])
     options = {**SMALL, **ADD, "hoodie.write.set.null.for.missing.columns": str(may_lack).lower()}

@@ -14,6 +14,7 @@ from lakeindex.errors import IndexNotBuiltError, MetadataTableError, OptionError
 from lakeindex.storage import open_storage
 from lakeindex.table.handle import Table
 from tests.builders import Oracle, Row, batch_of, content_of, make_table
+from tests.golden import made_once
 from tests.told_tables import add_record_index
 
 GLOBAL = {"RECORD_INDEX": True, "RECORD_LEVEL_INDEX": False}
@@ -24,6 +25,7 @@ def rows(first: int, count: int, ts: int, day: str = "x") -> list[Row]:
     return [Row(f"k{number:04d}", day, ts, f"v{ts}") for number in range(first, first + count)]
 
 
+@made_once
 def table_of(folder: Path, kind: str, **how: object) -> tuple[LakeTable, Oracle]:
     """A table with two partitions and our own store, and a metadata table with a record index."""
     table = make_table(folder / "t", hoodie__index__type=kind)

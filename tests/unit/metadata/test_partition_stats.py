@@ -32,6 +32,7 @@ from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.timeline.timeline import Timeline
 from lakeindex.write.types.avro_schema import schema_to_avro
 from tests.builders import SCHEMA, make_table
+from tests.golden import made_once
 
 STATISTICS = ("files", "column_stats", "partition_stats")
 COLUMNS = ("_hoodie_commit_time", "_hoodie_record_key", "id", "ts", "v")
@@ -100,14 +101,19 @@ def rows(numbers: list[int], day: str, version: int, value: str | None = "m") ->
     return pa.table(columns, pa.schema([("id", "string"), ("day", "string"), ("ts", "int64"), ("v", "string")]))
 
 
-@pytest.fixture(params=["8", "9"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakeTable:
+@made_once
+def with_statistics(folder: Path, version: str) -> LakeTable:
     """Four file groups in one partition, and a metadata table with statistics."""
-    made = make_table(tmp_path / "t", hoodie__write__table__version=request.param, **BUCKETS)
+    made = make_table(folder, hoodie__write__table__version=version, **BUCKETS)
     made.upsert(rows(list(range(40)), "d", 1))
     have = made.metadata_status().partitions
     made.metadata_build(STATISTICS) if not have else None
     return made
+
+
+@pytest.fixture(params=["8", "9"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> LakeTable:
+    return with_statistics(tmp_path / "t", request.param)
 
 
 def test_rows_that_are_gone_are_in_no_range(table: LakeTable) -> None:

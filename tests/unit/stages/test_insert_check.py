@@ -12,10 +12,9 @@ NEW_GROUPS = {"hoodie__parquet__small__file__limit": "0"}
 
 def beside(index: str, other: list[Row]) -> tuple[MemoryTable, Oracle]:
     """Our insert, while which another writer commits; both put new keys into new file groups."""
-    world = MemoryTable(index)
+    world = MemoryTable.holding(FIRST, index=index)
     moves = index != "RECORD_INDEX"
     oracle = Oracle(is_global=index.startswith("GLOBAL") or index == "RECORD_INDEX", moves=moves)
-    world.upsert(FIRST)
     oracle.apply(FIRST)
     done = world.once(writes_data, lambda: world.upsert(other, **NEW_GROUPS))
     summary = world.upsert(OURS, **NEW_GROUPS)
