@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakeindex.api.batch_data import BatchData, is_spark_frame, paths_in, uri_text, with_inputs
+from lakeindex.api.arguments import RunArguments
+from lakeindex.api.batch_data import BatchData, is_spark_frame, paths_in, uri_text
 from lakeindex.api.own_stores import in_its_stores
-from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
+from lakeindex.api.run import Request
 from lakeindex.api.scan import within
 from lakeindex.error_handling import door, doors, our_words
 from lakeindex.errors import InputError
 from lakeindex.model import Operation
-from lakeindex.options.types import ReportFormat
 from lakeindex.storage.options import NO_OPTIONS, StoreOptions
 from lakeindex.storage.paths import absolute
 from lakeindex.time_spent import accounting, loading
@@ -99,7 +99,7 @@ def run_apply(uri: str, feed: BatchData, **arguments: Unpack[RunArguments]) -> R
     Args:
         uri: the table.
         feed: rows with ``_change_type``.
-        **arguments: as of :func:`lakeindex.api.run.run`.
+        **arguments: as of :class:`lakeindex.api.arguments.RunArguments`.
 
     Raises:
         UsageError: the feed does not go on where the last one of its source ended.
@@ -108,31 +108,18 @@ def run_apply(uri: str, feed: BatchData, **arguments: Unpack[RunArguments]) -> R
     """
     with loading():
         from lakeindex.commands.changes.applying import done_before, mark_empty, marked
-        from lakeindex.conductor.dry_run import plan_batch
-        from lakeindex.conductor.upsert import run_batch
         from lakeindex.run.feeds import Feed
 
     rows = feed if is_spark_frame(feed) else _opened(feed)
     known = Feed() if is_spark_frame(feed) else Feed.of(rows.schema.metadata) or Feed()
     arguments = {**arguments, "batch_id": arguments.get("batch_id") or known.batch_id}
-    spec = replace(spec_of(uri, Operation.UPSERT, arguments), feed=known)
-    runner = chosen_runner(
-        arguments.get("runner", "local"), spec.config.parallelism, arguments.get("master"), arguments.get("progress")
-    )
-    done = None if spec.force else done_before(spec)
+    request = Request.of(uri, Operation.UPSERT, arguments, feed=known)
+    done = None if request.spec.force else done_before(request.spec)
     if done is not None:
-        return replace(done, dry_run=arguments.get("dry_run", False))
-    batch = _marked_frame(rows) if is_spark_frame(feed) else marked(rows)
-    if arguments.get("dry_run"):
-        return dry(spec, runner, lambda begun: plan_batch(with_inputs(begun, batch, runner), runner))
-    summary = watched(
-        spec,
-        lambda begun: with_inputs(begun, batch, runner),
-        lambda begun: run_batch(begun, runner),
-        arguments.get("report", ReportFormat.JSON),
-    )
-    if summary.instant is None:
-        mark_empty(spec)
+        return replace(done, dry_run=request.dry_run)
+    summary = request.done_with(_marked_frame(rows) if is_spark_frame(feed) else marked(rows))
+    if summary.instant is None and not request.dry_run:
+        mark_empty(request.spec)
     return summary
 
 

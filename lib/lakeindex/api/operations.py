@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from lakeindex.api.arguments import OnConflict, ReplaceArguments, RunArguments, names_of_arguments
 from lakeindex.api.batch_data import BatchData, PathText, uri_text
 from lakeindex.api.changes import applied_until, run_apply
-from lakeindex.api.own_stores import in_its_stores, names_of_arguments
-from lakeindex.api.run import (
-    OnConflict,
-    ReplaceArguments,
-    RunArguments,
-    run,
-    run_delete_partitions,
-    with_conflict,
-)
+from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.run import run, run_delete_partitions, with_conflict
 from lakeindex.api.where import run_where
 from lakeindex.error_handling import doors
 from lakeindex.errors import UsageError
@@ -35,7 +29,7 @@ class TableOperations:
         storage_options: Mapping[str, str]
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def delete(
         self, data: BatchData = None, *, where: Condition | None = None, **arguments: Unpack[RunArguments]
     ) -> RunSummary:
@@ -62,7 +56,7 @@ class TableOperations:
         return run_where(self.uri, Change.DELETE, where, **arguments)
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def apply(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Apply the changes of another table: what it inserted and updated is upserted, what it deleted is deleted.
 
@@ -98,7 +92,7 @@ class TableOperations:
         return applied_until(self.uri, uri_text(source))
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def update(
         self,
         set: Mapping[str, Any],  # noqa: A002 - SQL's word for it
@@ -122,7 +116,7 @@ class TableOperations:
         return run_where(self.uri, Change.UPDATE, where, values=set, **arguments)
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def replace_where(self, data: BatchData, *, where: Condition, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Put a batch in the place of the rows that meet a condition, which all rows of the batch must meet.
 
@@ -142,7 +136,7 @@ class TableOperations:
         return run_where(self.uri, Change.REPLACE, where, data=data, **arguments)
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def insert(
         self, data: BatchData, on_conflict: OnConflict | None = None, **arguments: Unpack[RunArguments]
     ) -> RunSummary:
@@ -163,7 +157,7 @@ class TableOperations:
         return run(self.uri, data, Operation.INSERT, **arguments)
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def bulk_insert(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Load a batch into an empty table or empty partitions: no key is looked up.
 
@@ -178,7 +172,7 @@ class TableOperations:
         return run(self.uri, data, Operation.BULK_INSERT, **arguments)
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def insert_overwrite(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Put a batch in the place of all rows of the partitions that it has rows of.
 
@@ -192,7 +186,7 @@ class TableOperations:
         return run(self.uri, data, Operation.INSERT_OVERWRITE, **arguments)
 
     @in_its_stores
-    @names_of_arguments(RunArguments, run)
+    @names_of_arguments(RunArguments)
     def insert_overwrite_table(self, data: BatchData, **arguments: Unpack[RunArguments]) -> RunSummary:
         """Put a batch in the place of all rows of the table; arguments as of :meth:`insert_overwrite`.
 
@@ -202,7 +196,7 @@ class TableOperations:
         return run(self.uri, data, Operation.INSERT_OVERWRITE_TABLE, **arguments)
 
     @in_its_stores
-    @names_of_arguments(ReplaceArguments, run_delete_partitions)
+    @names_of_arguments(ReplaceArguments)
     def delete_partitions(self, partitions: Sequence[str], **arguments: Unpack[ReplaceArguments]) -> RunSummary:
         """Take whole partitions out of the table. No row is read; a clean deletes the files later.
 
@@ -219,7 +213,7 @@ class TableOperations:
         return run_delete_partitions(self.uri, partitions, **arguments)
 
     @in_its_stores
-    @names_of_arguments(ReplaceArguments, run_delete_partitions)
+    @names_of_arguments(ReplaceArguments)
     def truncate(self, **arguments: Unpack[ReplaceArguments]) -> RunSummary:
         """Take all rows out of the table, as :meth:`delete_partitions` of all partitions. Columns, index and
         properties stay.

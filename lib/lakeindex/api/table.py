@@ -6,13 +6,20 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from lakeindex.api import looking, upkeep
+from lakeindex.api.arguments import (
+    IndexArguments,
+    RunnerArguments,
+    UpsertArguments,
+    names_of_arguments,
+    with_defaults,
+)
 from lakeindex.api.batch_data import BatchData, PathText, PointInTime, paths_in, point_text, run_folders, uri_text
 from lakeindex.api.operations import TableOperations
-from lakeindex.api.own_stores import in_its_stores, names_of_arguments
-from lakeindex.api.run import UpsertArguments, chosen_runner, run, run_upsert
+from lakeindex.api.own_stores import in_its_stores
+from lakeindex.api.run import chosen_runner, run_upsert
 from lakeindex.error_handling import door, doors
 from lakeindex.errors import OptionError
 from lakeindex.options.parse import Options, option_texts, parse_options
@@ -40,7 +47,6 @@ if TYPE_CHECKING:
     from lakeindex.predicates.predicate import Condition
     from lakeindex.run.summary import RunSummary
     from lakeindex.tasks.progress_bars import ProgressChoice
-    from lakeindex.tasks.runner import Runner
 
 _META_WILL_GO: Final = (
     "read() gives Hudi's five meta columns first; the next release leaves them out: "
@@ -48,36 +54,11 @@ _META_WILL_GO: Final = (
 )
 
 
-class IndexArguments(TypedDict, total=False):
-    """Arguments of the methods that concern a stored index, as of :func:`run`."""
-
-    options: Options | None
-    """``hoodie.*`` and ``lakeindex.*`` options."""
-    checkpoints: PathText | None
-    """Folder for working data; by default ``<table>.lakeindex`` beside the table."""
-    runner: Runner | str
-    """``local`` (the default), ``spark``, or a runner."""
-    master: str | None
-    """Spark master, if a session has to be created."""
-    progress: ProgressChoice
-    """Receives the progress of the steps; by default bars in a notebook and on a terminal; False: none."""
-
-
-def _index_arguments(
-    uri: str,
-    *,
-    options: Options | None = None,
-    checkpoints: PathText | None = None,
-    runner: Runner | str = "local",
-    master: str | None = None,
-    progress: ProgressChoice = None,
-) -> dict[str, Any]:
-    texts = option_texts(options or {})
-    return {
-        "runner": chosen_runner(runner, parse_options(texts).parallelism, master, progress),
-        "checkpoints": run_folders(checkpoints, uri),
-        "options": texts,
-    }
+def _index_arguments(uri: str, arguments: IndexArguments) -> dict[str, Any]:
+    asked = with_defaults(arguments)
+    texts = option_texts(asked["options"] or {})
+    runner = chosen_runner(parse_options(texts).parallelism, arguments)
+    return {"runner": runner, "checkpoints": run_folders(asked["checkpoints"], uri), "options": texts}
 
 
 @doors
@@ -111,7 +92,7 @@ class LakeTable(TableOperations):
         return html_of(show_table, self.uri)
 
     @in_its_stores
-    @names_of_arguments(UpsertArguments, run, run_upsert)
+    @names_of_arguments(UpsertArguments)
     def upsert(self, data: BatchData, **arguments: Unpack[UpsertArguments]) -> RunSummary:
         """Insert new keys, update those that are there, delete rows marked ``_hoodie_is_deleted``.
 
@@ -170,7 +151,8 @@ class LakeTable(TableOperations):
         return Scan(self.uri, request, self.storage_options).to_arrow()
 
     @in_its_stores
-    def get(  # noqa: PLR0913 - public: callers name what they want
+    @names_of_arguments(RunnerArguments)
+    def get(
         self,
         keys: KeySet,
         *,
@@ -178,9 +160,7 @@ class LakeTable(TableOperations):
         columns: Sequence[str] | None = None,
         as_of: PointInTime | None = None,
         options: Options | None = None,
-        runner: Runner | str = "local",
-        master: str | None = None,
-        progress: ProgressChoice = None,
+        **arguments: Unpack[RunnerArguments],
     ) -> GetResult:
         """The rows of some record keys: the index names the files, and only the needed parts of them are read.
 
@@ -195,9 +175,7 @@ class LakeTable(TableOperations):
             columns: columns to return; all, meta columns first, if not given.
             as_of: an instant, an ISO time or a datetime, inclusive: rows as they were then.
             options: ``hoodie.*`` and ``lakeindex.*`` options, such as the address of a store.
-            runner: ``local``, ``spark``, or a runner; the rows come to this process.
-            master: Spark master, if a session has to be created.
-            progress: receives the progress of the steps; by default bars in a notebook and on a terminal; False: none.
+            **arguments: ``runner``, ``master`` and ``progress``; the rows come to this process.
 
         Returns:
             ``.rows``, ``.missing`` keys, and a ``.report`` of what was read.
@@ -212,8 +190,8 @@ class LakeTable(TableOperations):
             meta=None,
             options=option_texts(options or {}),
         )
-        chosen = chosen_runner(runner, parse_options(request.options).parallelism, master, progress)
-        return get_rows(absolute(self.uri), keys, request, chosen)
+        runner = chosen_runner(parse_options(request.options).parallelism, arguments)
+        return get_rows(absolute(self.uri), keys, request, runner)
 
     @in_its_stores
     def scan(
@@ -353,7 +331,7 @@ class LakeTable(TableOperations):
         return table_history(self.uri)
 
     @in_its_stores
-    @names_of_arguments(IndexArguments, _index_arguments)
+    @names_of_arguments(IndexArguments)
     def index_build(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexBuilt:
         """Build a stored index again from the key columns of all live files.
 
@@ -363,36 +341,36 @@ class LakeTable(TableOperations):
         """
         from lakeindex.commands.index.index import build_index
 
-        return build_index(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
+        return build_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
     @in_its_stores
-    @names_of_arguments(IndexArguments, _index_arguments)
+    @names_of_arguments(IndexArguments)
     def index_drop(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexDropped:
         """Remove a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.commands.index.index import drop_index
 
-        return drop_index(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
+        return drop_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
     @in_its_stores
-    @names_of_arguments(IndexArguments, _index_arguments)
+    @names_of_arguments(IndexArguments)
     def index_verify(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexVerified:
         """Compare every entry of a stored index with the keys in the live files;
         arguments as of :meth:`index_build`.
         """
         from lakeindex.commands.index.verify import verify_index
 
-        return verify_index(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
+        return verify_index(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
     @in_its_stores
-    @names_of_arguments(IndexArguments, _index_arguments)
+    @names_of_arguments(IndexArguments)
     def index_status(self, index_type: str | None = None, **arguments: Unpack[IndexArguments]) -> IndexStatus:
         """The state of a stored index; arguments as of :meth:`index_build`."""
         from lakeindex.commands.index.index import index_status
 
-        return index_status(self.uri, index_type=index_type, **_index_arguments(self.uri, **arguments))
+        return index_status(self.uri, index_type=index_type, **_index_arguments(self.uri, arguments))
 
     @in_its_stores
-    @names_of_arguments(IndexArguments, _index_arguments)
+    @names_of_arguments(IndexArguments)
     def index_migrate(
         self, to: str, *, dry_run: bool = False, force: bool = False, **arguments: Unpack[IndexArguments]
     ) -> IndexMigrated:
@@ -409,7 +387,7 @@ class LakeTable(TableOperations):
         wanted = parse_options({"hoodie.index.type": to}).index_type
         if wanted is None:
             raise OptionError("name the new index type of the table", culprit="to", hint="for example RECORD_INDEX")
-        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **_index_arguments(self.uri, **arguments))
+        return migrate_index(self.uri, wanted, dry_run=dry_run, force=force, **_index_arguments(self.uri, arguments))
 
     @in_its_stores
     def metadata_build(
@@ -477,7 +455,7 @@ class LakeTable(TableOperations):
         """
         from lakeindex.commands.check.check import check_table
 
-        return check_table(self.uri, chosen_runner("local", 0, None, progress), deep=deep)
+        return check_table(self.uri, chosen_runner(0, {"progress": progress}), deep=deep)
 
     @in_its_stores
     def rollback(self, instant: str, *, force: bool = False, options: Options | None = None) -> RollbackSummary:
@@ -558,7 +536,7 @@ class LakeTable(TableOperations):
         """
         from lakeindex.commands.upkeep import maintain as maintaining
 
-        where, runner = run_folders(checkpoints, self.uri), chosen_runner("local", 0, None, None)
+        where, runner = run_folders(checkpoints, self.uri), chosen_runner(0, {})
         wanted = maintaining.UNASKED if steps is None else steps
         return maintaining.maintain(self.uri, where, runner, option_texts(options or {}), wanted)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lakeindex.api.arguments import RunArguments
 from lakeindex.api.batch_data import PathText
 from lakeindex.api.own_stores import in_its_stores
-from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
+from lakeindex.api.run import Request, chosen_runner
 from lakeindex.model import Change, Operation
 from lakeindex.options.parse import Options, parse_options
-from lakeindex.options.types import ReportFormat
 from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def rescale(
     from lakeindex.commands.rescale.rescale import rescale_table
 
     config = parse_options(options or {})
-    runner = chosen_runner("local", config.parallelism, None, progress)
+    runner = chosen_runner(config.parallelism, {"progress": progress})
     return rescale_table(
         table.uri, runner, buckets=buckets, partitions=partitions, config=config, dry_run=dry_run, force=force
     )
@@ -98,12 +97,8 @@ def repair_keys(
         from lakeindex.commands.row_changes import repair_keys as repairing
         from lakeindex.run.chosen_rows import ChosenRows
 
-    asked: RunArguments = {"options": options, "checkpoints": checkpoints, "force": force, "dry_run": not apply}
+    asked: RunArguments = {"options": options, "checkpoints": checkpoints, "force": force}
+    asked |= {"progress": progress, "dry_run": not apply}
     chosen = ChosenRows(Change.REPAIR, "", "that their keys are stored more than once", (("keep", str(keep)),))
-    spec = replace(spec_of(table.uri, Operation.DELETE, asked), chosen=chosen)
-    runner = chosen_runner("local", spec.config.parallelism, None, progress)
-    if not apply:
-        return repairing.repair_keys(spec, runner, keep, lambda work: dry(spec, runner, work), dry_run=True)
-    return repairing.repair_keys(
-        spec, runner, keep, lambda work: watched(spec, lambda begun: begun, work, ReportFormat.JSON), dry_run=False
-    )
+    request = Request.of(table.uri, Operation.DELETE, asked, chosen=chosen)
+    return repairing.repair_keys(request.spec, request.runner, keep, request.done, dry_run=request.dry_run)

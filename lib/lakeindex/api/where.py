@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from lakeindex.api.batch_data import BatchData, with_inputs
-from lakeindex.api.run import RunArguments, chosen_runner, dry, spec_of, watched
+from lakeindex.api.arguments import RunArguments
+from lakeindex.api.batch_data import BatchData
+from lakeindex.api.run import Request
 from lakeindex.error_handling import door
 from lakeindex.errors import UsageError
 from lakeindex.model import Change, Operation
-from lakeindex.options.types import ReportFormat
 from lakeindex.time_spent import accounting, loading
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def run_where(
         where: SQL-like text, or a pyarrow expression.
         values: of an update, the new values by column.
         data: the rows that come, if the others are replaced.
-        **arguments: as of :func:`lakeindex.api.run.run`.
+        **arguments: as of :class:`lakeindex.api.arguments.RunArguments`.
 
     Raises:
         LakeIndexError: see :mod:`lakeindex.errors`; nothing was published.
@@ -58,24 +57,9 @@ def run_where(
     if change is Change.UPDATE and not isinstance(values, Mapping):
         hint = "give a dict: set={'column': value}"
         raise UsageError(f"the new values cannot be {values!r}", culprit="set", hint=hint)
-    dry_run = arguments.get("dry_run", False)
     told = tuple((name, repr(value)) for name, value in (values or {}).items())
-    chosen = ChosenRows(change, where, str(where), told)
-    spec = replace(spec_of(uri, _HUDIS[change], arguments), chosen=chosen)
-    runner = chosen_runner(
-        arguments.get("runner", "local"), spec.config.parallelism, arguments.get("master"), arguments.get("progress")
-    )
-    if dry_run:
-        return dry(
-            spec,
-            runner,
-            lambda begun: change_rows(
-                with_inputs(begun, data, runner) if change is Change.REPLACE else begun, runner, values, dry_run=True
-            ),
-        )
-    return watched(
-        spec,
-        lambda begun: with_inputs(begun, data, runner) if change is Change.REPLACE else begun,
-        lambda begun: change_rows(begun, runner, values),
-        arguments.get("report", ReportFormat.JSON),
+    request = Request.of(uri, _HUDIS[change], arguments, chosen=ChosenRows(change, where, str(where), told))
+    return request.done(
+        lambda begun: change_rows(begun, request.runner, values, dry_run=request.dry_run),
+        *((data,) if change is Change.REPLACE else ()),
     )

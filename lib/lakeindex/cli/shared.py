@@ -12,6 +12,7 @@ from lakeindex.cli.completion import complete_pair, complete_table
 from lakeindex.cli.group import Failure
 from lakeindex.cli.screen import is_terminal, screen
 from lakeindex.errors import LakeIndexError, OptionError
+from lakeindex.options.parse import parse_options
 from lakeindex.showing.notebook import Screen, shower
 
 if TYPE_CHECKING:
@@ -62,6 +63,45 @@ def pairs_option(function: _F) -> _F:
         help="An option; `lakeindex options` lists them.",
         shell_complete=complete_pair,
     )(function)
+
+
+def given_options(*options: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    """Several options, in their order."""
+
+    def on(function: _F) -> _F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return on
+
+
+runner_options = given_options(
+    click.option(
+        "--runner",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="Threads of this process, or Spark.",
+    ),
+    click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077."),
+)
+"""Who does the tasks."""
+
+
+def passed_on(
+    *, options: tuple[str, ...], runner: str = "local", master: str | None = None, **given: Any
+) -> dict[str, Any]:
+    """What a command was given, as the arguments of a table's method: they have the same names.
+
+    Raises:
+        OptionError: wrong options, before anything loads.
+    """
+    pairs = parse_pairs(options)
+    parse_options(pairs)
+    if master is not None and runner != "spark":
+        raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
+    return {**given, "options": pairs, "runner": runner, "master": master, "progress": progress()}
 
 
 def short_option(flag: str, key: str, valid: Iterable[object], text: str) -> Callable[[_F], _F]:

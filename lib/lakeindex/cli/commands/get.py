@@ -5,14 +5,22 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lakeindex.cli.screen import screen
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, split_names, table_argument
+from lakeindex.cli.shared import (
+    json_option,
+    pairs_option,
+    parse_pairs,
+    passed_on,
+    runner_options,
+    say,
+    split_names,
+    table_argument,
+)
 from lakeindex.errors import OptionError, UsageError
-from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,14 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out", metavar="FILE", help="Write the rows to this file instead of showing them: .parquet, .csv, .jsonl, .arrow."
 )
-@click.option(
-    "--runner",
-    type=click.Choice(["local", "spark"]),
-    default="local",
-    show_default=True,
-    help="Threads of this process, or Spark.",
-)
-@click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077.")
+@runner_options
 @pairs_option
 @json_option
 def get(  # noqa: PLR0913 - the command's options
@@ -55,10 +56,8 @@ def get(  # noqa: PLR0913 - the command's options
     columns: str | None,
     as_of: str | None,
     out: str | None,
-    runner: str,
-    master: str | None,
-    options: tuple[str, ...],
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Show the rows of record keys; the table's index says which files to read.
 
@@ -66,12 +65,9 @@ def get(  # noqa: PLR0913 - the command's options
     a complex key the encoded text, such as `region:eu,id:7`, or `--key region=eu --key id=7`. What it took is
     said on stderr. A key that is not there is no failure.
     """
-    pairs = parse_pairs(options)
-    parse_options(pairs)
+    arguments = passed_on(**given)
     if not keys and not columns_of_keys and keys_file is None:
         raise UsageError("no key is given", hint="name keys, columns of them with --key, or a file with --keys FILE")
-    if master is not None and runner != "spark":
-        raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
     from lakeindex.api.table import LakeTable
     from lakeindex.commands.rows.key_sets import KeysFile, OneKey
     from lakeindex.commands.rows.out_file import write_table
@@ -86,10 +82,7 @@ def get(  # noqa: PLR0913 - the command's options
         partition=partition,
         columns=split_names(columns) if columns is not None else None,
         as_of=as_of,
-        options=pairs,
-        runner=runner,
-        master=master,
-        progress=progress(),
+        **arguments,
     )
     if out is not None:
         write_table(found.rows, out)

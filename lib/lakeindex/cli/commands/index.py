@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, say_compared, table_argument
+from lakeindex.cli.shared import (
+    given_options,
+    json_option,
+    pairs_option,
+    passed_on,
+    runner_options,
+    say,
+    say_compared,
+    table_argument,
+)
 from lakeindex.errors import REPAIR_KEYS, InvariantError, OptionError
-from lakeindex.options.parse import parse_options
 
 if TYPE_CHECKING:
     from lakeindex.commands.index.verify import IndexVerified
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-_OPTIONS = (
+_index_options = given_options(
     table_argument,
     click.option("--type", "index_type", metavar="T", help="Which index; default: the one the table is bound to."),
-    click.option(
-        "--runner",
-        type=click.Choice(["local", "spark"]),
-        default="local",
-        show_default=True,
-        help="Threads of this process, or Spark.",
-    ),
-    click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077."),
+    runner_options,
     click.option(
         "--checkpoints", metavar="DIR", help="Folder for working data; default: TABLE.lakeindex beside the table."
     ),
     pairs_option,
     json_option,
 )
-
-
-def _index_options(function: _F) -> _F:
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
 
 
 @click.group()
@@ -56,7 +48,7 @@ def build(*, table: str, as_json: bool, **given: Any) -> None:
     """
     from lakeindex.api.table import LakeTable
 
-    done = LakeTable(table).index_build(**_arguments(**given))
+    done = LakeTable(table).index_build(**passed_on(**given))
     say(done, as_json=as_json)
 
 
@@ -66,7 +58,7 @@ def drop(*, table: str, as_json: bool, **given: Any) -> None:
     """Remove a stored index. A table that is bound to it refuses writes until it is built again."""
     from lakeindex.api.table import LakeTable
 
-    done = LakeTable(table).index_drop(**_arguments(**given))
+    done = LakeTable(table).index_drop(**passed_on(**given))
     say(done, as_json=as_json)
 
 
@@ -77,7 +69,7 @@ def verify(ctx: click.Context, /, *, table: str, as_json: bool, **given: Any) ->
     """Compare every entry of a stored index with the keys in the live files; exit code 6 if one is wrong."""
     from lakeindex.api.table import LakeTable
 
-    found = LakeTable(table).index_verify(**_arguments(**given))
+    found = LakeTable(table).index_verify(**passed_on(**given))
     broken = None if found.ok else _broken(found)
     say_compared(ctx, found, broken, as_json=as_json)
 
@@ -88,7 +80,7 @@ def status(*, table: str, as_json: bool, **given: Any) -> None:
     """Show the state of a stored index: generation, the commit it covers, deltas, keys, size."""
     from lakeindex.api.table import LakeTable
 
-    found = LakeTable(table).index_status(**_arguments(**given))
+    found = LakeTable(table).index_status(**passed_on(**given))
     say(found, as_json=as_json)
 
 
@@ -105,33 +97,11 @@ def migrate(*, table: str, as_json: bool, to: str, dry_run: bool, force: bool, *
     """
     from lakeindex.api.table import LakeTable
 
-    arguments = _arguments(**given)
+    arguments = passed_on(**given)
     if arguments.pop("index_type") is not None:
         raise OptionError("--type has no meaning here", culprit="--type", hint="--to names the index")
     done = LakeTable(table).index_migrate(to, dry_run=dry_run, force=force, **arguments)
     say(done, as_json=as_json)
-
-
-def _arguments(
-    *,
-    index_type: str | None,
-    runner: str,
-    master: str | None,
-    checkpoints: str | None,
-    options: tuple[str, ...],
-) -> dict[str, Any]:
-    pairs = parse_pairs(options)
-    parse_options(pairs)
-    if master is not None and runner != "spark":
-        raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
-    return {
-        "index_type": index_type,
-        "options": pairs,
-        "checkpoints": checkpoints,
-        "runner": runner,
-        "master": master,
-        "progress": progress(),
-    }
 
 
 def _broken(found: IndexVerified) -> InvariantError:

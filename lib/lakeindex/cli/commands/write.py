@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from lakeindex.cli.shared import json_option, pairs_option, parse_pairs, progress, say, table_argument
+from lakeindex.cli.shared import (
+    given_options,
+    json_option,
+    pairs_option,
+    passed_on,
+    runner_options,
+    say,
+    table_argument,
+)
 from lakeindex.errors import OptionError
 from lakeindex.model import Change, Operation
-from lakeindex.options.parse import parse_options
 from lakeindex.options.types import SchemaMode
 from lakeindex.options.values import (
     CONDITION_OPTIONS,
@@ -21,12 +28,8 @@ from lakeindex.options.values import (
 )
 
 if TYPE_CHECKING:
-    from lakeindex.api.run import RunArguments
+    from lakeindex.api.arguments import OnConflict, RunArguments
     from lakeindex.run.summary import RunSummary
-
-OnConflict: TypeAlias = Literal["error", "ignore"]
-SchemaModeName: TypeAlias = Literal["strict", "add", "widen"]
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 _BATCH_ID = click.option("--batch-id", metavar="ID", help="Name of the batch: the same id is committed once.")
 _CHECKPOINTS = click.option(
@@ -38,15 +41,8 @@ _FORCE = click.option(
     help="Commit a used batch id again; roll back pending instants of other writers whatever their age.",
 )
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only say what would be done; nothing is written.")
-_WRITE_OPTIONS = (
-    click.option(
-        "--runner",
-        type=click.Choice(["local", "spark"]),
-        default="local",
-        show_default=True,
-        help="Threads of this process, or Spark.",
-    ),
-    click.option("--master", metavar="M", help="Spark master, e.g. local[4] or spark://host:7077."),
+_write_options = given_options(
+    runner_options,
     click.option(
         "--memory",
         metavar="SIZE",
@@ -72,26 +68,11 @@ _WRITE_OPTIONS = (
     pairs_option,
     json_option,
 )
-_REPLACE_OPTIONS = (_BATCH_ID, _CHECKPOINTS, _FORCE, _DRY_RUN, pairs_option, json_option)
-
+_replace_options = given_options(_BATCH_ID, _CHECKPOINTS, _FORCE, _DRY_RUN, pairs_option, json_option)
 
 _WHERE_HELP = "The rows: a condition as behind SQL's WHERE, such as \"amount < 0 AND day = '2026-10-01'\"."
 _WHERE = click.option("--where", metavar="CONDITION", help=_WHERE_HELP)
 _REQUIRED_WHERE = click.option("--where", metavar="CONDITION", required=True, help=_WHERE_HELP)
-
-
-def write_options(function: _F) -> _F:
-    """Options that every write of a batch has."""
-    for option in reversed(_WRITE_OPTIONS):
-        function = option(function)
-    return function
-
-
-def replace_options(function: _F) -> _F:
-    """Options of a write without a batch."""
-    for option in reversed(_REPLACE_OPTIONS):
-        function = option(function)
-    return function
 
 
 @click.command()
@@ -107,7 +88,7 @@ def replace_options(function: _F) -> _F:
     help="With --partial: a null of the batch is stored (the default), or leaves the stored value.",
 )
 @click.option("--merge", metavar="MODULE:FUNCTION", help="A function that makes one row of a stored and a new one.")
-@write_options
+@_write_options
 def upsert(  # noqa: PLR0913 - its options
     table: str,
     inputs: tuple[str, ...],
@@ -139,7 +120,7 @@ def upsert(  # noqa: PLR0913 - its options
 @click.option("--from", "source", metavar="SOURCE", help="Apply the changes of this table, instead of files.")
 @click.option("--since", metavar="I", help="With --from: changes after this point; default: what is applied already.")
 @click.option("--until", metavar="I", help="With --from: changes up to this point, inclusive; default: now.")
-@write_options
+@_write_options
 def apply(
     table: str, feeds: tuple[str, ...], source: str | None, since: str | None, until: str | None, **given: Any
 ) -> None:
@@ -170,7 +151,7 @@ def apply(
 @table_argument
 @click.argument("file", metavar="[FILE]", required=False)
 @_WHERE
-@write_options
+@_write_options
 def delete(table: str, file: str | None, where: str | None, **given: Any) -> None:
     """Delete the keys of FILE, which has the key and partition columns, or the rows that meet a condition.
 
@@ -199,7 +180,7 @@ def delete(table: str, file: str | None, where: str | None, **given: Any) -> Non
     help="New value of a column, an expression over the row as it was: --set \"status='closed'\". Repeatable.",
 )
 @_REQUIRED_WHERE
-@write_options
+@_write_options
 def update(table: str, set_: tuple[str, ...], where: str, **given: Any) -> None:
     """Set columns of the rows that meet a condition.
 
@@ -212,7 +193,7 @@ def update(table: str, set_: tuple[str, ...], where: str, **given: Any) -> None:
 @table_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @_REQUIRED_WHERE
-@write_options
+@_write_options
 def replace_where(table: str, inputs: tuple[str, ...], where: str, **given: Any) -> None:
     """Put a batch in the place of the rows that meet a condition, which all rows of the batch must meet.
 
@@ -229,7 +210,7 @@ def replace_where(table: str, inputs: tuple[str, ...], where: str, **given: Any)
     type=click.Choice(["error", "ignore"]),
     help="What becomes of a row whose key is stored: it is a bad row (error, the default), or is left out (ignore).",
 )
-@write_options
+@_write_options
 def insert(table: str, inputs: tuple[str, ...], on_conflict: OnConflict | None, **given: Any) -> None:
     """Insert new keys; a key that is stored is an error, or its row is left out.
 
@@ -244,7 +225,7 @@ def insert(table: str, inputs: tuple[str, ...], on_conflict: OnConflict | None, 
 @click.command("bulk-insert")
 @table_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@write_options
+@_write_options
 def bulk_insert(table: str, inputs: tuple[str, ...], **given: Any) -> None:
     """Load a batch into an empty table or empty partitions, without looking a key up.
 
@@ -257,7 +238,7 @@ def bulk_insert(table: str, inputs: tuple[str, ...], **given: Any) -> None:
 @table_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--whole-table", is_flag=True, help="All partitions are replaced, also those without a row in the batch.")
-@write_options
+@_write_options
 def overwrite(table: str, inputs: tuple[str, ...], whole_table: bool, **given: Any) -> None:
     """Put a batch in the place of all rows of the partitions that it has rows of.
 
@@ -270,7 +251,7 @@ def overwrite(table: str, inputs: tuple[str, ...], whole_table: bool, **given: A
 @click.command("delete-partitions")
 @table_argument
 @click.argument("partitions", nargs=-1, required=True, metavar="PARTITION...")
-@replace_options
+@_replace_options
 def delete_partitions(table: str, partitions: tuple[str, ...], **given: Any) -> None:
     """Take whole partitions out of the table, without reading a row.
 
@@ -281,37 +262,17 @@ def delete_partitions(table: str, partitions: tuple[str, ...], **given: Any) -> 
 
 @click.command()
 @table_argument
-@replace_options
+@_replace_options
 def truncate(table: str, **given: Any) -> None:
     """Take all rows out of the table, without reading one. Columns, index and properties stay."""
     _replace(table, None, **given)
 
 
-def _replace(  # noqa: PLR0913 - the options of a write without a batch
-    table: str,
-    partitions: tuple[str, ...] | None,
-    *,
-    batch_id: str | None,
-    checkpoints: str | None,
-    force: bool,
-    dry_run: bool,
-    options: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    pairs = parse_pairs(options)
-    _check_batch_id(batch_id)
+def _replace(table: str, partitions: tuple[str, ...] | None, *, as_json: bool, **given: Any) -> None:
+    arguments = _passed_on(**given)
     from lakeindex.api.run import run_delete_partitions
 
-    summary = run_delete_partitions(
-        table,
-        partitions,
-        options=pairs,
-        batch_id=batch_id,
-        checkpoints=checkpoints,
-        force=force,
-        dry_run=dry_run,
-    )
-    say(summary, as_json=as_json)
+    say(run_delete_partitions(table, partitions, **arguments), as_json=as_json)
 
 
 def _values(texts: tuple[str, ...]) -> dict[str, str]:
@@ -328,9 +289,11 @@ def _values(texts: tuple[str, ...]) -> dict[str, str]:
     return values
 
 
-def _check_batch_id(batch_id: str | None) -> None:
+def _passed_on(*, batch_id: str | None, **given: Any) -> dict[str, Any]:
+    arguments = passed_on(**given)
     if batch_id is not None and not batch_id.strip():
         raise OptionError("--batch-id cannot be empty", culprit="--batch-id", hint="name the batch, or leave it out")
+    return {**arguments, "batch_id": batch_id}
 
 
 def _write(table: str, inputs: tuple[str, ...], operation: Operation, **given: Any) -> None:
@@ -363,27 +326,12 @@ def _change(
     _run(table, work, **given)
 
 
-def _run(  # noqa: PLR0913 - the options of every write of rows
-    table: str,
-    work: Callable[[RunArguments], RunSummary],
-    *,
-    runner: str,
-    master: str | None,
-    memory: str | None,
-    batch_id: str | None,
-    checkpoints: str | None,
-    max_quarantined: int,
-    force: bool,
-    dry_run: bool,
-    schema_mode: SchemaModeName | None,
-    options: tuple[str, ...],
-    as_json: bool,
+def _run(
+    table: str, work: Callable[[RunArguments], RunSummary], *, memory: str | None, as_json: bool, **given: Any
 ) -> None:
-    pairs = parse_pairs(options if memory is None else (*options, f"{MEMORY_OPTION}={memory}"))
-    parse_options(pairs)  # wrong options fail before anything loads
-    _check_batch_id(batch_id)
-    if master is not None and runner != "spark":
-        raise OptionError("--master has no meaning for the local runner", culprit="--master", hint="add --runner spark")
+    if memory is not None:
+        given["options"] = (*given["options"], f"{MEMORY_OPTION}={memory}")
+    arguments = _passed_on(**given)
     from lakeindex.tasks import fast_start
 
     # isort: split
@@ -392,23 +340,10 @@ def _run(  # noqa: PLR0913 - the options of every write of rows
 
     fast_start.loaded()
 
-    summary = work(
-        {
-            "options": pairs,
-            "batch_id": batch_id,
-            "checkpoints": checkpoints,
-            "max_quarantined": max_quarantined,
-            "force": force,
-            "runner": runner,
-            "master": master,
-            "progress": progress(),
-            "dry_run": dry_run,
-            "schema_mode": schema_mode,
-        }
-    )
+    summary = work(cast("RunArguments", arguments))
     say(summary, as_json=as_json)
-    if not as_json and not dry_run:
+    if not as_json and not arguments["dry_run"]:
         named = default_checkpoints(table)
         beside = default_checkpoints(absolute(table))
-        root = checkpoints or (named if absolute(named) == beside else beside)
+        root = arguments["checkpoints"] or (named if absolute(named) == beside else beside)
         click.echo(f"more: lakeindex report {root}/{summary.run_id}")
