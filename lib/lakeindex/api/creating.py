@@ -56,9 +56,9 @@ def create_table(  # noqa: PLR0913 - public: callers name what they want
         ordering: column that says which version of a row is newer, or, of a table of version 9, a list of columns: the
             first one in which two rows differ decides.
         index: index type, ``hoodie.index.type``; BLOOM if it is not given.
-        table_version: 6, 8 or 9, ``hoodie.write.table.version``; 6 if it is not given.
+        table_version: 6, 8, 9 (or 10, for who asks for it), ``hoodie.write.table.version``; 6 if it is not given.
         properties: other options of a new table, as ``lakeindex options --create`` lists them.
-        metadata: whether it gets Hudi's metadata table; by default in versions 8 and 9, as Hudi 1.x does.
+        metadata: whether it gets Hudi's metadata table; by default from version 8 on, as Hudi 1.x does.
         exists: ``"ok"`` opens the table that is there if it is the one that would be made: key, partition, ordering,
             key generator and columns agree, and so do index, merge mode and version if they are given.
         storage_options: as of :func:`lakeindex.open_table`.

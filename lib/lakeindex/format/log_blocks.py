@@ -1,5 +1,5 @@
 """Hudi's log files: blocks, one after the other. The archived timeline of version 6 is made of them, and what is new in
-each partition of the metadata table.
+each partition of the metadata table below version 10.
 
 A block is, with big-endian numbers::
 
@@ -8,22 +8,32 @@ A block is, with big-endian numbers::
 
 Header and footer are maps: int32 count, then for each entry int32 key, int32 size, UTF-8 text.
 
-Source: ``HoodieLogFormatWriter``, ``HoodieLogBlock`` of Hudi 0.15 and 1.2; compared with files that they wrote.
+From version 10 on a log is a whole file of the table's own format (RFC-103, "native"): one block, whose header is an
+entry of the file's footer, a JSON object of texts by the names of :class:`HeaderKey`, and ``VERSION``.
+
+Source: ``HoodieLogFormatWriter``, ``HoodieLogBlock`` of Hudi 0.15 and 1.2; compared with files that they wrote. Of
+whole files ``NativeLogFooterMetadata``, ``HoodieNativeLogFileReader`` of its main branch, which no release has yet. A
+change that was proposed there, and not taken, gives each text an entry of its own; that is read, too.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.errors import TableCorruptError, TableUnsupportedError
 
 MAGIC: Final = b"#HUDI#"
 
 _FORMAT: Final = 1
+_WHOLE_FILE: Final = 2
+_FOOTER: Final = "hudi.log.format."
+_FOOTER_ENTRY: Final = f"{_FOOTER}metadata".encode()
+_VERSION: Final = "VERSION"
 _INT: Final = struct.Struct(">i")
 _TWO: Final = struct.Struct(">ii")
 _LONG: Final = struct.Struct(">q")
@@ -103,6 +113,47 @@ def damaged_log(what: str, source: str, error: Exception) -> TableCorruptError:
         culprit=source,
         hint="restore the file: what the table consists of depends on it",
     )
+
+
+def format_footer(header: Mapping[int, str]) -> dict[bytes, bytes]:
+    """Entries of the footer of a log that is a whole file.
+
+    Args:
+        header: as a block has it.
+    """
+    said = {_VERSION: str(_WHOLE_FILE), **{HeaderKey(key).name: text for key, text in header.items()}}
+    return {_FOOTER_ENTRY: json.dumps(said, separators=(",", ":")).encode()}
+
+
+def parse_footer(footer: Mapping[bytes, bytes], source: str) -> dict[int, str]:
+    """The header in the footer of a log that is a whole file; entries that are not known are left out.
+
+    Raises:
+        TableCorruptError: it is damaged.
+        TableUnsupportedError: it is of a later version of logs.
+    """
+    try:
+        said = _said_in_footer(footer)
+        version = int(said.get(_VERSION, _WHOLE_FILE))
+    except ValueError as error:
+        raise damaged_log(f"{source} has a damaged footer", source, error) from None
+    if version > _WHOLE_FILE:
+        raise TableUnsupportedError(
+            f"{source} is a log of version {version}; versions up to {_WHOLE_FILE} are read",
+            culprit=source,
+            hint="read the table with the release of Hudi that wrote it",
+        )
+    return {HeaderKey[name]: text for name, text in said.items() if name in HeaderKey.__members__}
+
+
+def _said_in_footer(footer: Mapping[bytes, bytes]) -> dict[str, str]:
+    if _FOOTER_ENTRY not in footer:
+        mine = [(key.decode(), text) for key, text in footer.items() if key.startswith(_FOOTER.encode())]
+        return {key.removeprefix(_FOOTER): text.decode() for key, text in mine}
+    said = json.loads(footer[_FOOTER_ENTRY])
+    if not isinstance(said, dict) or not all(isinstance(text, str) for text in said.values()):
+        raise ValueError("the header is no object of texts")
+    return said
 
 
 def check_count(count: int, least_bytes: int, at: int, end: int) -> None:

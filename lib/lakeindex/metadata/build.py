@@ -23,8 +23,9 @@ from lakeindex.metadata.changes import PartitionChange
 from lakeindex.metadata.compaction import format_base
 from lakeindex.metadata.group_changes import GroupChange, by_group
 from lakeindex.metadata.metadata_table import METADATA_ROOT, MetadataTable
+from lakeindex.metadata.native_logs import format_native_puts
 from lakeindex.metadata.records import format_deletes
-from lakeindex.metadata.slices import FileSlice
+from lakeindex.metadata.slices import FileSlice, LogForm, log_name
 from lakeindex.model import Instant, InstantState
 from lakeindex.timeline import records
 from lakeindex.timeline.layout import LAYOUT_1
@@ -92,15 +93,23 @@ def add_partition(table: MetadataTable, what: Building, new: NewPartition, time:
     _put(table, f"{METADATA_ROOT}/{partition_metadata_path(new.name)}", marker)
     for state in (InstantState.REQUESTED, InstantState.INFLIGHT):
         _put(table, table.layout.path(Instant(time, names.DELTA_COMMIT, state)), b"")
-    empty = LogBlock(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: time}, format_deletes((), new.name))
+    form, empty = _empty_log(table, what, new.name, time)
     for group in new.groups:
-        _put(table, f"{folder}/.{group}_{time}.log.1_{_TOKEN}", format_block(empty))
+        _put(table, f"{folder}/{log_name(group, time, 1, form, _TOKEN)}", empty)
     slices = [FileSlice(new.name, group, time, None, ()) for group in new.groups]
     stats = tuple(_write_base(table, what.schema, time, part) for part in by_group(slices, new.change, time))
     completion = _completion_time(table, timeline, what)
     done = Instant(time, names.DELTA_COMMIT, InstantState.COMPLETED, completion)
     metadata = CommitMetadata({new.name: stats} if stats else {}, OPERATION, {"schema": what.schema})
     _put(table, table.layout.path(done), table.layout.encode_commit(metadata))
+
+
+def _empty_log(table: MetadataTable, what: Building, partition: str, time: str) -> tuple[LogForm, bytes]:
+    if table.has_native_logs:
+        header: dict[int, str] = {HeaderKey.INSTANT_TIME: time, HeaderKey.SCHEMA: what.schema}
+        return LogForm.PUTS, format_native_puts((), header)
+    nothing = LogBlock(BlockKind.DELETE, {HeaderKey.INSTANT_TIME: time}, format_deletes((), partition))
+    return LogForm.BLOCKS, format_block(nothing)
 
 
 def _write_base(table: MetadataTable, schema: str, time: str, part: GroupChange) -> WriteStat:
@@ -179,4 +188,6 @@ def _properties(table: MetadataTable, name: str) -> bytes:
             "hoodie.timeline.path": "timeline",
             "hoodie.timeline.history.path": "history",
         }
+    if table.has_native_logs:
+        entries["hoodie.meta.fields.mode"] = "NONE"
     return format_properties(entries, comments=("Properties of a metadata table made by lakeindex",))

@@ -4,10 +4,11 @@ The order, towards readers of both kinds: the delta commit is completed before t
 the action wrote disappears. Whoever finishes an action of a writer that died writes the delta commit anew; equal
 changes give equal bytes, and a record that is there twice says what it says once.
 
-Files: ``<t>.deltacommit.requested``, ``.inflight`` (empty), a log in each file group that changes, then the completed
-file, with the time of the action.
+Files: ``<t>.deltacommit.requested``, ``.inflight`` (empty), a log in each file group that changes (from version 10 on
+one of what is put and one of what goes), then the completed file, with the time of the action.
 
-Source: ``HoodieBackedTableMetadataWriter``, ``HoodieLogFormatWriter`` of Hudi 0.15 and 1.2.
+Source: ``HoodieBackedTableMetadataWriter``, ``HoodieLogFormatWriter`` of Hudi 0.15 and 1.2,
+``HoodieNativeLogFormatWriter`` of its main branch.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, format_b
 from lakeindex.metadata.changes import MetadataChange
 from lakeindex.metadata.group_changes import GroupChange, by_group
 from lakeindex.metadata.metadata_table import BLOCK_BYTES, BLOOM_FILTERS, FILES, METADATA_ROOT
+from lakeindex.metadata.native_logs import format_native_deletes, format_native_puts
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata.records import format_deletes
-from lakeindex.metadata.slices import FileSlice, load_slices
+from lakeindex.metadata.slices import FileSlice, LogForm, load_slices, log_name, parse_log
 from lakeindex.model import Instant, InstantState
 from lakeindex.storage import in_parallel, sync_folders
 from lakeindex.storage.port import Storage
@@ -87,7 +89,8 @@ def write(view: MetadataView, delta: DeltaCommit, completion_time: str | None) -
         for partition, change in delta.change.items()
         for part in by_group(delta.slices[partition], change, delta.time)
     ]
-    written = in_parallel(storage.uri, lambda part: _write_group(view, delta, part), parts)
+    groups = in_parallel(storage.uri, lambda part: _write_group(view, delta, part), parts)
+    written = [stat for group in groups for stat in group]
     stats = {
         partition: tuple(stat for stat in written if stat.partition_path == partition) for partition in delta.change
     }
@@ -144,31 +147,48 @@ def is_compacted(view: MetadataView, time: str) -> bool:
 _PENDING: Final = (InstantState.REQUESTED, InstantState.INFLIGHT)
 
 
-def _write_group(view: MetadataView, delta: DeltaCommit, change: GroupChange) -> WriteStat:
-    one = change.group
-    data = b"".join(format_block(block) for block in _blocks(delta, change))
+def _write_group(view: MetadataView, delta: DeltaCommit, change: GroupChange) -> list[WriteStat]:
+    one, found = change.group, list[WriteStat]()
     instant = delta.time if view.table.layout.has_completion_times else one.instant
-    path, number = _create_log(view, one, instant, data)
-    name = path.rpartition("/")[2]
-    extra: dict[str, Json] = {
-        "logVersion": number,
-        "logOffset": 0,
-        "baseFile": one.base_name,
-        "logFiles": [*(log.name for log in one.logs), name],
-        "runtimeStats": _RUNTIME,
-    }
-    return WriteStat(
-        file_id=one.file_id,
-        path=f"{one.partition}/{name}",
-        partition_path=one.partition,
-        prev_commit=instant,
-        num_writes=change.put_count,
-        num_update_writes=change.put_count,
-        num_deletes=len(change.deletes),
-        total_write_bytes=len(data),
-        file_size_bytes=len(data),
-        extra=extra,
-    )
+    names = [log.name for log in one.logs]
+    for form, data in _logs(view, delta, change):
+        path, number = _create_log(view, one, instant, form, data)
+        names.append(path.rpartition("/")[2])
+        puts = 0 if form is LogForm.DELETES else change.put_count
+        extra: dict[str, Json] = {
+            "logVersion": number,
+            "logOffset": 0,
+            "baseFile": one.base_name,
+            "logFiles": list(names),
+            "runtimeStats": _RUNTIME,
+        }
+        found.append(
+            WriteStat(
+                file_id=one.file_id,
+                path=f"{one.partition}/{names[-1]}",
+                partition_path=one.partition,
+                prev_commit=instant,
+                num_writes=puts,
+                num_update_writes=puts,
+                num_deletes=0 if form is LogForm.PUTS else len(change.deletes),
+                total_write_bytes=len(data),
+                file_size_bytes=len(data),
+                extra=extra,
+            )
+        )
+    return found
+
+
+def _logs(view: MetadataView, delta: DeltaCommit, change: GroupChange) -> Iterator[tuple[LogForm, bytes]]:
+    """The logs of a file group, as its version has them."""
+    if not view.table.has_native_logs:
+        yield LogForm.BLOCKS, b"".join(format_block(block) for block in _blocks(delta, change))
+        return
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: delta.time, HeaderKey.SCHEMA: delta.schema}
+    if change.puts:
+        yield LogForm.PUTS, format_native_puts(change.entries(delta.schema), header, _created_ms(delta.time))
+    if change.deletes:
+        yield LogForm.DELETES, format_native_deletes(change.deletes, header, _created_ms(delta.time))
 
 
 def _blocks(delta: DeltaCommit, change: GroupChange) -> Iterator[LogBlock]:
@@ -193,20 +213,20 @@ def _created_ms(time: str) -> int:
         return 0
 
 
-def _create_log(view: MetadataView, one: FileSlice, instant: str, data: bytes) -> tuple[str, int]:
+def _create_log(view: MetadataView, one: FileSlice, instant: str, form: LogForm, data: bytes) -> tuple[str, int]:
     """Put a log where none is. Nobody ever appends to one, and what an earlier try put there is taken."""
     storage = view.table.storage
     last = one.logs[-1] if one.logs else None
     if (
         last is not None
-        and last.instant == instant
+        and (last.instant, last.form) == (instant, form)
         and last.size_bytes == len(data)
         and storage.read(last.path) == data
     ):
         return last.path, last.number
     number = 1 if view.table.layout.has_completion_times else one.next_log_number
     while True:
-        path = f"{view.table.folder(one.partition)}/.{one.file_id}_{instant}.log.{number}_{_TOKEN}"
+        path = f"{view.table.folder(one.partition)}/{log_name(one.file_id, instant, number, form, _TOKEN)}"
         if records.settle_bytes(storage, path, data) == data:
             return path, number
         number += 1
@@ -222,11 +242,12 @@ def _logs_of(view: MetadataView, time: str, completed: list[Instant]) -> list[st
     }
     for partition in view.table.partitions:
         listed = load_slices(view.table, view.timeline, partition).newest
-        found |= {log.path for one in listed for log in one.logs if _is_of(view.table.storage, log.path, time)}
+        blocks = [log.path for one in listed for log in one.logs if log.form is LogForm.BLOCKS]
+        found |= {path for path in blocks if _is_of(view.table.storage, path, time)}
     if view.table.layout.has_completion_times:
         folders = (view.table.folder(partition) for partition in view.table.partitions)
-        objects = (one.path for folder in folders for one in view.table.storage.list_folder(folder).objects)
-        found |= {path for path in objects if f"_{time}.log." in path and not path.endswith(".crc")}
+        logs = (parse_log(one) for folder in folders for one in view.table.storage.list_folder(folder).objects)
+        found |= {one[1].path for one in logs if one is not None and one[1].instant == time}
     return sorted(found)
 
 

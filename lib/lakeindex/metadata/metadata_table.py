@@ -42,6 +42,7 @@ GROUP_PREFIXES: Final = {
 }
 """What the file ids of a partition that is kept up begin with."""
 
+_NATIVE_LOGS: Final = 10
 _GROUP_DIGITS: Final = 4
 _GROUP_TAIL: Final = re.compile(r"(?P<data>.*)-[0-9]{4,}-0")
 _OLD: Final = f"{METADATA_ROOT}/.hoodie"
@@ -87,6 +88,11 @@ class MetadataTable:
             partitions: ``hoodie.table.metadata.partitions``.
         """
         return MetadataTable(storage, version, _LAYOUTS[layout], partitions) if partitions else None
+
+    @property
+    def has_native_logs(self) -> bool:
+        """Whether what is written to it are logs that are whole files; those that are there may be of both kinds."""
+        return self.version >= _NATIVE_LOGS
 
     def load_timeline(self) -> Timeline:
         """Its own timeline."""

@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 from lakeindex.errors import MetadataTableError, TableCorruptError
 from lakeindex.format import instants as names
 from lakeindex.format.hfile import HFile
-from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, read_blocks
+from lakeindex.format.log_blocks import BlockKind, HeaderKey, LogBlock, parse_footer, read_blocks
 from lakeindex.metadata.groups import groups_of
 from lakeindex.metadata.metadata_table import ALL_PARTITIONS_KEY, FILES, MetadataTable, partition_of_key
 from lakeindex.metadata.records import FILES_FIELD, Record, decode_record, merged, own_schema, parse_deletes
-from lakeindex.metadata.slices import FileSlice, LogFile, is_complete, load_slices
+from lakeindex.metadata.slices import FileSlice, LogFile, LogForm, is_complete, load_slices
 from lakeindex.storage import in_parallel
 from lakeindex.timeline.timeline import Timeline
 
@@ -292,7 +292,7 @@ class MetadataView:
             yield Layer(one.base.path, base, base.schema or "")
         for log, block in _without_rolled_back(believed):
             if block.kind == BlockKind.DELETE:
-                yield Layer(log.path, gone=parse_deletes(block.content, log.path))
+                yield Layer(log.path, gone=_deletes(log, block))
             elif block.kind == BlockKind.HFILE_DATA:
                 file = HFile.of(block.content, log.path)
                 yield Layer(log.path, file, block.header.get(HeaderKey.SCHEMA) or file.schema or "")
@@ -304,7 +304,7 @@ class MetadataView:
         complete; one that a completed instant needs was synced before.
         """
         found: list[LogBlock] = []
-        blocks = read_blocks(data, log.path)
+        blocks = read_blocks(data, log.path) if log.form is LogForm.BLOCKS else _only_block(log, data)
         try:
             for block in blocks:
                 time = block.header.get(HeaderKey.INSTANT_TIME, "")
@@ -366,6 +366,21 @@ def _without_rolled_back(found: Sequence[tuple[LogFile, LogBlock]]) -> list[tupl
         else:
             kept.append((log, block))
     return kept
+
+
+def _only_block(log: LogFile, data: bytes) -> Iterator[LogBlock]:
+    """The block that a log is which is a whole file. Raises: TableCorruptError, TableUnsupportedError."""
+    header = parse_footer(HFile.of(data, log.path).info, log.path)
+    if header.setdefault(HeaderKey.INSTANT_TIME, log.instant) != log.instant:
+        raise _damaged(log.path, f"says that it is of instant {header[HeaderKey.INSTANT_TIME]!r}")
+    yield LogBlock(BlockKind.DELETE if log.form is LogForm.DELETES else BlockKind.HFILE_DATA, header, data)
+
+
+def _deletes(log: LogFile, block: LogBlock) -> tuple[str, ...]:
+    """Keys that go. Raises: TableCorruptError."""
+    if log.form is LogForm.BLOCKS:
+        return parse_deletes(block.content, log.path)
+    return tuple(key.decode() for key, _ in HFile.of(block.content, log.path).entries())
 
 
 def _damaged(path: str, why: str) -> TableCorruptError:

@@ -2,13 +2,15 @@
 
 ::
 
-    base file  <file id>_<write token>_<instant>.hfile
-    log        .<file id>_<instant>.log.<number>_<write token>
+    base file        <file id>_<write token>_<instant>.hfile
+    log              .<file id>_<instant>.log.<number>_<write token>
+    from version 10  <file id>_<write token>_<instant>_<number>.log.hfile, and .deletes.hfile for keys that go
 
-The instant in a log's name is that of its slice in version 6, and its own delta commit's in versions 8 and 9. There a
-log belongs to the newest base file whose instant is not later than the log's completion.
+The instant in a log's name is that of its slice in version 6, and its own delta commit's in later versions. There a
+log belongs to the newest base file whose instant is not later than the log's completion. An upgrade to version 10
+leaves the logs that are there as they are: a slice may have both kinds.
 
-Source: ``HoodieFileGroup``, ``FSUtils`` of Hudi 0.15 and 1.2.
+Source: ``HoodieFileGroup``, ``FSUtils`` of Hudi 0.15 and 1.2; ``FileNameParser`` of its main branch.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import partial
 from typing import Final
 
-from lakeindex.errors import TableCorruptError
+from lakeindex.errors import TableCorruptError, TableUnsupportedError
 from lakeindex.format import instants as names
 from lakeindex.metadata.indexed_columns import is_partitioned_index, read_definitions
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES, RECORD_INDEX, MetadataTable, is_of_data_partition
@@ -30,6 +33,22 @@ from lakeindex.timeline.timeline import Timeline
 
 _BASE: Final = re.compile(r"(?P<group>.+)_(?P<token>[0-9-]+)_(?P<instant>[0-9]+)\.hfile", re.ASCII)
 _LOG: Final = re.compile(r"\.(?P<group>.+)_(?P<instant>[0-9]+)\.log\.(?P<number>[0-9]+)_(?P<token>[0-9-]+)", re.ASCII)
+_NATIVE: Final = re.compile(
+    r"(?P<group>.+)_(?P<token>[0-9]+-[0-9]+-[0-9]+)_(?P<instant>[0-9]+)_(?P<number>[0-9]+)"
+    r"\.(?P<form>(?:log|deletes|cdc)\.[^.]+)",
+    re.ASCII,
+)
+
+
+class LogForm(IntEnum):
+    """What a log is; of one instant and number what is put counts before what goes."""
+
+    BLOCKS = 0
+    PUTS = 1
+    DELETES = 2
+
+
+_FORMS: Final = {"log.hfile": LogForm.PUTS, "deletes.hfile": LogForm.DELETES}
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -45,6 +64,7 @@ class LogFile:
 
     instant: str
     number: int
+    form: LogForm
     token: str
     path: str
     size_bytes: int = 0
@@ -53,6 +73,40 @@ class LogFile:
     def name(self) -> str:
         """File name."""
         return self.path.rpartition("/")[2]
+
+
+def parse_log(one: ObjectMeta) -> tuple[str, LogFile] | None:
+    """A log and the file group that it is of; None of any other file.
+
+    Raises:
+        TableUnsupportedError: its form is none that a metadata table has.
+    """
+    name = one.path.rpartition("/")[2]
+    match = _LOG.fullmatch(name)
+    if match is not None:
+        form = LogForm.BLOCKS
+    else:
+        match = _NATIVE.fullmatch(name)
+        if match is None:
+            return None
+        if match["form"] not in _FORMS:
+            raise TableUnsupportedError(
+                f"{one.path} is a log of the form {match['form']}, which no metadata table is known to have",
+                culprit=one.path,
+                hint="read the table with the release of Hudi that wrote it, or without its metadata table: "
+                "-o hoodie.metadata.enable=false",
+            )
+        form = _FORMS[match["form"]]
+    log = LogFile(match["instant"], int(match["number"]), form, match["token"], one.path, one.size_bytes)
+    return match["group"], log
+
+
+def log_name(file_id: str, instant: str, number: int, form: LogForm, token: str) -> str:
+    """File name of a log."""
+    if form is LogForm.BLOCKS:
+        return f".{file_id}_{instant}.log.{number}_{token}"
+    kind = next(kind for kind, one in _FORMS.items() if one is form)
+    return f"{file_id}_{token}_{instant}_{number}.{kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +180,9 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
     if any(map(partial(_is_unknown, timeline), objects)):
         timeline = table.load_timeline()
     for one in objects:
-        name = one.path.rpartition("/")[2]
-        if match := _LOG.fullmatch(name):
-            log = LogFile(match["instant"], int(match["number"]), match["token"], one.path, one.size_bytes)
-            logs[match["group"]].append(log)
-        elif (match := _BASE.fullmatch(name)) and is_complete(timeline, match["instant"]):
+        if found := parse_log(one):
+            logs[found[0]].append(found[1])
+        elif (match := _BASE.fullmatch(one.path.rpartition("/")[2])) and is_complete(timeline, match["instant"]):
             bases[match["group"]][match["instant"]] = one
     groups = sorted(group for group in {*bases, *logs} if group.startswith(f"{prefix}-"))
     if not groups and not is_without_groups(table, partition):
@@ -142,9 +194,9 @@ def load_slices(table: MetadataTable, timeline: Timeline, partition: str) -> Par
     ends = _completions(timeline) if table.layout.has_completion_times else None
     newest, expired = [], []
     for group in groups:
-        found = _Group(partition, group, bases[group], logs[group], ends)
-        newest.append(found.newest(pending_compaction(timeline)))
-        expired += found.expired(timeline)
+        files = _Group(partition, group, bases[group], logs[group], ends)
+        newest.append(files.newest(pending_compaction(timeline)))
+        expired += files.expired(timeline)
     return PartitionSlices(tuple(newest), tuple(sorted(expired)))
 
 
@@ -152,7 +204,7 @@ def instants_of_files(table: MetadataTable) -> frozenset[str]:
     """Instants in the names of all base files and logs of the metadata table."""
     folders = [table.folder(partition) for partition in table.partitions]
     listed = [name for folder in folders for name in list_names(table.storage, folder)]
-    found = (_LOG.fullmatch(name) or _BASE.fullmatch(name) for name in listed)
+    found = (_LOG.fullmatch(name) or _NATIVE.fullmatch(name) or _BASE.fullmatch(name) for name in listed)
     return frozenset(match["instant"] for match in found if match)
 
 

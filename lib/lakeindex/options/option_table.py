@@ -41,6 +41,7 @@ from lakeindex.options.types import (
     SchemaMode,
     StagedCodec,
     UnknownProperties,
+    Version10,
     WriteConfig,
 )
 from lakeindex.options.values import (
@@ -63,6 +64,7 @@ from lakeindex.options.values import (
     TIMESTAMP_TYPES,
     TIMESTAMP_ZONE_OPTION,
     UNKNOWN_PROPERTIES_OPTION,
+    VERSION10_OPTION,
     choice_of,
     csv_character,
     csv_quote,
@@ -275,6 +277,10 @@ _AREAS: Final[dict[str, tuple[Option, ...]]] = {
                "What happens if `hoodie.properties` has a property that this release does not know. `refuse`: the "
                "write is refused and names it. `accept`: it goes on, for who knows that the property is no matter to a "
                "writer."),
+        Option(VERSION10_OPTION, "version10", one_of(Version10), names_of(Version10),
+               "What happens to a table of version 10, which Hudi 1.3 is going to make. `refuse`: it is read, and a "
+               "write is refused. `write`: it is written to as Hudi's main branch does; no release of Hudi has been "
+               "run on the result yet."),
         Option("hoodie.metadata.enable", "use_metadata", flag, FLAG,
                "Use the metadata table, if there is one: it names the table's files. `false`: folders are listed. "
                "It is kept up either way."),
@@ -311,7 +317,7 @@ _CREATE_ONLY: Final[tuple[Option, ...]] = (
     Option(TABLE_VERSION_OPTION, "table_version", number_of(*TABLE_VERSIONS),
            " | ".join(map(str, TABLE_VERSIONS)),
            "Version of the new table. 6 is read and written by Hudi 0.14 and later, 8 by 1.0 and later, "
-           "9 by 1.1 and later."),
+           f"9 by 1.1 and later, 10 by none that is released yet ({VERSION10_OPTION}=write makes one)."),
     Option("hoodie.table.keygenerator.type", "key_generator", one_of(KeyGeneratorType), names_of(KeyGeneratorType),
            "Key generator. Default: NON_PARTITION without partition fields, SIMPLE with one key field and one "
            "partition field, otherwise COMPLEX. For CUSTOM, write partition fields as `field:SIMPLE` or "
@@ -374,7 +380,9 @@ _WRITE_AREAS: Final[dict[str, tuple[Option, ...]]] = {
 _CREATE_AREA: Final = _of_config(CreateConfig, _CREATE_ONLY)
 
 OPTIONS: Final[tuple[Option, ...]] = tuple(option for area in _WRITE_AREAS.values() for option in area)
-_OF_BOTH: Final = (option for option in OPTIONS if option.bound or option.field.startswith("csv_"))
+_OF_BOTH: Final = (
+    option for option in OPTIONS if option.bound or option.field.startswith("csv_") or option.key == VERSION10_OPTION
+)
 CREATE_OPTIONS: Final[tuple[Option, ...]] = (*_OF_BOTH, *_CREATE_AREA)
 
 _CREATE_ALONE: Final = tuple(one for one in _CREATE_AREA if one.key not in {option.key for option in OPTIONS})

@@ -116,7 +116,7 @@ REFUSED_OPTIONS: Final[dict[str, str]] = {
     "hoodie.metadata.record.index.enable": _BUILT_ON_REQUEST.format("record_index"),
     "hoodie.metadata.global.record.level.index.enable": _BUILT_ON_REQUEST.format("record_index"),
     "hoodie.metadata.record.level.index.enable": (
-        "every commit keeps it up where the metadata table has it; on a table of version 8 or 9 with "
+        "every commit keeps it up where the metadata table has it; on a table of version 8 or later with "
         "hoodie.index.type=RECORD_LEVEL_INDEX `lakeindex metadata build TABLE --partition record_index` builds it"
     ),
     "hoodie.merge.allow.duplicate.on.inserts": "an upsert never stores a key twice",

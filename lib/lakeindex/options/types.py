@@ -91,6 +91,13 @@ class UnknownProperties(StrEnum):
     ACCEPT = "accept"
 
 
+class Version10(StrEnum):
+    """What a write does to a table of version 10."""
+
+    REFUSE = "refuse"
+    WRITE = "write"
+
+
 class PartialUpdate(StrEnum):
     """Whether a batch may lack columns that then stay as they are in the rows that it updates, and what its nulls do:
     they are stored, or leave the stored value.
@@ -149,6 +156,7 @@ class Config:
     csv_nulls: tuple[str, ...] = ("",)
     csv_header: bool = True
     areas: tuple[Any, ...] = ()
+    version10: Version10 = Version10.REFUSE
 
     @property
     def csv(self) -> CsvFormat:

@@ -40,8 +40,8 @@ TIMEBASED_PREFIX: Final = "hoodie.keygen.timebased."
 TIMESTAMP_TEXT_OPTION: Final = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 TIMESTAMP_ZONE_OPTION: Final = "lakeindex.keygenerator.timestamp.timezone"
 PARTITION_FIELDS_OPTION: Final = "hoodie.datasource.write.partitionpath.field"
-TABLE_VERSIONS: Final = (6, 8, 9)
-"""Table versions that are written."""
+TABLE_VERSIONS: Final = (6, 8, 9, 10)
+"""Table versions that are written, the last one only for who asks for it."""
 
 
 def number_of(*numbers: int) -> Callable[[str], int]:
@@ -82,6 +82,7 @@ CONDITION_OPTIONS: Final = {
 }
 """Options with the conditions of an upsert, by the names of its arguments."""
 UNKNOWN_PROPERTIES_OPTION: Final = "lakeindex.unknown.properties"
+VERSION10_OPTION: Final = "lakeindex.table.version10"
 MERGE_OPTION: Final = "lakeindex.merge.function"
 PARTIAL_OPTION: Final = "lakeindex.partial.update"
 

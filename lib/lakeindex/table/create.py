@@ -29,8 +29,15 @@ from lakeindex.table.binding import (
 )
 from lakeindex.table.create_spec import CreateSpec, check_spec, generator_of, partition_fields_of, table_name_of
 from lakeindex.table.handle import Table
-from lakeindex.table.properties import CREATED_COMMENT, default_index, generator_class, is_torn
-from lakeindex.table.version import VERSION_8, VERSIONS, TableVersion
+from lakeindex.table.properties import (
+    ALL_META_FIELDS,
+    CREATED_COMMENT,
+    NO_META_FIELDS,
+    default_index,
+    generator_class,
+    is_torn,
+)
+from lakeindex.table.version import VERSION_8, VERSION_10, VERSIONS, TableVersion
 from lakeindex.timeline import records
 from lakeindex.timeline.layout import HOODIE_FOLDER, LAYOUT_1, TimelineLayout
 
@@ -132,6 +139,8 @@ def _versioned_entries(spec: CreateSpec, binding: TableBinding, version: TableVe
         entries[keys.TABLE_FORMAT[0]] = "native"
         entries[keys.MULTIPLE_BASE_FORMATS[0]] = "false"
         entries[keys.MERGE_MODE[0]] = binding.merge_mode.value
+    if version.number >= VERSION_10.number:
+        entries[keys.META_FIELDS_MODE[0]] = ALL_META_FIELDS if spec.config.populate_meta_fields else NO_META_FIELDS
     if version.number <= VERSION_8.number:
         event_time = binding.merge_mode is MergeMode.EVENT_TIME_ORDERING
         entries[keys.PAYLOAD_CLASS[0]] = keys.DEFAULT_PAYLOAD if event_time else keys.OVERWRITE_PAYLOAD

@@ -9,10 +9,10 @@ from typing import Final
 
 from lakeindex.errors import OptionError
 from lakeindex.model import KeyGeneratorType
-from lakeindex.options.types import CreateConfig
-from lakeindex.options.values import INDEX_OPTION, TIMEBASED_PREFIX
+from lakeindex.options.types import CreateConfig, Version10
+from lakeindex.options.values import INDEX_OPTION, TABLE_VERSION_OPTION, TIMEBASED_PREFIX, VERSION10_OPTION
 from lakeindex.table.property_keys import POPULATE_META_FIELDS
-from lakeindex.table.version import SEVERAL_ORDERING_FIELDS
+from lakeindex.table.version import SEVERAL_ORDERING_FIELDS, VERSION_9, VERSION_10
 from lakeindex.table.virtual_key_rules import generator_problem, index_problem
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
@@ -113,6 +113,12 @@ def check_spec(spec: CreateSpec) -> None:
             culprit="--ordering",
             hint=f"name one, or make a table of version {SEVERAL_ORDERING_FIELDS}: "
             "Hudi before 1.1, which reads the others, knows one",
+        )
+    if spec.config.table_version == VERSION_10.number and spec.config.version10 is Version10.REFUSE:
+        raise OptionError(
+            f"a table of version {VERSION_10.number} is made only for who asks for it: no release of Hudi reads one",
+            culprit=TABLE_VERSION_OPTION,
+            hint=f"Hudi 1.2 makes {VERSION_9.number}; -o {VERSION10_OPTION}={Version10.WRITE} makes it all the same",
         )
     reserved = [name for name in spec.columns if name.startswith(_META_COLUMN_PREFIX) and name != "_hoodie_is_deleted"]
     if reserved:

@@ -12,8 +12,8 @@ from lakeindex.files.metadata_listing import files_in_metadata
 from lakeindex.metadata.metadata_table import FILES, MetadataTable
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
-from lakeindex.options.types import UnknownProperties, WriteConfig
-from lakeindex.options.values import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION
+from lakeindex.options.types import UnknownProperties, Version10, WriteConfig
+from lakeindex.options.values import INDEX_OPTION, UNKNOWN_PROPERTIES_OPTION, VERSION10_OPTION
 from lakeindex.storage.port import Storage
 from lakeindex.table import property_keys as keys
 from lakeindex.table.binding import (
@@ -31,7 +31,14 @@ from lakeindex.table.index_changes import changed_index, every_index, index_in_f
 from lakeindex.table.metadata_kept import check_kept, metadata_table_of
 from lakeindex.table.properties import TableProperties, load_table_properties
 from lakeindex.table.property_keys import unknown_properties, unwritable_properties
-from lakeindex.table.version import SEVERAL_ORDERING_FIELDS, VERSIONS, layout_of_version, listed_versions
+from lakeindex.table.version import (
+    SEVERAL_ORDERING_FIELDS,
+    VERSION_9,
+    VERSION_10,
+    VERSIONS,
+    layout_of_version,
+    listed_versions,
+)
 from lakeindex.table.virtual_key_rules import check_virtual_metadata, generator_problem
 from lakeindex.timeline.timeline import Timeline
 
@@ -269,8 +276,27 @@ def check_readable(properties: TableProperties) -> None:
 def check_writable(properties: TableProperties, config: WriteConfig | None = None) -> None:
     """Refuse tables that we must not write to, the metadata table apart. Raises: TableUnsupportedError."""
     check_readable(properties)
-    accept = (config or WriteConfig()).unknown_properties is UnknownProperties.ACCEPT
+    asked = config or WriteConfig()
+    accept = asked.unknown_properties is UnknownProperties.ACCEPT
+    if properties.version == VERSION_10.number and asked.version10 is Version10.REFUSE:
+        raise unwritten_version(f"table {properties.name}")
     _refuse_first(properties, _write_refusals(properties, accept_unknown=accept))
+
+
+def unwritten_version(what: str) -> TableUnsupportedError:
+    """The error of who would write a table of version 10 and does not say so.
+
+    Args:
+        what: what has the version.
+    """
+    number = VERSION_10.number
+    return TableUnsupportedError(
+        f"{what} has version {number}, which is read, with its metadata table, and not written to yet: no release of "
+        f"Hudi has written one that it could be tried with (1.2 still writes {VERSION_9.number})",
+        culprit=keys.TABLE_VERSION[0],
+        hint=f"-o {VERSION10_OPTION}={Version10.WRITE} writes to it all the same, as Hudi's main branch does; "
+        f"Hudi's command line brings a table back to version {VERSION_9.number}",
+    )
 
 
 Refusal = tuple[str, str, str]
@@ -286,7 +312,7 @@ def _read_refusals(table: TableProperties) -> Iterator[Refusal]:
     if table.table_type != keys.COPY_ON_WRITE:
         yield f"is {table.table_type}", keys.TABLE_TYPE[0], "only COPY_ON_WRITE tables are read and written"
     if table.version not in VERSIONS:
-        known = f"{listed_versions()} are read and written; Hudi's command line upgrades and downgrades tables"
+        known = f"{listed_versions()}; Hudi's command line upgrades and downgrades tables"
         yield f"has version {table.version}", keys.TABLE_VERSION[0], known
     if table.layout != layout_of_version(table.version):
         yield (

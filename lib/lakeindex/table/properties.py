@@ -276,7 +276,7 @@ def lost_table(storage: Storage) -> LostTable | None:
     beside = _properties(storage, METADATA_PROPERTIES)
     name = (beside.get(keys.TABLE_NAME[0]) or "").removesuffix(_METADATA) or _name_in_commit(storage, layout)
     metadata = " and a metadata table" if beside else ""
-    version = beside.get(keys.TABLE_VERSION[0]) or ("6" if layout == LAYOUT_1 else "8 or 9")
+    version = beside.get(keys.TABLE_VERSION[0]) or ("6" if layout == LAYOUT_1 else "8, 9 or 10")
     lines = [f"{keys.TABLE_NAME[0]}={name}"] if name else []
     lines += [f"{keys.TABLE_TYPE[0]}={keys.COPY_ON_WRITE}", f"{keys.TABLE_VERSION[0]}={version}"]
     lines += [f"{keys.LAYOUT_VERSION[0]}={layout}"]

@@ -26,7 +26,7 @@ from lakeindex.metadata.records import (
     parse_deletes,
     without_deleted,
 )
-from lakeindex.metadata.slices import FileSlice, LogFile
+from lakeindex.metadata.slices import FileSlice, LogFile, LogForm
 from tests.vectors_support import unpack_table
 
 
@@ -128,7 +128,7 @@ def test_a_delete_takes_all_away() -> None:
 
 def test_logs_of_a_planned_compaction_are_numbered_anew() -> None:
     """In version 6 they carry its instant, beside logs of the slice that it compacts."""
-    logs = tuple(LogFile("20260101000000001", number, "1-0-1", f"l{number}") for number in (1, 2, 3))
+    logs = tuple(LogFile("20260101000000001", number, LogForm.BLOCKS, "1-0-1", f"l{number}") for number in (1, 2, 3))
     before = FileSlice("files", "files-0000", "20260101000000001", None, logs)
     assert before.next_log_number == 4
     assert replace(before, instant="20260101000000002").next_log_number == 1

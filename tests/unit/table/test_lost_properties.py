@@ -75,7 +75,7 @@ def test_a_table_without_its_properties_is_described_and_not_to_be_made_anew(tmp
         hint = str(lost.value.hint)
         assert "create" not in hint
         assert "hoodie.table.name=orders" in hint
-        assert f"hoodie.table.version={'6' if version == '6' else '8 or 9'}" in hint
+        assert f"hoodie.table.version={'6' if version == '6' else '8, 9 or 10'}" in hint
         checksum = parse_properties(data)["hoodie.table.checksum"]
         assert f"hoodie.table.checksum={checksum}" in hint
         with pytest.raises(TableError):

@@ -15,7 +15,7 @@ import lakeindex
 from lakeindex.errors import LakeIndexError, TableUnsupportedError
 from lakeindex.format.properties import parse_properties
 from lakeindex.model import MergeMode
-from lakeindex.options.types import UnknownProperties, WriteConfig
+from lakeindex.options.types import UnknownProperties, Version10, WriteConfig
 from lakeindex.table.binding import resolve_binding
 from lakeindex.table.handle import check_writable
 from lakeindex.table.properties import parse_table_properties
@@ -55,7 +55,7 @@ MERGE = "hoodie.record.merge.property."
 def refusal(entries: dict[str, str]) -> TableUnsupportedError | None:
     try:
         properties = parse_table_properties({**GOOD, **entries})
-        check_writable(properties)
+        check_writable(properties, WriteConfig(version10=Version10.WRITE))
         said = properties.declared_merge_mode or (
             MergeMode.COMMIT_TIME_ORDERING if properties.undeclared_merge else None
         )
@@ -133,7 +133,7 @@ def test_each_refused_property_is_refused_but_for_the_values_that_change_nothing
 META, FLAG = "hoodie.meta.fields.mode", "hoodie.populate.meta.fields"
 
 
-@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("version", ["6", "8", "9", "10"])
 def test_which_meta_columns_rows_store_is_all_or_none(version: str) -> None:
     cases = {
         ("ALL", None): True,

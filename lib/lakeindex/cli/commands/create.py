@@ -35,7 +35,7 @@ from lakeindex.showing.facts import show_options
 @click.option(
     "--metadata/--no-metadata",
     default=None,
-    help="Make Hudi's metadata table, too, or not. Default: in versions 8 and 9, as Hudi 1.x does.",
+    help="Make Hudi's metadata table, too, or not. Default: from version 8 on, as Hudi 1.x does.",
 )
 @short_option("--index", INDEX_OPTION, IndexType, "Index type")
 @click.option(

@@ -38,7 +38,7 @@ def metadata() -> None:
 def build(table: str, partitions: tuple[str, ...], force: bool, options: tuple[str, ...], as_json: bool) -> None:
     """Build the metadata table, or add partitions to it. Readers use each once it is whole.
 
-    By default a table of version 6 gets files, one of version 8 or 9 also column_stats and, if it is partitioned,
+    By default a table of version 6 gets files, a later one also column_stats and, if it is partitioned,
     partition_stats. A record_index that is named and there is made anew.
     """
     config = parse_options(parse_pairs(options))

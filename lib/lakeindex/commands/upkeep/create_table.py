@@ -173,7 +173,7 @@ def create_empty(
         partitions: columns of the partition path; ``field:month`` and its like of a date or timestamp;
             ``field:SIMPLE`` or ``field:TIMESTAMP`` with the custom generator.
         ordering: columns that say which version of a row is newer, the first one first; several in version 9.
-        metadata: whether it gets a metadata table, as Hudi makes it; None: in versions 8 and 9, as Hudi 1.x does.
+        metadata: whether it gets a metadata table, as Hudi makes it; None: from version 8 on, as Hudi 1.x does.
 
     Raises:
         InputError: a column that a Hudi table cannot hold.
@@ -182,7 +182,7 @@ def create_empty(
     """
     spec, columns = _spec_of(uri, given, keys=keys, partitions=partitions, ordering=ordering, config=config)
     table = create_table(storage_at(absolute(uri)), spec)
-    made = _make_metadata_table(table, spec.schema_text or "", wanted=metadata)
+    made = _make_metadata_table(table, spec, wanted=metadata)
     return _created(table, columns, made, existed=False)
 
 
@@ -279,7 +279,7 @@ def _created(table: Table, columns: pa.Schema, metadata: tuple[str, ...], *, exi
     )
 
 
-def _make_metadata_table(table: Table, schema_text: str, *, wanted: bool | None) -> tuple[str, ...]:
+def _make_metadata_table(table: Table, spec: CreateSpec, *, wanted: bool | None) -> tuple[str, ...]:
     """Make the metadata table of a new table, if it is to have one; its partitions.
 
     A partitioned record index is made only for who asks for a metadata table, and in the place of statistics: Hudi 1.2
@@ -287,13 +287,13 @@ def _make_metadata_table(table: Table, schema_text: str, *, wanted: bool | None)
     """
     if not (table.properties.layout != LAYOUT_1 if wanted is None else wanted):
         return ()
-    partitions = default_partitions(table.properties, schema_text)
+    partitions = default_partitions(table.properties, spec.schema_text or "")
     index_type = table.bound_for(WriteConfig()).index_type
     if index_type is IndexType.RECORD_INDEX:
         partitions = (*partitions, RECORD_INDEX)
     elif index_type is IndexType.RECORD_LEVEL_INDEX and wanted and table.properties.layout != LAYOUT_1:
         partitions = (FILES, RECORD_INDEX)
-    return build_metadata_table(table, partitions=partitions).partitions
+    return build_metadata_table(table, WriteConfig(version10=spec.config.version10), partitions).partitions
 
 
 def _check_fields(spec: CreateSpec, columns: pa.Schema) -> None:
