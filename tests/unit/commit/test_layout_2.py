@@ -11,14 +11,15 @@ from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import TimelineChangedError
 from lakeindex.format.properties import format_properties, parse_properties
 from lakeindex.model import Instant
-from lakeindex.options.types import WriteConfig
+from lakeindex.options.types import Version10, WriteConfig
 from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.table.handle import Table
 from lakeindex.table.property_keys import PROPERTIES_PATH
 from lakeindex.timeline.verdicts import load_verdict
 from tests.builders import Oracle, Row, batch_of, make_table, rows_of
 
-CONFIG = WriteConfig(cleaner_commits=1)
+CONFIG = WriteConfig(cleaner_commits=1, version10=Version10.WRITE)
+WRITE = {"lakeindex.table.version10": "write"}
 
 
 class Versioned:
@@ -27,14 +28,16 @@ class Versioned:
     def __init__(self, name: str, version: int) -> None:
         self.uri = f"memory://layout2-{name}-{version}"
         self.store = MemoryStorage.named(self.uri.removeprefix("memory://"))
-        self.table = make_table(self.uri, hoodie__write__table__version=str(version))
+        asked = {name.replace(".", "__"): value for name, value in WRITE.items()}
+        self.table = make_table(self.uri, **asked, hoodie__write__table__version=str(version))
         self.oracle = Oracle()
         self.ts = 0
 
     def upsert(self, *keys: str) -> str:
         self.ts += 1
         rows = [Row(key, "x", self.ts, f"v{self.ts}") for key in keys]
-        summary = self.table.upsert(batch_of(rows), batch_id=f"b{self.ts}", checkpoints=f"{self.uri}-runs")
+        runs = f"{self.uri}-runs"
+        summary = self.table.upsert(batch_of(rows), batch_id=f"b{self.ts}", checkpoints=runs, options=WRITE)
         self.oracle.apply(rows)
         assert summary.instant is not None
         return summary.instant
@@ -51,7 +54,7 @@ class Versioned:
         }
 
 
-@pytest.fixture(params=[8, 9])
+@pytest.fixture(params=[8, 9, 10])
 def versioned(request: pytest.FixtureRequest) -> Versioned:
     return Versioned(request.node.name.partition("[")[0], request.param)
 
@@ -71,7 +74,7 @@ def test_instants_and_completions_are_unique_and_grow(versioned: Versioned) -> N
 
 def test_a_clock_that_stands_still_stands_in_nobodys_way(versioned: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakeindex.timeline.clock.time.time_ns", lambda: 1_767_225_600_000_000_000)
-    options = {"lakeindex.clock.max.skew": "0"}
+    options = {"lakeindex.clock.max.skew": "0", **WRITE}
     for number in range(3):
         versioned.table.upsert(
             batch_of([Row("k", "x", number, "v")]),
@@ -98,7 +101,7 @@ def test_a_completed_commit_is_taken_back_under_the_name_it_has(versioned: Versi
     versioned.upsert("a")
     kept = versioned.oracle.content()
     taken = versioned.upsert("a", "b")
-    rollback_instant(versioned.opened(), taken)
+    rollback_instant(versioned.opened(), taken, CONFIG)
     assert versioned.opened().load_timeline().find(taken) == ()
     assert versioned.holds() == kept
     verdict = load_verdict(versioned.store, taken)
@@ -123,7 +126,7 @@ def test_a_commit_put_again_while_it_is_taken_back_goes(versioned: Versioned) ->
 
     versioned.store.write(path, data)
     versioned.store.hook = wakes
-    rollback_instant(versioned.opened(), taken)
+    rollback_instant(versioned.opened(), taken, CONFIG)
     assert versioned.opened().load_timeline().find(taken) == ()
 
 
@@ -137,13 +140,15 @@ def test_what_is_archived_goes_into_the_tree_and_batches_are_still_known(version
     assert [one.time for one in table.load_timeline().completed_writes] == [kept]
     assert table.load_timeline().archived.writes == set(gone)
     assert archived_lately(table) >= {(time, "commit") for time in gone}
-    again = versioned.table.upsert(batch_of([Row("a", "x", 1, "v1"), Row("b", "x", 1, "v1")]), batch_id="b1")
+    again = versioned.table.upsert(
+        batch_of([Row("a", "x", 1, "v1"), Row("b", "x", 1, "v1")]), batch_id="b1", options=WRITE
+    )
     assert again.noop
     assert versioned.holds() == versioned.oracle.content()
     assert versioned.table.check().ok
 
 
-@pytest.mark.parametrize(("before", "after"), [("6", "9"), ("9", "6")])
+@pytest.mark.parametrize(("before", "after"), [("6", "9"), ("9", "6"), ("6", "10")])
 def test_another_version_under_an_open_handle_is_noticed(before: str, after: str) -> None:
     uri = f"memory://changed-{before}-{after}"
     table = make_table(uri, hoodie__write__table__version=before)
@@ -151,7 +156,7 @@ def test_another_version_under_an_open_handle_is_noticed(before: str, after: str
     store = MemoryStorage.named(uri.removeprefix("memory://"))
     opened = Table.open(store)
     entries = parse_properties(store.read(PROPERTIES_PATH), PROPERTIES_PATH)
-    changed = {"hoodie.table.version": after, "hoodie.timeline.layout.version": "2" if after == "9" else "1"}
+    changed = {"hoodie.table.version": after, "hoodie.timeline.layout.version": "1" if after == "6" else "2"}
     store.write(PROPERTIES_PATH, format_properties({**entries, **changed}))
     for one in store.list_folder(opened.properties.timeline_layout.folder).objects:
         if "properties" not in one.path:
@@ -166,7 +171,7 @@ def test_another_version_under_an_open_handle_is_noticed(before: str, after: str
 def test_a_replacecommit_that_began_as_a_clustering_is_rolled_back_whole(versioned: Versioned) -> None:
     """Hudi names its pending files so: what stayed of them would be carried out or refused by whoever comes next."""
     versioned.upsert("a", "b")
-    migrated = versioned.table.index_migrate("BUCKET", options={"hoodie.bucket.index.num.buckets": "2"})
+    migrated = versioned.table.index_migrate("BUCKET", options={"hoodie.bucket.index.num.buckets": "2", **WRITE})
     assert migrated.instant is not None
     timeline = versioned.opened().load_timeline()
     for one in timeline.files:
@@ -175,7 +180,7 @@ def test_a_replacecommit_that_began_as_a_clustering_is_rolled_back_whole(version
             versioned.store.write(path.replace(".replacecommit.", ".clustering."), versioned.store.read(path))
             versioned.store.delete(path)
     assert {one.action for one in versioned.opened().load_timeline().find(migrated.instant)} == {"replacecommit"}
-    rollback_instant(versioned.opened(), migrated.instant)
+    rollback_instant(versioned.opened(), migrated.instant, CONFIG)
     left = [one for one in versioned.opened().load_timeline().files if one.time == migrated.instant]
     assert not left
     assert versioned.table.check().ok

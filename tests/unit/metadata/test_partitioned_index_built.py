@@ -82,12 +82,14 @@ def test_a_table_without_partitions_has_one_group(tmp_path: Path) -> None:
     check_found(table, "")
 
 
-@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("version", ["6", "8", "9", "10"])
 def test_create_makes_it(version: str, tmp_path: Path) -> None:
     """As far as readers know it. Of a table without rows it has no file group yet; its first commit brings them."""
     like = tmp_path / "like.parquet"
     pq.write_table(SCHEMA.empty_table(), like)
-    config = parse_create_options({"hoodie.index.type": "RECORD_LEVEL_INDEX", "hoodie.write.table.version": version})
+    write = {"lakeindex.table.version10": "write"}
+    said = {"hoodie.index.type": "RECORD_LEVEL_INDEX", "hoodie.write.table.version": version}
+    config = parse_create_options({**said, **write})
     uri = str(tmp_path / "t")
     made = create_like(uri, str(like), keys=["id"], partitions=["day"], ordering=["ts"], config=config, metadata=True)
     table = LakeTable(uri)
@@ -95,7 +97,7 @@ def test_create_makes_it(version: str, tmp_path: Path) -> None:
     if version == "6":
         return
     assert groups_of(table) == []
-    table.upsert(rows(["a", "b"], 1))
+    table.upsert(rows(["a", "b"], 1), options=write)
     check_found(table, "a", "b")
 
 

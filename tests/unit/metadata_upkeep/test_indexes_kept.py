@@ -74,14 +74,18 @@ GLOBAL = {"hoodie__index__type": "GLOBAL_SIMPLE"}
 MOVING = {"hoodie.simple.index.update.partition.path": "true"}
 
 
-@pytest.mark.parametrize(("version", "seed"), [("6", 1), ("8", 3), ("9", 4)])
+WRITE = {"lakeindex.table.version10": "write"}
+
+
+@pytest.mark.parametrize(("version", "seed"), [("6", 1), ("8", 3), ("9", 4), ("10", 4)])
 def test_a_random_story(version: str, seed: int, tmp_path: Path) -> None:
     """Inserts, updates, moves between partitions, deletes, roll-backs before and after compactions, cleans."""
     chance = random.Random(seed)
-    table = make_table(tmp_path / "t", **GLOBAL, hoodie__write__table__version=version)
-    small = MOVING | ({"hoodie.parquet.small.file.limit": "0"} if seed % 2 else {})
+    asked = {name.replace(".", "__"): value for name, value in WRITE.items()}
+    table = make_table(tmp_path / "t", **GLOBAL, **asked, hoodie__write__table__version=version)
+    small = WRITE | MOVING | ({"hoodie.parquet.small.file.limit": "0"} if seed % 2 else {})
     table.upsert(batch(chance, 1), options=small)
-    table.metadata_build(EVERYTHING)
+    table.metadata_build(EVERYTHING, options=WRITE)
     check_indexes(table)
     instant = ""
     for turn in range(2, 14):
@@ -89,15 +93,15 @@ def test_a_random_story(version: str, seed: int, tmp_path: Path) -> None:
         if act < 0.55:
             instant = table.upsert(batch(chance, turn), options=small).instant or ""
         elif act < 0.75:
-            instant = table.delete(batch(chance, turn).select(["id", "day"])).instant or ""
+            instant = table.delete(batch(chance, turn).select(["id", "day"]), options=WRITE).instant or ""
         elif act < 0.9 and instant:
             if chance.random() < 0.6:
-                table.maintain(["metadata"])
-            table.rollback(instant)
+                table.maintain(["metadata"], options=WRITE)
+            table.rollback(instant, options=WRITE)
             instant = ""
         else:
-            table.clean(2)
-            table.maintain(["metadata", "archive"])
+            table.clean(2, options=WRITE)
+            table.maintain(["metadata", "archive"], options=WRITE)
         check_indexes(table)
 
 

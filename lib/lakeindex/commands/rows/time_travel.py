@@ -15,7 +15,8 @@ from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format import instants
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
-from lakeindex.table.property_keys import POPULATE_META_FIELDS
+from lakeindex.table.properties import ALL_META_FIELDS, NO_META_FIELDS
+from lakeindex.table.property_keys import META_FIELDS_MODE, POPULATE_META_FIELDS
 from lakeindex.timeline.clock import timeline_ms
 from lakeindex.timeline.timeline import Timeline
 
@@ -84,6 +85,13 @@ def check_meta_columns(table: Table, what: str) -> None:
     Raises:
         TableUnsupportedError: the table has virtual keys.
     """
+    mode = table.properties.meta_fields_mode
+    if mode is not None and mode.upper() not in (ALL_META_FIELDS, NO_META_FIELDS):
+        raise TableUnsupportedError(
+            f"table {table.name} has some meta columns only ({META_FIELDS_MODE[0]}={mode}): {what} cannot be read",
+            culprit=META_FIELDS_MODE[0],
+            hint="its rows are read without them: read the table as of two instants, or read it with Hudi",
+        )
     if not table.properties.populate_meta_fields:
         raise TableUnsupportedError(
             f"table {table.name} has no meta columns ({POPULATE_META_FIELDS[0]}=false): {what} cannot be read",
