@@ -121,7 +121,7 @@ def _look_up(uri: str, batch: str, folder: str, *, cache: bool) -> dict[str, flo
     spec = RunSpec(uri, folder, run, run, Operation.UPSERT, (batch,), asked)
     opened, runner = open_for_write(spec.table_uri, spec.config), LocalRunner()
     staged = run_stage_input(spec, opened.facts, runner)
-    done = look_up(spec, opened.facts, opened.snapshot, staged, runner)
+    done = look_up(spec, opened, staged, runner)
     mine = [one for one in done.summaries if one.name in {"index_lookup", "bloom_check"}]
     return {
         "seconds": sum(one.seconds for one in mine),

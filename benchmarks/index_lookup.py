@@ -132,10 +132,10 @@ def look_up(table: Path, kind: str, keys: Path, runs: Path, runner: Runner | Non
     spec = RunSpec(str(table), str(runs), run, run, Operation.UPSERT, (str(keys),))
     opened, local = open_for_write(spec.table_uri, spec.config), LocalRunner()
     index = opened.facts.index if kind == "BUCKET" else index_spec(IndexType(kind), WriteConfig())
-    facts = replace(opened.facts, index=index)
-    staged = run_stage_input(spec, facts, local)
+    bound = replace(opened, facts=replace(opened.facts, index=index))
+    staged = run_stage_input(spec, bound.facts, local)
     started = time.perf_counter()
-    done = stages_2_to_4(spec, facts, opened.table.snapshot(), staged, runner or local)
+    done = stages_2_to_4(spec, replace(bound, snapshot=opened.table.snapshot()), staged, runner or local)
     seconds = time.perf_counter() - started
     shutil.rmtree(runs / run)
     located = next(one.seconds for one in done.summaries if one.name == Stage.INDEX_LOOKUP)

@@ -28,6 +28,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.spec import RunSpec
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.merge_write.merge_plan import Placing, make_plan
@@ -145,12 +146,12 @@ def _pruning(keys: str) -> Step:
 def _looking_up(touched: str, index: IndexType) -> Step:
     def prepare(world: World) -> Callable[[], object]:
         spec, staged = world.staged(touched, index)
-        facts = world.table.facts(index)
-        fresh = world.table.open().snapshot()
+        table = world.table.open()
+        fresh = BoundTable(table, table.snapshot(), world.table.facts(index))
         footer_cache._remembered.clear()  # noqa: SLF001 - as in a process that has read nothing yet
 
         def work() -> object:
-            lookup = index_lookup(spec, facts, fresh, staged, Slots())
+            lookup = index_lookup(spec, fresh, staged, Slots())
             world.lookups[touched] = spec, staged, lookup
             return lookup.counters["pairs_out"]
 

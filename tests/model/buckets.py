@@ -165,7 +165,7 @@ def _put(
     gone = {partition: ids for partition, ids in gone.items() if ids}
     commit = CommitMetadata(written, operation, {"schema": "{}"}, replaced_file_ids=gone)
     known, alone_in = snapshot.timeline.completed_write_times, frozenset({PARTITION} if replaced is not None else ())
-    guards = PublishGuards(recheck, known, alone_in=alone_in)
+    guards = PublishGuards((recheck,), known, alone_in=alone_in)
     return session.publish(commit, tuple(expected), guards, "{}")
 
 

@@ -163,7 +163,7 @@ def _merge_and_publish(uri: str, table: Table, session: WriteSession, batch: Bat
         stats[file.partition_path] = (*stats.get(file.partition_path, ()), new_file_stat(_sized(file, data), len(rows)))
         expected.append(ExpectedFile(file.path, len(data), len(rows)))
     recheck = _recheck(uri, token, left, plan.files[-1].partition_path) if left else lambda _: None
-    guards = PublishGuards(recheck, snapshot.timeline.completed_write_times)
+    guards = PublishGuards((recheck,), snapshot.timeline.completed_write_times)
     return session.publish(CommitMetadata(stats, "UPSERT", {"schema": "{}"}), tuple(expected), guards, "{}")
 
 

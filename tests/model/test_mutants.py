@@ -54,12 +54,18 @@ def violation(story: Callable[[], Story], budget: dict[str, int]) -> str:
     return caught.value.reason
 
 
+def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    left = tuple(guard for guard in commit.GUARDS if guard.__name__ not in names)
+    assert len(left) == len(commit.GUARDS) - len(names)
+    monkeypatch.setattr(commit, "GUARDS", left)
+
+
 def writers(cast: Sequence[Cast]) -> Callable[[], Story]:
     return lambda: WriterStory(GROUPS, cast)
 
 
 def test_without_the_check_of_file_groups_an_update_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "check_groups", lambda *_: None)
+    without(monkeypatch, "check_groups")
     assert "lost" in violation(writers(OVERLAPPING), {"switch": 1})
 
 
@@ -67,12 +73,12 @@ def test_without_the_check_of_file_groups_the_row_that_was_committed_last_is_los
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both values were written by somebody: only who came last tells that one is wrong."""
-    monkeypatch.setattr(commit, "check_groups", lambda *_: None)
+    without(monkeypatch, "check_groups")
     assert "last committed" in violation(writers(SAME_ROW), {"switch": 1})
 
 
 def test_without_the_recheck_of_inserts_a_key_is_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "files_of_commits", lambda *_: ())
+    without(monkeypatch, "check_rechecks")
     assert "doubled keys" in violation(lambda: parquet_story(SAME_NEW_KEY), {"switch": 1})
 
 
@@ -145,16 +151,14 @@ def test_without_the_look_back_hudis_rollback_leaves_a_commit_without_files(monk
 
 
 def test_without_the_check_of_replaced_groups_an_update_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "check_groups", lambda *_: None)
-    monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
-    monkeypatch.setattr(commit, "check_index", lambda *_: None)
+    without(monkeypatch, "check_groups", "check_untouched", "check_index")
     assert "lost" in violation(lambda: bucket_story(RESCALE_AND_UPSERT), {"switch": 1})
 
 
 def test_without_the_check_of_the_partition_a_new_group_stays_beside_the_new_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
+    without(monkeypatch, "check_untouched")
     reason = violation(lambda: bucket_story(INTO_A_NEW_BUCKET, [{"a1": "0"}]), {"switch": 1})
     assert "bucket" in reason
 
@@ -162,14 +166,14 @@ def test_without_the_check_of_the_partition_a_new_group_stays_beside_the_new_one
 def test_without_the_check_of_the_partition_two_overwrites_of_nothing_both_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(commit, "check_untouched", lambda *_: None)
+    without(monkeypatch, "check_untouched")
     assert "odd" in violation(lambda: bucket_story(TWO_OVERWRITES, []), {"switch": 1})
 
 
 def test_without_the_check_of_the_index_a_new_key_goes_where_the_old_count_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(commit, "check_index", lambda *_: None)
+    without(monkeypatch, "check_index")
     reason = violation(lambda: bucket_story(INTO_A_NEW_BUCKET[::-1], [{"a1": "0"}]), {"switch": 1})
     assert "bucket" in reason
 

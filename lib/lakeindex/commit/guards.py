@@ -1,20 +1,21 @@
 """Checks before a commit: is every file what its writer says, and is what the plan rests on still so?
 
-Files are looked at before the lock is taken, the rest inside it. File groups are compared by listing the partitions
-that are written to: the live slice of every group that is rewritten must still be the one that was read. That catches
-every way in which a group can move: another commit, a clustering or insert-overwrite that replaced it, a rollback or
-restore of the slice itself, whatever order instants completed in.
+Files are looked at before the lock is taken, the rest inside it, by ``GUARDS`` in their order. File groups are compared
+by listing the partitions that are written to: the live slice of every group that is rewritten must still be the one
+that was read. That catches every way in which a group can move: another commit, a clustering or insert-overwrite that
+replaced it, a rollback or restore of the slice itself, whatever order instants completed in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from functools import cached_property
+from typing import Final, TypeAlias
 
 from lakeindex.commit.run_records import RunPlan
 from lakeindex.errors import InvariantError, ObjectNotFoundError, StorageError, TableCorruptError, WriteConflictError
-from lakeindex.files.file_system_view import Snapshot
+from lakeindex.files.file_system_view import snapshot
 from lakeindex.files.footers import parse_shape, read_footer_bytes
 from lakeindex.format.avro_columns import columns_of
 from lakeindex.format.commit_metadata import INTERNAL_SCHEMA_KEY, CommitMetadata
@@ -44,6 +45,12 @@ class ExpectedFile:
 VerifyFile: TypeAlias = Callable[[Storage, BaseFile, ExpectedFile], None]
 
 
+Recheck: TypeAlias = Callable[[Sequence[BaseFile]], None]
+"""Is given the base files committed since a snapshot; raises WriteConflictError if the batch or its plan would be
+another one with them, as when a key that is to be inserted is in one of them.
+"""
+
+
 def accept_inserts(files: Sequence[BaseFile]) -> None:
     """The re-check of a write that inserts no keys."""
 
@@ -53,8 +60,7 @@ class PublishGuards:
     """What the caller knows better.
 
     Attributes:
-        recheck_inserts: is given the base files committed since the snapshot,
-            and raises WriteConflictError if a key that is to be inserted is in one of them.
+        rechecks: look into the base files committed since the snapshot, in this order.
         known_writes: instants that were completed in the snapshot; ``None``: all up to the snapshot's instant. Two
             writers' instants may complete in another order than they began.
         pending_writes: instants that were pending in the snapshot.
@@ -62,21 +68,61 @@ class PublishGuards:
             groups; ``None``: none of the table.
     """
 
-    recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts
+    rechecks: tuple[Recheck, ...] = ()
     known_writes: frozenset[str] | None = None
     pending_writes: frozenset[str] = frozenset()
     alone_in: frozenset[str] | None = frozenset()
 
     @staticmethod
-    def of(
-        timeline: Timeline,
-        recheck_inserts: Callable[[Sequence[BaseFile]], None] = accept_inserts,
-        *,
-        alone_in: frozenset[str] | None = frozenset(),
-    ) -> PublishGuards:
+    def of(timeline: Timeline, *rechecks: Recheck, alone_in: frozenset[str] | None = frozenset()) -> PublishGuards:
         """The guards of a write that was planned on the snapshot with this timeline."""
         pending = frozenset(one.time for one in timeline.pending_writes)
-        return PublishGuards(recheck_inserts, timeline.completed_write_times, pending, alone_in)
+        return PublishGuards(rechecks, timeline.completed_write_times, pending, alone_in)
+
+
+@dataclass(frozen=True)
+class Since:
+    """What became of the table since the snapshot that a plan was made on; read when a guard first asks for it.
+
+    Attributes:
+        timeline: as it is now.
+        snapshot_time: the newest write of the snapshot; None if it had none.
+        given: what the caller knows better.
+        commit: what is about to be committed; None before anything is written.
+    """
+
+    storage: Storage
+    timeline: Timeline
+    plan: RunPlan
+    snapshot_time: str | None
+    given: PublishGuards
+    commit: CommitMetadata | None = None
+
+    @cached_property
+    def commits(self) -> dict[Instant, CommitMetadata]:
+        """The writes that were completed since, in time order, and what they did. Raises: TableCorruptError."""
+        new = [one for one in self.timeline.completed_writes if not self.is_known(one.time)]
+        return {instant: self.timeline.commit_metadata(self.storage, instant) for instant in new}
+
+    @cached_property
+    def files(self) -> tuple[BaseFile, ...]:
+        """The base files that they wrote. Raises: TableCorruptError."""
+        return files_of_commits(self.timeline, self.commits)
+
+    def is_known(self, time: str) -> bool:
+        """Whether a write was completed in the snapshot."""
+        if self.given.known_writes is not None:
+            return time in self.given.known_writes
+        return self.snapshot_time is not None and comparable(time) <= comparable(self.snapshot_time)
+
+    def was_in_force(self, time: str) -> bool:
+        """Whether a change of the index counted in the snapshot; one that is older than all that was on its
+        timeline was archived by then.
+        """
+        known = self.given.known_writes
+        oldest = self.snapshot_time if known is None else min(known, key=comparable, default=None)
+        was_archived = oldest is not None and comparable(time) < comparable(oldest)
+        return self.is_known(time) or (was_archived and self.timeline.is_committed(time))
 
 
 def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[ExpectedFile]) -> None:
@@ -99,41 +145,42 @@ def check_files_match(plan: RunPlan, commit: CommitMetadata, expected: Sequence[
             )
 
 
-def check_groups(plan: RunPlan, snapshot: Snapshot) -> None:
+def check_groups(since: Since) -> None:
     """Every file group that the plan rewrites or replaces is as it was read.
 
     Raises:
         WriteConflictError: one moved, was replaced, or is being clustered.
     """
+    plan, now = since.plan, snapshot(since.storage, since.timeline)
     read = [(one.partition_path, one.file_id, one.previous) for one in plan.planned]
     if plan.replacement is not None:
         read += [(file.partition_path, file.file_id, file) for file in plan.replacement.files]
-    snapshot.preload(partition for partition, _, previous in read if previous is not None)
+    now.preload(partition for partition, _, previous in read if previous is not None)
     live: dict[str, dict[str, BaseFile]] = {}
     for partition, file_id, previous in read:
         path = previous.path if previous is not None else partition
-        if (partition, file_id) in snapshot.pending_clustering:
+        if (partition, file_id) in now.pending_clustering:
             raise _conflict(file_id, path, "is part of a clustering that was scheduled meanwhile")
         if previous is None:
             continue
         if partition not in live:
-            live[partition] = {file.file_id: file for file in snapshot.base_files(partition)}
+            live[partition] = {file.file_id: file for file in now.base_files(partition)}
         found = live[partition].get(file_id)
         if found is None or found.name != previous.name:
             raise _conflict(file_id, path, f"was changed by instant {found.instant_time}" if found else "was replaced")
 
 
-def check_untouched(plan: RunPlan, guards: PublishGuards, since: Sequence[BaseFile]) -> None:
+def check_untouched(since: Since) -> None:
     """Nobody wrote into partitions whose file groups are replaced as a whole, or that have to be empty.
 
     Raises:
         WriteConflictError: somebody did: what he wrote would stay beside what the plan puts in its place.
     """
-    replacement = plan.replacement
+    replacement, alone_in = since.plan.replacement, since.given.alone_in
     lost = replacement.partitions if replacement is not None else frozenset()
-    everywhere = guards.alone_in is None or (replacement is not None and replacement.everywhere)
-    for file in since:
-        if everywhere or file.partition_path in lost or file.partition_path in (guards.alone_in or ()):
+    everywhere = alone_in is None or (replacement is not None and replacement.everywhere)
+    for file in since.files:
+        if everywhere or file.partition_path in lost or file.partition_path in (alone_in or ()):
             raise WriteConflictError(
                 f"{file.path} was committed meanwhile in a partition that is rewritten as a whole",
                 culprit=file.path,
@@ -141,7 +188,7 @@ def check_untouched(plan: RunPlan, guards: PublishGuards, since: Sequence[BaseFi
             )
 
 
-def check_not_overwritten(plan: RunPlan, commits: Mapping[Instant, CommitMetadata]) -> None:
+def check_not_overwritten(since: Since) -> None:
     """Nobody took rows away, as a whole partition, from where the plan writes.
 
     What the batch found there, and left as it is or is about to change, is gone: a row that was ignored for being late
@@ -150,8 +197,8 @@ def check_not_overwritten(plan: RunPlan, commits: Mapping[Instant, CommitMetadat
     Raises:
         WriteConflictError: somebody did.
     """
-    written = {one.partition_path for one in plan.planned}
-    for instant, metadata in commits.items():
+    written = {one.partition_path for one in since.plan.planned}
+    for instant, metadata in since.commits.items():
         if metadata.operation == ARRANGING_OPERATION:
             continue
         for partition, file_id in sorted(metadata.replaced()):
@@ -160,49 +207,34 @@ def check_not_overwritten(plan: RunPlan, commits: Mapping[Instant, CommitMetadat
                 raise _conflict(file_id, partition, what)
 
 
-def check_index(storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None) -> None:
+def check_index(since: Since) -> None:
     """The index in force is the one that the plan was made by: no rescaling was committed, nor taken back.
 
     Raises:
         WriteConflictError: it is another one.
     """
-    times = index_change_times(storage)
-    now = newest_in_force(timeline, times)
-    then = max(
-        (time for time in times if _was_in_force(timeline, time, snapshot_time, known)), key=comparable, default=None
-    )
+    times = index_change_times(since.storage)
+    now = newest_in_force(since.timeline, times)
+    then = max((time for time in times if since.was_in_force(time)), key=comparable, default=None)
     if now != then:
         raise WriteConflictError(
             f"the index of the table changed meanwhile: by instant {now or then}", culprit=now or then, hint=_AGAIN
         )
 
 
-def _was_in_force(timeline: Timeline, time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
-    """Whether a change counted in the snapshot; one that is older than all that was on its
-    timeline was archived by then.
-    """
-    oldest = snapshot_time if known is None else min(known, key=comparable, default=None)
-    was_archived = oldest is not None and comparable(time) < comparable(oldest)
-    return _is_known(time, snapshot_time, known) or (was_archived and timeline.is_committed(time))
-
-
-def check_history(timeline: Timeline, snapshot_time: str | None, guards: PublishGuards, own: str) -> None:
-    """What was committed since the snapshot is still on the timeline, where the other checks look for it.
-
-    Args:
-        snapshot_time: the newest write of the snapshot; None if it had none.
-        guards: what the snapshot knew.
-        own: the instant that is being committed.
+def check_history(since: Since) -> None:
+    """What was committed since the snapshot is still on the timeline, where the other guards look for it.
 
     Raises:
         WriteConflictError: writes may have been completed *and* archived since.
     """
+    timeline, snapshot_time = since.timeline, since.snapshot_time
     if snapshot_time is None:
         gone = next(iter(sorted(timeline.archived.writes)), None) if timeline.completed_writes else None
     elif snapshot_time not in timeline.completed_write_times:
         gone = snapshot_time
     else:
-        left = (time for time in guards.pending_writes if time != own and not timeline.find(time))
+        left = (one for one in since.given.pending_writes if one != since.plan.instant and not timeline.find(one))
         gone = next((time for time in sorted(left) if timeline.is_visible(time)), None)
     if gone is not None:
         raise WriteConflictError(
@@ -212,16 +244,16 @@ def check_history(timeline: Timeline, snapshot_time: str | None, guards: Publish
         )
 
 
-def check_schema(commit: CommitMetadata, since: Sequence[CommitMetadata]) -> None:
+def check_schema(since: Since) -> None:
     """The columns that the commit says the table has are those that everybody else says it has.
 
     Raises:
         WriteConflictError: another writer has changed them since the snapshot; our commit would take that back.
     """
-    if commit.schema_text is None:
+    if since.commit is None or since.commit.schema_text is None:
         return
-    ours = columns_of(commit.schema_text)
-    for other in since:
+    ours = columns_of(since.commit.schema_text)
+    for other in since.commits.values():
         if other.extra_metadata.get(INTERNAL_SCHEMA_KEY):
             raise WriteConflictError(
                 "the table's columns were altered by another writer meanwhile",
@@ -240,14 +272,22 @@ def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> Iterab
     return (name for name in {*one, *other} if one.get(name) != other.get(name))
 
 
-def commits_since(
-    storage: Storage, timeline: Timeline, snapshot_time: str | None, known: frozenset[str] | None
-) -> dict[Instant, CommitMetadata]:
-    """The writes that were completed since the snapshot, in time order,
-    and what they did. Raises: TableCorruptError.
-    """
-    new = [one for one in timeline.completed_writes if not _is_known(one.time, snapshot_time, known)]
-    return {instant: timeline.commit_metadata(storage, instant) for instant in new}
+def check_rechecks(since: Since) -> None:
+    """What the caller looks for in files that were committed since. Raises: WriteConflictError: it is there."""
+    for recheck in since.given.rechecks:
+        recheck(since.files)
+
+
+GUARDS: Final = (
+    check_history,
+    check_groups,
+    check_schema,
+    check_untouched,
+    check_not_overwritten,
+    check_index,
+    check_rechecks,
+)
+"""What must hold for a plan to be committed, in the order in which it is looked at."""
 
 
 def files_of_commits(timeline: Timeline, commits: Mapping[Instant, CommitMetadata]) -> tuple[BaseFile, ...]:
@@ -263,12 +303,6 @@ def files_of_commits(timeline: Timeline, commits: Mapping[Instant, CommitMetadat
         for file in _written(metadata, timeline.path(instant)):
             newest[file.partition_path, file.file_id] = file
     return tuple(sorted(file for group, file in newest.items() if group not in replaced))
-
-
-def _is_known(time: str, snapshot_time: str | None, known: frozenset[str] | None) -> bool:
-    if known is not None:
-        return time in known
-    return snapshot_time is not None and comparable(time) <= comparable(snapshot_time)
 
 
 def _written(metadata: CommitMetadata, source: str) -> Iterable[BaseFile]:

@@ -18,18 +18,12 @@ from dataclasses import dataclass, replace
 from lakeindex.commit.claims import claim_new_instant, drop_claim
 from lakeindex.commit.foreign_writers import rolled_back_error
 from lakeindex.commit.guards import (
+    GUARDS,
     ExpectedFile,
     PublishGuards,
+    Since,
     VerifyFile,
     check_files_match,
-    check_groups,
-    check_history,
-    check_index,
-    check_not_overwritten,
-    check_schema,
-    check_untouched,
-    commits_since,
-    files_of_commits,
     verify_file,
 )
 from lakeindex.commit.ledger import AlreadyDone, find_done
@@ -57,7 +51,6 @@ from lakeindex.errors import (
     StorageError,
     WriteConflictError,
 )
-from lakeindex.files.file_system_view import snapshot
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata, PlannedUpdate, inflight_plan
 from lakeindex.format.file_names import MarkerKind, marker_path
 from lakeindex.format.partition_metadata import (
@@ -253,6 +246,12 @@ class _Checked:
     upkeep: Upkeep | None = None
 
 
+def _check_stands(since: Since) -> None:
+    """What the plan rests on is still so. Raises: WriteConflictError."""
+    for guard in GUARDS:
+        guard(since)
+
+
 def begin_write(
     table: Table,
     run: RunIdentity,
@@ -371,7 +370,8 @@ class WriteSession:
         timeline = self._context.table.load_timeline()
         if timeline.completed_write_times == given.known_writes:
             return
-        self._check_stands(timeline, RunPlan("", "", 0, tuple(planned), "", replacement), snapshot_time, given)
+        plan = RunPlan("", "", 0, tuple(planned), "", replacement)
+        _check_stands(Since(self._context.storage, timeline, plan, snapshot_time, given))
 
     def plan(
         self,
@@ -416,7 +416,7 @@ class WriteSession:
         Args:
             commit: stats of all files, and the schema.
             expected: the files as they were written.
-            guards: re-check of inserted keys.
+            guards: what the caller knows better of the snapshot.
             summary: JSON text for who asks for the same batch again.
 
         Returns:
@@ -545,7 +545,7 @@ class WriteSession:
         done = find_done(context, self._run, timeline)
         if done is not None:
             return _Checked(done_by=done.instant)
-        self._check_stands(timeline, plan, self._snapshot_time, guards, commit)
+        _check_stands(Since(context.storage, timeline, plan, self._snapshot_time, guards, commit))
         upkeep = prepare_upkeep(context, properties, plan.instant, commit)
         try:
             lock.check()
@@ -556,27 +556,6 @@ class WriteSession:
             context.completion_time(timeline, upkeep.completed),
             upkeep=upkeep,
         )
-
-    def _check_stands(
-        self,
-        timeline: Timeline,
-        plan: RunPlan,
-        snapshot_time: str | None,
-        guards: PublishGuards,
-        commit: CommitMetadata | None = None,
-    ) -> None:
-        """What the plan rests on is still so. Raises: WriteConflictError."""
-        storage = self._context.storage
-        check_history(timeline, snapshot_time, guards, plan.instant)
-        check_groups(plan, snapshot(storage, timeline))
-        commits = commits_since(storage, timeline, snapshot_time, guards.known_writes)
-        if commit is not None:
-            check_schema(commit, tuple(commits.values()))
-        since = files_of_commits(timeline, commits)
-        check_untouched(plan, guards, since)
-        check_not_overwritten(plan, commits)
-        check_index(storage, timeline, snapshot_time, guards.known_writes)
-        guards.recheck_inserts(since)
 
     def _verdict(self, plan: RunPlan, commit: CommitMetadata, summary: str | None, checked: _Checked) -> Verdict:
         marks = {

@@ -13,17 +13,16 @@ from lakeindex.commit.session import AlreadyDone, RunIdentity, begin_write
 from lakeindex.conductor.opened import open_for_write
 from lakeindex.conductor.upsert import attempts, done_before, from_checkpoints, keep_summary, look_up, run_stage_input
 from lakeindex.errors import InvariantError
-from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.batch_digest import ROWS_DIGEST
 from lakeindex.model import BaseFile, Change, IndexSpec, IndexType
 from lakeindex.run.chosen_rows import ChosenRows
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import RunSummary
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.index_lookup import snapshot_mark
 from lakeindex.stages.stage_input.batch_identity import digest_input
 from lakeindex.stages.stage_input.inputs import CONTENT_DIGEST, FoundInputs, content_digest, find_batch
-from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner
 
 
@@ -47,7 +46,7 @@ class Choice:
 class Source(Protocol):
     """Chooses the rows."""
 
-    def choose(self, spec: RunSpec, table: Table, snapshot: Snapshot) -> Choice:
+    def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
         """The rows of a snapshot, written to the run's folder.
 
         Raises:
@@ -63,38 +62,38 @@ class ChosenBatch:
         source: chooses the rows.
     """
 
-    def __init__(self, spec: RunSpec, coming: FoundInputs | None, table: Table, source: Source, runner: Runner) -> None:
+    def __init__(self, spec: RunSpec, coming: FoundInputs | None, source: Source, runner: Runner) -> None:
         self.looked_up: LookedUp | None = None
-        self._spec, self._coming, self._table, self._source, self._runner = spec, coming, table, source, runner
+        self._spec, self._coming, self._source, self._runner = spec, coming, source, runner
         self._known: tuple[str, TableFacts] | None = None
         self._chosen: tuple[Choice, StageRun] | None = None
 
-    def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
+    def staged_on(self, bound: BoundTable) -> tuple[StageRun, BoundTable]:
         """Stage 1 of the rows that are there now; the table's columns stay as they are.
 
         Raises:
             InputError: the rows that come are not those that the run began with.
         """
-        now = (snapshot_mark(snapshot), facts)
+        now = (snapshot_mark(bound.snapshot), bound.facts)
         if self._chosen is None or self._known != now:
             self.looked_up = None
-            choice = self._source.choose(self._spec, self._table, snapshot)
+            choice = self._source.choose(self._spec, bound)
             whole = replace(self._spec, inputs=(*choice.inputs, *self._spec.inputs))
-            staged = run_stage_input(whole, facts, self._runner)
+            staged = run_stage_input(whole, bound.facts, self._runner)
             if self._coming is not None:
                 self._coming.check_unchanged(self._spec.batch_id)
             self._chosen = choice, staged
             self._known = now
-        return self._chosen[1], facts
+        return self._chosen[1], bound
 
-    def located(self, facts: TableFacts, snapshot: Snapshot, staged: StageRun, before: LookedUp | None) -> LookedUp:
+    def located(self, bound: BoundTable, staged: StageRun, before: LookedUp | None) -> LookedUp:
         """Stages 2 to 4 of the rows that are there now."""
         settle = None if self._chosen is None else self._chosen[0].settle
         if settle is None:
-            return look_up(self._spec, facts, snapshot, staged, self._runner, before=before)
-        simple = IndexType.GLOBAL_SIMPLE if facts.is_global else IndexType.SIMPLE
-        everywhere = replace(facts, index=IndexSpec(simple))
-        return settle(facts, look_up(self._spec, everywhere, snapshot, staged, self._runner, before=before))
+            return look_up(self._spec, bound, staged, self._runner, before=before)
+        simple = IndexType.GLOBAL_SIMPLE if bound.facts.is_global else IndexType.SIMPLE
+        everywhere = replace(bound, facts=replace(bound.facts, index=IndexSpec(simple)))
+        return settle(bound.facts, look_up(self._spec, everywhere, staged, self._runner, before=before))
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
         """No row came that the condition chooses. Raises: WriteConflictError."""
@@ -125,8 +124,8 @@ def _run_chosen(spec: RunSpec, source: Source, runner: Runner) -> RunSummary:
     if isinstance(session, AlreadyDone):
         return keep_summary(spec, done_before(spec, session))
     try:
-        batch = ChosenBatch(spec, coming, opened.table, source, runner)
-        return keep_summary(spec, attempts(spec, opened.table, opened.facts, session, batch, runner))
+        batch = ChosenBatch(spec, coming, source, runner)
+        return keep_summary(spec, attempts(spec, opened, session, batch, runner))
     finally:
         session.close()
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lakeindex.commit.ledger import find_done
 from lakeindex.conductor.chosen import ChosenBatch, Source, chosen_identity, coming_rows
-from lakeindex.conductor.opened import Opened, open_and_retry
+from lakeindex.conductor.opened import open_and_retry
 from lakeindex.conductor.upsert import Batch, GivenBatch, done_before, nothing_to_do, run_stage_input
 from lakeindex.errors import UsageError
 from lakeindex.lock.write_context import WriteContext
@@ -16,16 +16,15 @@ from lakeindex.run.chunks import chunks_of
 from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import PlannedChange, RunSummary
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.merge_write.merge_plan import MergePlan
 from lakeindex.stages.merge_write.planning import plan_merge
 from lakeindex.stages.merge_write.stage import notes_of
 from lakeindex.stages.stage_input.batch_columns import with_columns_of
 from lakeindex.stages.stage_input.batch_identity import identity_of
-from lakeindex.table.handle import Table
 from lakeindex.table.host import this_host
 from lakeindex.tasks.memory_bound import memory_bound
 from lakeindex.tasks.runner import Runner
-from lakeindex.tasks.stores import storage_at
 
 
 def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> RunSummary:
@@ -48,7 +47,7 @@ def plan_batch(spec: RunSpec, runner: Runner, source: Source | None = None) -> R
         return open_and_retry(spec.table_uri, spec.config, lambda opened: _planned(spec, opened, runner, source))
 
 
-def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | None) -> RunSummary:
+def _planned(spec: RunSpec, opened: BoundTable, runner: Runner, source: Source | None) -> RunSummary:
     if opened.facts.index_type in (IndexType.HBASE, IndexType.STATE) and spec.change is not Change.REPAIR:
         raise UsageError(
             f"a dry run on table {opened.table.name} would change its index {opened.facts.index_type}",
@@ -56,32 +55,31 @@ def _planned(spec: RunSpec, opened: Opened, runner: Runner, source: Source | Non
             hint="a look-up brings such an index up to date, and it is not kept with the table; "
             "`lakeindex advise` estimates without it",
         )
-    table = Table.open(storage_at(spec.table_uri))
-    context = WriteContext(table, this_host(), spec.config, None, spec.force)
+    context = WriteContext(opened.table, this_host(), spec.config, None, spec.force)
     if source is not None:
         coming = coming_rows(spec)
         done = find_done(context, chosen_identity(spec, opened.facts, coming, runner))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
-        batch: Batch = ChosenBatch(spec, coming, opened.table, source, runner)
+        batch: Batch = ChosenBatch(spec, coming, source, runner)
     else:
         batch = GivenBatch(spec, runner, run_stage_input(spec, opened.facts, runner), None)
-    staged, _ = batch.staged_on(opened.snapshot, opened.facts)
+    staged, _ = batch.staged_on(opened)
     if not staged.manifest.counters["rows_out"]:
         return replace(nothing_to_do(spec, staged), dry_run=True)
     if source is None:
         done = find_done(context, identity_of(spec, staged.manifest))
         if done is not None:
             return replace(done_before(spec, done), dry_run=True)
-    looked_up = batch.located(opened.facts, opened.snapshot, staged, None)
+    looked_up = batch.located(opened, staged, None)
     return _summary(spec, opened, staged, looked_up, runner)
 
 
-def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
-    facts = with_columns_of(opened.facts, staged.manifest.facts, spec.config)
+def _summary(spec: RunSpec, opened: BoundTable, staged: StageRun, looked_up: LookedUp, runner: Runner) -> RunSummary:
+    bound = replace(opened, facts=with_columns_of(opened.facts, staged.manifest.facts, spec.config))
     folder = run_folder(spec)
     chunks, attempt = chunks_of(folder, looked_up.staged), folder.new_attempt(Stage.MERGE_WRITE)
-    planned = plan_merge(spec, facts, chunks, looked_up, opened.snapshot, runner, attempt)
+    planned = plan_merge(spec, bound, chunks, looked_up, runner, attempt)
     found, tags, plan, bad = planned.found, planned.tags, planned.plan, planned.in_the_way.quarantined
     counters = staged.manifest.counters
     summary = RunSummary(
@@ -97,7 +95,7 @@ def _summary(spec: RunSpec, opened: Opened, staged: StageRun, looked_up: LookedU
         files_rewritten=sum(one.old is not None for one in plan.slices),
         files_replaced=len(planned.replaced.files),
         rows_replaced=planned.counted.rows,
-        notes=notes_of(spec, facts) + planned.counted.notes,
+        notes=notes_of(spec, bound.facts) + planned.counted.notes,
         dry_run=True,
         changes=_changes(plan),
         change=spec.change,

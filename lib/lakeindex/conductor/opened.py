@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.model import IndexSpec
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.spec import TableFacts
-from lakeindex.run.table_facts import bind_for_write, facts_of
+from lakeindex.run.table_facts import BoundTable, bind_for_write, facts_of
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import check_names
@@ -19,26 +16,12 @@ from lakeindex.write.types.avro_schema import check_names
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """What a run works on; the table is bound."""
-
-    table: Table
-    snapshot: Snapshot
-    facts: TableFacts
-
-    @property
-    def index(self) -> IndexSpec:
-        """The index in force."""
-        return self.facts.index
-
-
-def open_for_write(uri: str, config: WriteConfig) -> Opened:
+def open_for_write(uri: str, config: WriteConfig) -> BoundTable:
     """Open, check and bind a table for writing. Raises: as :func:`open_and_retry`."""
     return open_and_retry(uri, config, lambda opened: opened)
 
 
-def open_and_retry(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) -> _T:
+def open_and_retry(uri: str, config: WriteConfig, work: Callable[[BoundTable], _T]) -> _T:
     """Open, check and bind a table for writing, and do work that does not change it;
     anew if others change it meanwhile.
 
@@ -55,6 +38,6 @@ def open_and_retry(uri: str, config: WriteConfig, work: Callable[[Opened], _T]) 
         bound = bind_for_write(table, snapshot, config)
         facts = facts_of(bound, snapshot, config)
         check_names(facts.schema, "the table")  # it is published again with what is written
-        return work(Opened(bound, snapshot, facts))
+        return work(BoundTable(bound, snapshot, facts))
 
     return retry_on_conflict(table, config, on)

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from lakeindex.commit.session import AlreadyDone, WriteSession, begin_write
 from lakeindex.conductor.conflict_retry import retry_on_conflict
-from lakeindex.conductor.opened import Opened, open_and_retry, open_for_write
+from lakeindex.conductor.opened import open_and_retry, open_for_write
 from lakeindex.error_handling import noted
 from lakeindex.errors import FencedError, InputError, UsageError
 from lakeindex.files.file_system_view import Snapshot
@@ -30,6 +30,7 @@ from lakeindex.run.lookup_files import read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.index_lookup import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms
@@ -85,16 +86,16 @@ def _means_of(spec: RunSpec) -> Iterator[None]:
 
 
 def _run_batch(spec: RunSpec, runner: Runner) -> RunSummary:
-    def stages_1_to_4(opened: Opened) -> tuple[Opened, StageRun, LookedUp | None]:
+    def stages_1_to_4(opened: BoundTable) -> tuple[BoundTable, StageRun, LookedUp | None]:
         staged = run_stage_input(spec, opened.facts, runner)
         if not staged.manifest.counters["rows_out"]:
             return opened, staged, None
-        return opened, staged, look_up(spec, opened.facts, opened.snapshot, staged, runner)
+        return opened, staged, look_up(spec, opened, staged, runner)
 
     opened, staged, looked_up = open_and_retry(spec.table_uri, spec.config, stages_1_to_4)
     if looked_up is None:
         return keep_summary(spec, nothing_to_do(spec, staged))
-    return keep_summary(spec, merge_until_published(spec, opened.table, opened.facts, staged, looked_up, runner))
+    return keep_summary(spec, merge_until_published(spec, opened, staged, looked_up, runner))
 
 
 def _forget_checkpoints(spec: RunSpec) -> None:
@@ -120,7 +121,7 @@ def _run_stage(stage: Stage, spec: RunSpec, runner: Runner) -> StageSummary | Ru
     if stage is Stage.MERGE_WRITE:
         return _run_merge_write(spec, runner)
 
-    def work(opened: Opened) -> StageSummary:
+    def work(opened: BoundTable) -> StageSummary:
         if stage is Stage.STAGE_INPUT:
             return run_stage_input(spec, opened.facts, runner).summary
         before = _checkpoints_before(stage, spec, opened, runner)
@@ -135,10 +136,10 @@ def _run_merge_write(spec: RunSpec, runner: Runner) -> RunSummary:
     staged = StageRun(done, summary_of(done, reused=False))
     if not done.counters["rows_out"]:
         return keep_summary(spec, nothing_to_do(spec, staged))
-    return keep_summary(spec, merge_until_published(spec, opened.table, opened.facts, staged, None, runner))
+    return keep_summary(spec, merge_until_published(spec, opened, staged, None, runner))
 
 
-def _checkpoints_before(stage: Stage, spec: RunSpec, opened: Opened, runner: Runner) -> dict[Stage, Manifest]:
+def _checkpoints_before(stage: Stage, spec: RunSpec, opened: BoundTable, runner: Runner) -> dict[Stage, Manifest]:
     """What the stages before this one left; one that another release left is made again here."""
     folder = run_folder(spec)
     needed = list(stages_for(opened.facts.index_type))
@@ -162,11 +163,11 @@ def _checkpoints_before(stage: Stage, spec: RunSpec, opened: Opened, runner: Run
 
 
 def _look_up_stage(
-    stage: Stage, spec: RunSpec, opened: Opened, before: dict[Stage, Manifest], runner: Runner
+    stage: Stage, spec: RunSpec, opened: BoundTable, before: dict[Stage, Manifest], runner: Runner
 ) -> Manifest:
     staged = before[Stage.STAGE_INPUT]
     if stage is Stage.INDEX_LOOKUP:
-        return index_lookup(spec, opened.facts, opened.snapshot, staged, runner)
+        return index_lookup(spec, opened, staged, runner)
     lookup = before[Stage.INDEX_LOOKUP]
     if stage is Stage.BLOOM_CHECK:
         return bloom_check(spec, staged, lookup, runner)
@@ -212,7 +213,7 @@ def keep_summary(spec: RunSpec, summary: RunSummary) -> RunSummary:
 
 
 def merge_until_published(
-    spec: RunSpec, table: Table, facts: TableFacts, staged: StageRun, looked_up: LookedUp | None, runner: Runner
+    spec: RunSpec, opened: BoundTable, staged: StageRun, looked_up: LookedUp | None, runner: Runner
 ) -> RunSummary:
     """Begin, and merge and publish until it has succeeded.
 
@@ -228,12 +229,12 @@ def merge_until_published(
     """
     config = spec.config
     identity = identity_of(spec, staged.manifest)
-    session = begin_write(table, identity, spec.operation, config, force=spec.force)
+    session = begin_write(opened.table, identity, spec.operation, config, force=spec.force)
     if isinstance(session, AlreadyDone):
         return done_before(spec, session)
     try:
-        facts = with_columns_of(facts, staged.manifest.facts, config)
-        return attempts(spec, table, facts, session, GivenBatch(spec, runner, staged, looked_up), runner)
+        bound = replace(opened, facts=with_columns_of(opened.facts, staged.manifest.facts, config))
+        return attempts(spec, bound, session, GivenBatch(spec, runner, staged, looked_up), runner)
     finally:
         session.close()
 
@@ -244,10 +245,10 @@ class Batch(Protocol):
     looked_up: LookedUp | None
     """Where its keys are, if that is known of some snapshot by the index in force."""
 
-    def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
-        """Stage 1, and the facts with the columns that the table has once the batch is in it."""
+    def staged_on(self, bound: BoundTable) -> tuple[StageRun, BoundTable]:
+        """Stage 1, and the table's facts with the columns that the table has once the batch is in it."""
 
-    def located(self, facts: TableFacts, snapshot: Snapshot, staged: StageRun, before: LookedUp | None) -> LookedUp:
+    def located(self, bound: BoundTable, staged: StageRun, before: LookedUp | None) -> LookedUp:
         """Stages 2 to 4 of it, as :func:`look_up`."""
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
@@ -271,17 +272,17 @@ class GivenBatch:
     staged: StageRun
     looked_up: LookedUp | None
 
-    def staged_on(self, snapshot: Snapshot, facts: TableFacts) -> tuple[StageRun, TableFacts]:
+    def staged_on(self, bound: BoundTable) -> tuple[StageRun, BoundTable]:
         """As :class:`Batch`; staged anew if another writer has changed the columns. Raises: InputError."""
         if self.spec.feed is not None and not self.spec.force:
-            check_still_follows(storage_at(self.spec.table_uri), snapshot.timeline, self.spec.feed)
-        now = with_columns_of(facts, self.staged.manifest.facts, self.spec.config)
+            check_still_follows(bound.table.storage, bound.snapshot.timeline, self.spec.feed)
+        now = with_columns_of(bound.facts, self.staged.manifest.facts, self.spec.config)
         self.staged = _staged_as_now(self.spec, now, self.staged, self.runner)
-        return self.staged, now
+        return self.staged, replace(bound, facts=now)
 
-    def located(self, facts: TableFacts, snapshot: Snapshot, staged: StageRun, before: LookedUp | None) -> LookedUp:
+    def located(self, bound: BoundTable, staged: StageRun, before: LookedUp | None) -> LookedUp:
         """As :class:`Batch`."""
-        return look_up(self.spec, facts, snapshot, staged, self.runner, before=before)
+        return look_up(self.spec, bound, staged, self.runner, before=before)
 
     def recheck(self, files: Sequence[BaseFile]) -> None:
         """As :class:`Batch`. Raises: FencedError: a feed of the same source was applied."""
@@ -300,21 +301,17 @@ def done_before(spec: RunSpec, done: AlreadyDone) -> RunSummary:
     )
 
 
-def attempts(
-    spec: RunSpec, table: Table, facts: TableFacts, session: WriteSession, batch: Batch, runner: Runner
-) -> RunSummary:
+def attempts(spec: RunSpec, bound: BoundTable, session: WriteSession, batch: Batch, runner: Runner) -> RunSummary:
     """Merge and publish; anew from the look-up while other writers change what the plan rests on."""
-    tries = _Attempts(spec, table, facts, session, batch, runner)
-    return retry_on_conflict(table, spec.config, tries.on, tries.given_up, f"run {spec.run_id}")
+    tries = _Attempts(spec, bound, session, batch, runner)
+    return retry_on_conflict(bound.table, spec.config, tries.on, tries.given_up, f"run {spec.run_id}")
 
 
 class _Attempts:
     """Attempts at the merge of one batch."""
 
-    def __init__(
-        self, spec: RunSpec, table: Table, facts: TableFacts, session: WriteSession, batch: Batch, runner: Runner
-    ) -> None:
-        self._spec, self._table, self._facts = spec, table, facts
+    def __init__(self, spec: RunSpec, bound: BoundTable, session: WriteSession, batch: Batch, runner: Runner) -> None:
+        self._spec, self._bound = spec, bound
         self._session, self._batch, self._runner = session, batch, runner
         self._merge: MergeAttempt | None = None
         self._lost = 0
@@ -322,16 +319,18 @@ class _Attempts:
     def on(self, snapshot: Snapshot) -> RunSummary:
         """The attempt on a snapshot."""
         spec, batch, self._merge = self._spec, self._batch, None
-        staged, now = batch.staged_on(snapshot, _facts_now(self._table, snapshot, self._facts))
+        staged, now = batch.staged_on(_as_now(self._bound, snapshot))
         if not staged.manifest.counters["rows_out"]:
             return nothing_to_do(spec, staged)
-        known = batch.looked_up if now == self._facts else None  # nothing is taken over, in no later try either
-        self._facts = now
+        known = (
+            batch.looked_up if now.facts == self._bound.facts else None
+        )  # nothing is taken over, in no later try either
+        self._bound = now
         if known is None or known.lookup.facts["snapshot"] != snapshot_mark(snapshot):
-            known = batch.located(now, snapshot, staged, known)
+            known = batch.located(now, staged, known)
         batch.looked_up = known
         terms = Terms(self._lost, batch.recheck)
-        self._merge = MergeAttempt(spec, now, self._session, self._runner, known, snapshot, terms=terms)
+        self._merge = MergeAttempt(spec, now, self._session, self._runner, known, terms)
         return self._merge.run()
 
     def given_up(self) -> None:
@@ -357,21 +356,22 @@ def _staged_as_now(spec: RunSpec, facts: TableFacts, staged: StageRun, runner: R
     return again
 
 
-def _facts_now(table: Table, snapshot: Snapshot, facts: TableFacts) -> TableFacts:
-    """The facts with the index in force and the columns that the table has now:
-    both may have changed since the run began.
+def _as_now(bound: BoundTable, snapshot: Snapshot) -> BoundTable:
+    """The table on a later snapshot. The index in force and the columns may have changed since the run began.
 
     Raises:
         FencedError: keys are unique in another scope now, by which the batch was not staged.
     """
-    index = table.index(snapshot.timeline) or facts.index
+    facts = bound.facts
+    index = bound.table.index(snapshot.timeline) or facts.index
     if index.is_global is not facts.is_global:
         raise FencedError(
             f"the index of table {facts.name} was changed from {facts.index_type} to {index.index_type} during the run",
             culprit=index.index_type,
             hint="run the batch again; nothing was published",
         )
-    return replace(facts, index=index, schema=written_schema(table, snapshot), before=None)
+    schema = written_schema(bound.table, snapshot)
+    return BoundTable(bound.table, snapshot, replace(facts, index=index, schema=schema, before=None))
 
 
 def run_metered(spec: RunSpec, stage: Callable[[], Manifest]) -> StageRun:
@@ -399,26 +399,21 @@ def run_stage_input(spec: RunSpec, facts: TableFacts, runner: Runner) -> StageRu
 
 
 def look_up(
-    spec: RunSpec,
-    facts: TableFacts,
-    snapshot: Snapshot,
-    staged: StageRun,
-    runner: Runner,
-    before: LookedUp | None = None,
+    spec: RunSpec, bound: BoundTable, staged: StageRun, runner: Runner, before: LookedUp | None = None
 ) -> LookedUp:
     """Stages 2 to 4 against one snapshot; those whose checkpoints fit are taken over.
 
     Args:
         before: the look-up on an earlier snapshot, by the same index: files that did not change are not searched again.
     """
-    lookup = run_metered(spec, lambda: index_lookup(spec, facts, snapshot, staged.manifest, runner))
+    lookup = run_metered(spec, lambda: index_lookup(spec, bound, staged.manifest, runner))
     candidates = lookup
     summaries = [staged.summary, lookup.summary]
-    if Stage.BLOOM_CHECK in stages_for(facts.index_type):
+    if Stage.BLOOM_CHECK in stages_for(bound.facts.index_type):
         candidates = run_metered(spec, lambda: bloom_check(spec, staged.manifest, lookup.manifest, runner))
         summaries.append(candidates.summary)
     known = None if before is None else _verified(run_folder(spec), before)
-    facts = with_columns_of(facts, staged.manifest.facts, spec.config)
+    facts = with_columns_of(bound.facts, staged.manifest.facts, spec.config)
     verified = run_metered(
         spec,
         lambda: verify_keys(spec, facts, staged.manifest, lookup.manifest, candidates.manifest, runner, before=known),

@@ -36,6 +36,7 @@ from lakeindex.run.lookup_files import (
 )
 from lakeindex.run.replaced import replaced_by
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.stored_keys import SampleReader, compare_keys
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
@@ -67,12 +68,13 @@ class FooterResult:
     kept: tuple[CacheEntry, ...]
 
 
-def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: Manifest, runner: Runner) -> Manifest:
+def index_lookup(spec: RunSpec, bound: BoundTable, staged: Manifest, runner: Runner) -> Manifest:
     """Run the stage against a snapshot, or take over its checkpoint if it was made from the same batch and snapshot.
 
     Args:
-        snapshot: the table's state that locations will refer to.
+        bound: on the snapshot that locations will refer to.
     """
+    facts, snapshot = bound.facts, bound.snapshot
     folder = run_folder(spec)
     index = index_for(facts.index)
     basis = digest_of_text(staged.digest, snapshot_mark(snapshot), facts.index, *index.basis(spec.config))
@@ -84,7 +86,7 @@ def index_lookup(spec: RunSpec, facts: TableFacts, snapshot: Snapshot, staged: M
     replaced = replaced_by(spec.operation, snapshot, staged, is_global=facts.is_global)
     files = _files_in_scope(facts, replaced.left, chunks)
     if index.needs_footers:
-        lookup_files, counts = _with_footers(spec, facts, snapshot, files, runner)
+        lookup_files, counts = _with_footers(spec, bound, files, runner)
     else:
         lookup_files = [LookupFile(n, file, 0, 0, None, None, NO_FOOTER, None) for n, file in enumerate(files)]
         counts = dict.fromkeys(("footers_cached", "footers_read"), 0)
@@ -173,7 +175,7 @@ def _files_in_scope(facts: TableFacts, snapshot: Snapshot, chunks: Sequence[Chun
 
 
 def _with_footers(
-    spec: RunSpec, facts: TableFacts, snapshot: Snapshot, files: list[BaseFile], runner: Runner
+    spec: RunSpec, bound: BoundTable, files: list[BaseFile], runner: Runner
 ) -> tuple[list[LookupFile], dict[str, int]]:
     """What footers say of all files, and where that is from: the cache, the metadata table, or the footers themselves.
     Those are read by tasks and kept in the cache.
@@ -183,7 +185,7 @@ def _with_footers(
     """
     cache = FooterCache(storage_at(spec.table_uri)) if spec.config.footer_cache else None
     known = cache.load(files) if cache is not None else {}
-    told = _told(spec, snapshot, [f for f in files if f.path not in known])
+    told = _told(spec, bound.snapshot, [f for f in files if f.path not in known])
     missing = [f for f in files if f.path not in known and f.path not in told.ranges]
     near = for_work(runner, _FOOTER_BYTES * len(missing), spec.config)
     tasks = [FooterTask(spec, tuple(group)) for group in _groups(missing, near.slots)]
@@ -205,7 +207,7 @@ def _with_footers(
         else _told_file(number, file, told.ranges[file.path], told.filters_in)
         for number, file in enumerate(files)
     ]
-    _check_encoding(spec, facts, found)
+    _check_encoding(spec, bound.facts, found)
     counts = {"footers_cached": len(files) - len(missing) - len(told.ranges), "footers_read": len(missing)}
     return found, {**counts, "ranges_from_metadata": len(told.ranges)}
 

@@ -233,7 +233,7 @@ def test_the_recheck_sees_what_was_committed_since_the_snapshot(world: World) ->
     theirs = Written(world, begin(world, OTHER, "b"), OTHER.rows)
     theirs.publish()
     seen: list[str] = []
-    mine.publish(PublishGuards(lambda files: seen.extend(file.path for file in files)))
+    mine.publish(PublishGuards((lambda files: seen.extend(file.path for file in files),)))
     assert seen == [file.path for file in theirs.plan.files]
 
 
@@ -244,7 +244,7 @@ def test_a_recheck_that_objects_publishes_nothing(world: World) -> None:
         raise WriteConflictError("key 'x'")
 
     with pytest.raises(WriteConflictError, match="key 'x'"):
-        mine.publish(PublishGuards(objects))
+        mine.publish(PublishGuards((objects,)))
     assert f"{mine.plan.instant}.commit" not in world.names()
     assert mine.publish() == mine.plan.instant
 

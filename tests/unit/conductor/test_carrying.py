@@ -57,15 +57,15 @@ def test_files_that_are_as_they_were_are_not_read_again(tmp_path: Path, index: s
     spec, runner = spec_of(tmp_path, "again"), LocalRunner(2)
     opened = open_for_write(spec.table_uri, spec.config)
     staged = run_stage_input(spec, opened.facts, runner)
-    before = look_up(spec, opened.facts, opened.snapshot, staged, runner)
+    before = look_up(spec, opened, staged, runner)
     table.upsert(batch_of(rows(2, ("d1",), range(22))))
 
     moved = open_for_write(spec.table_uri, spec.config)
     whole = spec_of(tmp_path, "whole")
-    expected = look_up(whole, moved.facts, moved.snapshot, run_stage_input(whole, moved.facts, runner), runner)
+    expected = look_up(whole, moved, run_stage_input(whole, moved.facts, runner), runner)
     kept = [f for f in moved.snapshot.base_files_all() if f.partition_path != "d1"]
     for file in kept:
         (tmp_path / "t" / file.path).unlink()  # whoever reads it again fails
-    found = look_up(spec, moved.facts, moved.snapshot, staged, runner, before)
+    found = look_up(spec, moved, staged, runner, before)
     assert located(spec, found) == located(whole, expected)
     assert located(spec, found)[1]["found"] > 0

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from lakeindex.commands.rescale.run import OPERATION, Rescale, RescaledPartition, RescaleSummary
 from lakeindex.commit.session import AlreadyDone, PublishGuards, Replacement, RunIdentity, begin_write
-from lakeindex.conductor.opened import Opened, open_for_write
+from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import UsageError, WriteConflictError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata
@@ -25,7 +25,7 @@ from lakeindex.index.bucket.bucket_layout import BucketLayout, layout_of
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
-from lakeindex.run.table_facts import facts_of
+from lakeindex.run.table_facts import BoundTable, facts_of
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force
@@ -176,7 +176,7 @@ def switch_index(
 
 
 def _rewrite(
-    opened: Opened,
+    opened: BoundTable,
     layout: BucketLayout | None,
     target: BucketLayout,
     runner: Runner,

@@ -30,7 +30,6 @@ from lakeindex.commit.session import (
 )
 from lakeindex.commit.write_queue import EVERYTHING
 from lakeindex.conductor.conflict_retry import retry_on_conflict
-from lakeindex.conductor.opened import Opened
 from lakeindex.errors import (
     MOVED_ERRORS,
     REPAIR_KEYS,
@@ -52,6 +51,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import written_schema
@@ -338,7 +338,7 @@ class Rescale:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: BoundTable,
         layout: BucketLayout | None,
         target: BucketLayout,
         runner: Runner,

@@ -26,9 +26,8 @@ from lakeindex.commands.rows.request import ScanRequest
 from lakeindex.conductor.chosen import Choice, required, run_chosen
 from lakeindex.conductor.delete_partitions import delete_partitions, plan_deletion
 from lakeindex.conductor.dry_run import plan_batch
-from lakeindex.conductor.opened import Opened, open_for_write
+from lakeindex.conductor.opened import open_for_write
 from lakeindex.errors import SchemaMismatchError, UsageError, WriteConflictError, first_line
-from lakeindex.files.file_system_view import Snapshot
 from lakeindex.hashing.arrow import RowNumbers
 from lakeindex.model import BaseFile, Change, Operation
 from lakeindex.predicates.arrow import text_of
@@ -40,7 +39,7 @@ from lakeindex.run import row_pieces
 from lakeindex.run.chosen_rows import CHOSEN_FOLDER
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import facts_of
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
@@ -222,17 +221,17 @@ class TableRows:
     runner: Runner
     values: dict[str, object] = field(default_factory=dict)
 
-    def choose(self, spec: RunSpec, table: Table, snapshot: Snapshot) -> Choice:
+    def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
         """As :class:`lakeindex.conductor.chosen.Source`."""
-        chosen, facts = required(spec), facts_of(table, snapshot, spec.config)
+        chosen, facts = required(spec), bound.facts
         updates = chosen.change is Change.UPDATE
         keyed_by = (RECORD_KEY,) if facts.virtual is None else facts.virtual.columns
         columns = (*keyed_by, *(facts.schema.names if updates else ()))
         request = ScanRequest(columns=columns, where=chosen.where, options=dict(spec.options))
-        plan = plan_scan(table, snapshot.timeline, request, self.runner)
+        plan = plan_scan(bound.table, bound.snapshot.timeline, request, self.runner)
         values = read_values(self.values, facts) if updates else ()
         inputs = self._written(spec, plan, values, facts.virtual)
-        return Choice(inputs, _Recheck(plan.spec, chosen.text, table))
+        return Choice(inputs, _Recheck(plan.spec, chosen.text, bound.table))
 
     def _written(
         self, spec: RunSpec, plan: ScanPlan, values: tuple[Assignment, ...], virtual: VirtualKeys | None
@@ -315,7 +314,7 @@ def _check_replaceable(predicate: Predicate) -> None:
         )
 
 
-def _by_path(opened: Opened, predicate: Predicate) -> _ByPath | None:
+def _by_path(opened: BoundTable, predicate: Predicate) -> _ByPath | None:
     """Chooses partitions, if their paths decide the condition for all of their rows."""
     table = opened.table
     spec = key_spec_of(table)

@@ -23,7 +23,6 @@ from lakeindex.commit.guards import accept_inserts
 from lakeindex.conductor.chosen import Choice, run_chosen
 from lakeindex.conductor.dry_run import plan_batch
 from lakeindex.errors import OptionError
-from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.key_columns import StoredColumns
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.fate import Fate
@@ -38,9 +37,8 @@ from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import facts_of
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.verify_keys.carried import count_lines
-from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.base_file import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
@@ -141,15 +139,15 @@ class DoubledKeys:
     scope: str = field(default="partition", init=False)
     shown: tuple[DoubledKey, ...] = field(default=(), init=False)
 
-    def choose(self, spec: RunSpec, table: Table, snapshot: Snapshot) -> Choice:
+    def choose(self, spec: RunSpec, bound: BoundTable) -> Choice:
         """As :class:`lakeindex.conductor.chosen.Source`."""
-        facts = facts_of(table, snapshot, spec.config)
+        facts = bound.facts
         if self.keep is Keep.ORDERING and not facts.ordering_fields:
             hint = f"keep {Keep.NEWEST} or {Keep.OLDEST}"
             raise OptionError(f"table {facts.name} has no ordering field to keep rows by", culprit="keep", hint=hint)
         self.kept = self.keep or (Keep.ORDERING if facts.event_time_fields else Keep.NEWEST)
         self.scope, self.shown = "table" if facts.is_global else "partition", ()
-        keys = list(self._doubled(table, snapshot, facts))
+        keys = list(self._doubled(bound))
         if not keys:
             return Choice((), accept_inserts)
         names = (RECORD_KEY, PARTITION_PATH)
@@ -161,20 +159,19 @@ class DoubledKeys:
         inputs = tuple(f"{root}/{path}" for path, _ in written)
         return Choice(inputs, accept_inserts, lambda now, found: self._settled(spec, now, found))
 
-    def _doubled(self, table: Table, snapshot: Snapshot, facts: TableFacts) -> Iterator[tuple[str, str]]:
+    def _doubled(self, bound: BoundTable) -> Iterator[tuple[str, str]]:
         """Keys that more than one row has where they must be unique, each with a partition that holds one."""
+        facts, uri = bound.facts, bound.table.uri
         scopes: dict[str, list[BaseFile]] = defaultdict(list)
-        for file in snapshot.base_files_all():
+        for file in bound.snapshot.base_files_all():
             scopes["" if facts.is_global else file.partition_path].append(file)
         with tempfile.TemporaryDirectory(prefix="lakeindex-repair-") as folder:
             for files in scopes.values():
                 paths = [Path(folder) / f"{number}.npy" for number in range(len(files))]
-                tasks = [
-                    _HashTask(table.uri, *one) for one in zip(files, [facts.virtual] * len(files), paths, strict=True)
-                ]
+                tasks = [_HashTask(uri, file, facts.virtual, path) for file, path in zip(files, paths, strict=True)]
                 run_tasks(self.runner.nearby(), _save_hashes, tasks, "repair: keys")
                 for repeated, holders in repeated_hashes(paths):
-                    held = rows_with(table.uri, [files[n] for n in holders], repeated, facts.virtual)
+                    held = rows_with(uri, [files[n] for n in holders], repeated, facts.virtual)
                     yield from ((key, found[0].partition_path) for key, found in held.items() if len(found) > 1)
 
     def _settled(self, spec: RunSpec, facts: TableFacts, found: LookedUp) -> LookedUp:

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.errors import InvariantError
-from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.row_counts import RowCount, count_rows
 from lakeindex.hashing.arrow import plain_strings
 from lakeindex.index.registry import index_for
@@ -21,8 +20,9 @@ from lakeindex.options.types import BulkSort, PartialUpdate
 from lakeindex.run.chunks import Chunk
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.replaced import Replaced, replaced_by
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.spec import RunSpec, run_folder
 from lakeindex.run.stage_run import LookedUp
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.merge_write.insert_check import keys_of
 from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, make_plan
 from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
@@ -115,14 +115,8 @@ class PlannedMerge:
     in_the_way: StoredRows
 
 
-def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
-    spec: RunSpec,
-    facts: TableFacts,
-    chunks: Sequence[Chunk],
-    looked_up: LookedUp,
-    snapshot: Snapshot,
-    runner: Runner,
-    attempt: str,
+def plan_merge(
+    spec: RunSpec, bound: BoundTable, chunks: Sequence[Chunk], looked_up: LookedUp, runner: Runner, attempt: str
 ) -> PlannedMerge:
     """Tag the batch and plan the files.
 
@@ -136,7 +130,7 @@ def plan_merge(  # noqa: PLR0917 - what every stage takes, and the snapshot
         PendingInstantError: a file group that has to change is being clustered by another writer.
         InvariantError: a key that would be written is stored more than once, or not found where it is.
     """
-    folder = run_folder(spec)
+    folder, facts, snapshot = run_folder(spec), bound.facts, bound.snapshot
     verified = looked_up.verified
     replaced = replaced_by(spec.operation, snapshot, looked_up.staged, is_global=facts.is_global)
     found, in_the_way = found_lines(folder, verified), StoredRows()

@@ -12,15 +12,16 @@ chunk, as ever.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commit.guards import accept_inserts
+from lakeindex.commit.guards import Recheck, accept_inserts
 from lakeindex.commit.session import (
     ExpectedFile,
     PlannedFile,
@@ -30,9 +31,7 @@ from lakeindex.commit.session import (
 )
 from lakeindex.commit.write_queue import EVERYTHING, TurnScope
 from lakeindex.errors import WriteConflictError
-from lakeindex.files.file_system_view import Snapshot
 from lakeindex.files.footer_cache import FooterCache
-from lakeindex.files.row_counts import RowCount
 from lakeindex.format.commit_metadata import SCHEMA_KEY, CommitMetadata, WriteStat, footer_entry, kept_entry
 from lakeindex.hashing.arrow import one_array
 from lakeindex.index.bloom.options import USE_METADATA_OPTION, BloomOptions
@@ -48,16 +47,16 @@ from lakeindex.run.estimate import estimate_of
 from lakeindex.run.feeds import mark_applied
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import LookupFile
-from lakeindex.run.replaced import ids_by_partition, replaced_by
+from lakeindex.run.replaced import ids_by_partition
 from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.run.stage_run import LookedUp, OutOfDateError
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
+from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, unreadable, update_rule, write_files
 from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
 from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, planned_name
-from lakeindex.stages.merge_write.planning import plan_merge
-from lakeindex.stages.merge_write.stored_rows import StoredRows
-from lakeindex.stages.merge_write.tags import FoundLine, Tags
+from lakeindex.stages.merge_write.planning import PlannedMerge, plan_merge
+from lakeindex.stages.merge_write.tags import FoundLine
 from lakeindex.stages.merge_write.written_files import check_counts, keep_written, tiny_files_note, write_stat
 from lakeindex.storage.storage_file import StoredBytes
 from lakeindex.tasks.memory_bound import current_bound, verify_bytes, write_bytes, write_part
@@ -212,14 +211,29 @@ class Terms:
     """
 
     lost: int = 0
-    recheck: Callable[[Sequence[BaseFile]], None] = accept_inserts
+    recheck: Recheck = accept_inserts
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What an attempt has done before it publishes.
+
+    Attributes:
+        planned: what becomes of every row, and of which files.
+        chunks: the batch's; those with rows that move are whole.
+        written: the data files, in the order of the plan.
+    """
+
+    planned: PlannedMerge
+    chunks: Sequence[Chunk]
+    written: tuple[WrittenFile, ...] = ()
 
 
 class MergeAttempt:
     """One attempt at the merge, against one snapshot.
 
     Args:
-        facts: what tasks know of the table.
+        bound: on the snapshot.
         session: the run's place in the commit protocol.
         looked_up: stages 1 to 4, against the snapshot.
         terms: what else the attempt is bound to.
@@ -228,31 +242,21 @@ class MergeAttempt:
     def __init__(
         self,
         spec: RunSpec,
-        facts: TableFacts,
+        bound: BoundTable,
         session: WriteSession,
         runner: Runner,
         looked_up: LookedUp,
-        snapshot: Snapshot,
-        *,
         terms: Terms,
     ) -> None:
-        self._spec = spec
-        self._facts = facts
-        self._session = session
-        self._runner = runner
+        self._spec, self._bound, self._facts = spec, bound, bound.facts
+        self._session, self._runner, self._terms = session, runner, terms
         self._looked_up = looked_up
-        self._snapshot = snapshot
-        self._terms = terms
         self._folder = run_folder(spec)
         self._chunks = chunks_of(self._folder, looked_up.staged)
         self._account = current_account()
         self._begun = self._account.so_far()
         self._attempt = self._folder.new_attempt(Stage.MERGE_WRITE)
-        self._homes = index_for(facts.index).homes
-        self._replaced = replaced_by(spec.operation, snapshot, looked_up.staged, is_global=facts.is_global)
-        self._counted = RowCount(0)
-        self._in_the_way = StoredRows()
-        self._index = session_for(spec, facts, runner)
+        self._index = session_for(spec, bound.facts, runner)
 
     def given_up(self) -> None:
         """The plan was abandoned."""
@@ -265,18 +269,18 @@ class MergeAttempt:
             WriteConflictError: the table moved under the plan; nothing was published.
         """
         outcome = do_task(lambda _: self._tag_plan_write(), None)
-        written, tags, found = outcome.value
-        summary = self._summary(written, tags, found, outcome.cost)
+        merged, written = outcome.value, outcome.value.written
+        summary = self._summary(merged, outcome.cost)
         summary.check_identity()
         check_counts(written, summary)
-        if not written and not self._replaced.files:
+        if not written and not merged.planned.replaced.files:
             return replace(summary, notes=summary.notes + self._session.notes)
         keep_written(self._folder, self._attempt, self._looked_up.verified, written, summary.stages[-1])
         notes = summary.notes + tiny_files_note(written, self._facts.keys, self._facts.schema)
         summary = replace(summary, instant=self._session.instant, noop=False, notes=notes)
-        published = do_task(lambda _: self._publish(written, tags, summary), None)
+        published = do_task(lambda _: self._publish(merged, summary), None)
         self._session.note("footers were not kept", lambda: self._keep_footers(written))
-        stage = self._stage_line(written, found, outcome.cost + published.cost)
+        stage = self._stage_line(merged, outcome.cost + published.cost)
         return replace(
             summary,
             instant=published.value,
@@ -284,40 +288,35 @@ class MergeAttempt:
             noop=published.value != summary.instant,  # another run of the same batch was first
         ).with_stages((*self._looked_up.summaries, stage))
 
-    def _tag_plan_write(self) -> tuple[tuple[WrittenFile, ...], Tags, list[FoundLine]]:
-        planned = plan_merge(
-            self._spec, self._facts, self._chunks, self._looked_up, self._snapshot, self._runner, self._attempt
-        )
-        self._in_the_way, self._counted = planned.in_the_way, planned.counted
-        tags, found, plan = planned.tags, planned.found, planned.plan
-        places = Located(planned.files, found, self._looked_up.verified.parts("locations"))
-        self._chunks = with_moved_rows(
-            self._spec, self._facts, self._chunks, places, self._runner, folder=self._attempt
-        )
-        if not plan.slices and not self._replaced.files:
-            return (), tags, found
+    def _tag_plan_write(self) -> _Merged:
+        planned = plan_merge(self._spec, self._bound, self._chunks, self._looked_up, self._runner, self._attempt)
+        places = Located(planned.files, planned.found, self._looked_up.verified.parts("locations"))
+        chunks = with_moved_rows(self._spec, self._facts, self._chunks, places, self._runner, folder=self._attempt)
+        merged, plan = _Merged(planned, chunks), planned.plan
+        if not plan.slices and not planned.replaced.files:
+            return merged
         near = self._writer(plan)
-        tasks = self._write_tasks(plan, tags, near.slots)
+        tasks = self._write_tasks(merged, near.slots)
         costs = [_write_cost(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
         packs = [tuple(tasks[i] for i in numbers) for numbers in pack(costs, near.slots * _PACKS_A_SLOT)]
         results = run_tasks(near, write_files, packs, "merge write: rewrite and create base files")
         written = {one.file.path: one for result in results for one in result}
-        return tuple(written[t.new.path] for t in tasks), tags, found
+        return replace(merged, written=tuple(written[t.new.path] for t in tasks))
 
     def _writer(self, plan: MergePlan) -> Runner:
         """Who writes: files that are small together are written sooner here than workers are started."""
         work = sum((s.old.size_bytes if s.old else 0) + self._staged_bytes(s) for s in plan.slices)
         return for_work(self._runner, work, self._spec.config, len(plan.slices))
 
-    def _write_tasks(self, plan: MergePlan, tags: Tags, slots: int) -> list[WriteTask]:
+    def _write_tasks(self, merged: _Merged, slots: int) -> list[WriteTask]:
+        plan, gone = merged.planned.plan, merged.planned.replaced
         share = current_bound() // slots
         sizes = [(s.old.size_bytes if s.old else 0, self._staged_bytes(s)) for s in plan.slices]
         needs = [write_bytes(*size) for size in sizes]
         # How rows are cut into row groups depends on it, so it is part of the plan:
         # a retry with another bound has other names.
         parts = [write_part(share, *size) for size in sizes]
-        gone = tuple(file.path for file in self._replaced.files)
-        replacing = (str(self._spec.operation), gone) if self._replaced.is_replacing else ()
+        replacing = (str(self._spec.operation), tuple(f.path for f in gone.files)) if gone.is_replacing else ()
         function = self._spec.merge_function
         merging = () if function is None else (function.name,)
         digest = digest_of_text(
@@ -330,22 +329,24 @@ class MergeAttempt:
             named.append(
                 PlannedFile(planned.partition_path, file_id, token, planned.old, planned.updates, planned.inserts)
             )
-        self._wait_for_turn(named, tags)
-        run_plan = self._session.plan(named, self._snapshot.instant_time, digest, self._replacement)
+        # What the commit takes out of the table; it is a replacecommit, as Hudi's, also if there was nothing yet.
+        replacement = Replacement(gone.files) if gone.is_replacing else None
+        self._wait_for_turn(named, replacement, merged)
+        run_plan = self._session.plan(named, self._bound.snapshot.instant_time, digest, replacement)
         return [
-            replace(self._write_task(number, planned, file), part=part, held_bytes=min(need, share))
+            replace(self._write_task(number, planned, file, merged.chunks), part=part, held_bytes=min(need, share))
             for number, (planned, file, part, need) in enumerate(
                 zip(plan.slices, run_plan.files, parts, needs, strict=True)
             )
         ]
 
-    def _wait_for_turn(self, planned: Sequence[PlannedFile], tags: Tags) -> None:
+    def _wait_for_turn(self, planned: Sequence[PlannedFile], replacement: Replacement | None, merged: _Merged) -> None:
         """Let those go first who came first; then make sure that the plan is not in vain.
 
         Raises:
             OutOfDateError: it is.
         """
-        homes = self._homes
+        homes = index_for(self._facts.index).homes
         changed = [
             (p.partition_path, p.file_id if homes is None else str(homes.home_of(p.file_id)))
             for p in planned
@@ -353,30 +354,22 @@ class MergeAttempt:
         ]
         created = {p.partition_path for p in planned if p.previous is None}
         lost = self._terms.lost > 0
-        alone = self._replaced.is_replacing or (lost and self._spec.chosen is not None)
+        alone = replacement is not None or (lost and self._spec.chosen is not None)
         scope = EVERYTHING if alone else TurnScope.of(changed, created, lost=lost)
         self._session.take_turn(scope)
         try:
-            time, guards = self._snapshot.instant_time, self._guards(tags)
-            self._session.check_planned(planned, time, guards, self._replacement)
+            time, guards = self._bound.snapshot.instant_time, self._guards(merged)
+            self._session.check_planned(planned, time, guards, replacement)
         except WriteConflictError as conflict:
             raise OutOfDateError(conflict) from None
 
-    @property
-    def _replacement(self) -> Replacement | None:
-        """What the commit takes out of the table; it is a replacecommit, as Hudi's, also if there was nothing yet."""
-        return Replacement(self._replaced.files) if self._replaced.is_replacing else None
+    def _guards(self, merged: _Merged) -> PublishGuards:
+        new, replaced, homes = merged.planned.tags.new_rows, merged.planned.replaced, index_for(self._facts.index).homes
+        rechecks: list[Recheck] = [] if homes is None else [partial(find_committed_homes, homes, new, replaced.left)]
+        rechecks += [partial(find_committed_inserts, self._spec, self._facts, merged.chunks, new), self._terms.recheck]
+        return PublishGuards.of(self._bound.snapshot.timeline, *rechecks, alone_in=replaced.alone_in)
 
-    def _guards(self, tags: Tags) -> PublishGuards:
-        def recheck(files: Sequence[BaseFile]) -> None:
-            if self._homes is not None:
-                find_committed_homes(self._homes, tags.new_rows, self._replaced.left, files)
-            find_committed_inserts(self._spec, self._facts, self._chunks, tags.new_rows, files)
-            self._terms.recheck(files)
-
-        return PublishGuards.of(self._snapshot.timeline, recheck, alone_in=self._replaced.alone_in)
-
-    def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile) -> WriteTask:
+    def _write_task(self, number: int, planned: PlannedSlice, file: BaseFile, chunks: Sequence[Chunk]) -> WriteTask:
         locations = self._looked_up.verified.parts("locations")
         return WriteTask(
             self._spec,
@@ -387,7 +380,7 @@ class MergeAttempt:
             file,
             tuple(locations[i] for i in planned.location_parts),
             planned.placed,
-            {n: self._chunks[n] for n in planned.chunks},
+            {n: chunks[n] for n in planned.chunks},
             f"{self._attempt}/delta/{number:05d}.parquet" if self._index.keeps_changes else None,
         )
 
@@ -398,14 +391,15 @@ class MergeAttempt:
         rows = planned.updates + planned.inserts * len(self._facts.schema) // len(self._facts.staged)
         return rows * int(counters.get("staged_bytes", 0)) // max(int(counters["rows_out"]), 1)
 
-    def _publish(self, written: Sequence[WrittenFile], tags: Tags, summary: RunSummary) -> str:
+    def _publish(self, merged: _Merged, summary: RunSummary) -> str:
+        written = merged.written
         stats: dict[str, tuple[WriteStat, ...]] = {}
         for one in written:
             path = one.file.partition_path
             stats[path] = (*stats.get(path, ()), write_stat(one))
         schema = schema_to_avro(self._facts.schema, self._facts.name)
         footers = footer_entry({one.file.path: one.footer for one in written})
-        gone = ids_by_partition(self._replaced.files)
+        gone = ids_by_partition(merged.planned.replaced.files)
         kept = run_folder(self._spec).read_all(self._looked_up.verified, KEPT_TABLE, DELTA_SCHEMA)
         groups = zip(*(kept.column(name).to_pylist() for name in ("partition", "file_id")), strict=True)
         extra = {SCHEMA_KEY: schema, **footers, **kept_entry(set(groups))}
@@ -418,40 +412,39 @@ class MergeAttempt:
         deltas = [*(w.delta for w in written if w.delta is not None), *self._looked_up.verified.parts(KEPT_TABLE)]
         if self._spec.feed is not None and self._spec.feed.source:
             mark_applied(storage_at(self._spec.table_uri), self._spec.feed, self._session.instant)
-        self._index.prepare(self._snapshot, self._session.instant, covered, deltas)
-        instant = self._session.publish(commit, expected, self._guards(tags), summary.to_json())
+        self._index.prepare(self._bound.snapshot, self._session.instant, covered, deltas)
+        instant = self._session.publish(commit, expected, self._guards(merged), summary.to_json())
         if instant == summary.instant:
             behind = f"index {self._facts.index_type} is behind {instant} until the next look-up"
             self._session.note(behind, lambda: self._index.committed(covered, deltas))
         return instant
 
     def _keep_footers(self, written: Sequence[WrittenFile]) -> None:
-        FooterCache(storage_at(self._spec.table_uri)).keep_facts(w.cached for w in written if w.cached is not None)
+        FooterCache(self._bound.table.storage).keep_facts(w.cached for w in written if w.cached is not None)
 
-    def _summary(
-        self, written: Sequence[WrittenFile], tags: Tags, found: Sequence[FoundLine], cost: StageCost
-    ) -> RunSummary:
+    def _summary(self, merged: _Merged, cost: StageCost) -> RunSummary:
+        written, planned, bad = merged.written, merged.planned, merged.planned.in_the_way.quarantined
         staged = self._looked_up.staged.counters
-        stage = self._stage_line(written, found, cost)
+        stage = self._stage_line(merged, cost)
         touched = sum(w.updates + w.inserts for w in written)
         summary = RunSummary(
             instant=None,
-            notes=notes_of(self._spec, self._facts) + self._counted.notes,
+            notes=notes_of(self._spec, self._facts) + planned.counted.notes,
             batch_id=self._spec.batch_id,
             run_id=self._spec.run_id,
             operation=self._spec.operation,
             noop=True,
             rows_in=int(staged["rows_in"]),
             combined=int(staged["combined"]),
-            quarantined=int(staged["quarantined"]) + self._in_the_way.quarantined + tags.incomplete.quarantined,
+            quarantined=int(staged["quarantined"]) + bad + planned.tags.incomplete.quarantined,
             files_created=sum(w.old is None for w in written),
             files_rewritten=sum(w.old is not None for w in written),
             bytes_written=sum(w.file.size_bytes for w in written),
             rows_copied=sum(w.rows for w in written) - touched,
             chunks_copied=sum(w.chunks_copied for w in written),
             chunks_encoded=sum(w.chunks_encoded for w in written),
-            files_replaced=len(self._replaced.files),
-            rows_replaced=self._counted.rows,
+            files_replaced=len(planned.replaced.files),
+            rows_replaced=planned.counted.rows,
             estimate=estimate_of(
                 self._facts.index_type,
                 self._looked_up.staged,
@@ -461,14 +454,15 @@ class MergeAttempt:
             retries=self._terms.lost,
             change=self._spec.change,
         )
-        counted = tags.counted_in(summary, found, self._in_the_way.quarantined)
+        counted = planned.tags.counted_in(summary, planned.found, bad)
         return counted.with_stages((*self._looked_up.summaries, stage))
 
-    def _stage_line(self, written: Sequence[WrittenFile], found: Sequence[FoundLine], cost: StageCost) -> StageSummary:
+    def _stage_line(self, merged: _Merged, cost: StageCost) -> StageSummary:
+        written = merged.written
         counters = {
             "rows_in": int(self._looked_up.staged.counters["rows_out"]),
             "rows_out": sum(w.rows for w in written),
-            "keys_found": sum(f.found for f in found),
+            "keys_found": sum(f.found for f in merged.planned.found),
             "files_created": sum(w.old is None for w in written),
             "files_rewritten": sum(w.old is not None for w in written),
             "bytes_written": sum(w.file.size_bytes for w in written),
