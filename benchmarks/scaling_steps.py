@@ -27,8 +27,7 @@ from lakeindex.model import BaseFile, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import Manifest
 from lakeindex.run.lookup_files import LookupFile
-from lakeindex.run.spec import RunSpec
-from lakeindex.run.table_facts import BoundTable
+from lakeindex.run.spec import BoundTable, RunSpec
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.index_lookup import index_lookup
 from lakeindex.stages.merge_write.merge_plan import Placing, make_plan

@@ -13,10 +13,9 @@ from lakeindex.lock.write_context import WriteContext
 from lakeindex.model import Change, IndexType
 from lakeindex.pipeline import Stage
 from lakeindex.run.chunks import chunks_of
-from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.run.spec import BoundTable, RunSpec, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun
 from lakeindex.run.summary import PlannedChange, RunSummary
-from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.merge_write.merge_plan import MergePlan
 from lakeindex.stages.merge_write.planning import plan_merge
 from lakeindex.stages.merge_write.stage import notes_of

@@ -8,7 +8,8 @@ from typing import TypeVar
 from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.options.types import WriteConfig
-from lakeindex.run.table_facts import BoundTable, bind_for_write, facts_of
+from lakeindex.run.spec import BoundTable
+from lakeindex.run.table_facts import bind_for_write, facts_of
 from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.types.avro_schema import check_names

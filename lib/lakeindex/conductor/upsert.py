@@ -27,10 +27,9 @@ from lakeindex.run.chunks import rows_handed_over
 from lakeindex.run.feeds import check_still_follows
 from lakeindex.run.input_columns import InputChangedError
 from lakeindex.run.lookup_files import read_files
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp, StageRun, summary_of
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of
-from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.bloom_check import bloom_check
 from lakeindex.stages.index_lookup import index_lookup, snapshot_mark
 from lakeindex.stages.merge_write.stage import MergeAttempt, Terms

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakeindex.errors import OptionError
+from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import Change, IndexSpec, IndexType, MergeMode, Operation
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
@@ -16,6 +17,7 @@ from lakeindex.predicates.row_conditions import RowConditions, row_conditions
 from lakeindex.run.checkpoints import RunFolder
 from lakeindex.run.chosen_rows import ChosenRows
 from lakeindex.run.feeds import Feed
+from lakeindex.table.handle import Table
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.keys.keys import KeySpec
 from lakeindex.write.merge_function import MergeFunction
@@ -173,6 +175,20 @@ class TableFacts:
     def event_time_fields(self) -> tuple[str, ...]:
         """The ordering fields if they decide which version wins, else none."""
         return self.ordering_fields if self.merge_mode is MergeMode.EVENT_TIME_ORDERING else ()
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTable:
+    """A table that is bound, on one snapshot: what a run, or a service that writes rows anew, works on."""
+
+    table: Table
+    snapshot: Snapshot
+    facts: TableFacts
+
+    @property
+    def index(self) -> IndexSpec:
+        """The index in force."""
+        return self.facts.index
 
 
 def event_time_mark(facts: TableFacts) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
-from lakeindex.model import IndexSpec, IndexType, MergeMode
+from lakeindex.model import IndexType, MergeMode
 from lakeindex.options.types import WriteConfig
 from lakeindex.options.values import INDEX_OPTION
 from lakeindex.run.spec import TableFacts
@@ -19,20 +19,6 @@ from lakeindex.table.spelling.inference import check_bound, spec_given, spelling
 from lakeindex.table.spelling.stored_keys import not_compared, remember_compared, row_elsewhere, sample_rows
 from lakeindex.table.virtual_key_rules import check_virtual_index
 from lakeindex.write.keys.keys import KeySpec
-
-
-@dataclass(frozen=True, slots=True)
-class BoundTable:
-    """A table that is bound, on one snapshot: what a run, or a service that writes rows anew, works on."""
-
-    table: Table
-    snapshot: Snapshot
-    facts: TableFacts
-
-    @property
-    def index(self) -> IndexSpec:
-        """The index in force."""
-        return self.facts.index
 
 
 def bind_for_write(table: Table, snapshot: Snapshot, config: WriteConfig) -> Table:

@@ -35,8 +35,7 @@ from lakeindex.run.lookup_files import (
     files_table,
 )
 from lakeindex.run.replaced import replaced_by
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder
-from lakeindex.run.table_facts import BoundTable
+from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.table.handle import Table
 from lakeindex.table.spelling.stored_keys import SampleReader, compare_keys
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks

@@ -25,7 +25,8 @@ from lakeindex.index.bucket.bucket_layout import BucketLayout, layout_of
 from lakeindex.model import IndexSpec, IndexType
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.checkpoints import digest_of_text
-from lakeindex.run.table_facts import BoundTable, facts_of
+from lakeindex.run.spec import BoundTable
+from lakeindex.run.table_facts import facts_of
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
 from lakeindex.table.index_changes import index_change_times, index_record, newest_in_force

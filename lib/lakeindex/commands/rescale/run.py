@@ -51,7 +51,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
-from lakeindex.run.table_facts import BoundTable
+from lakeindex.run.spec import BoundTable
 from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import written_schema

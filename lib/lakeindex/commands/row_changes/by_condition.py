@@ -37,9 +37,8 @@ from lakeindex.predicates.predicate import Predicate, predicate_of
 from lakeindex.predicates.values import array_of
 from lakeindex.run import row_pieces
 from lakeindex.run.chosen_rows import CHOSEN_FOLDER
-from lakeindex.run.spec import RunSpec, TableFacts
+from lakeindex.run.spec import BoundTable, RunSpec, TableFacts
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import BoundTable
 from lakeindex.table.handle import Table
 from lakeindex.tasks.runner import Runner, for_work, pack, run_tasks
 from lakeindex.tasks.stores import storage_at

@@ -34,10 +34,9 @@ from lakeindex.run.checkpoints import arrow_schema, columns_of
 from lakeindex.run.chosen_rows import CHOSEN_FOLDER
 from lakeindex.run.chunks import chunk_keys, chunks_of
 from lakeindex.run.lookup_files import LookupFile, read_files
-from lakeindex.run.spec import RunSpec, TableFacts, run_folder
+from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.run.summary import RunSummary
-from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.verify_keys.carried import count_lines
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.stores import storage_at

@@ -11,23 +11,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.errors import InvariantError
+from lakeindex.errors import InvariantError, QuarantineExceededError
 from lakeindex.files.row_counts import RowCount, count_rows
 from lakeindex.hashing.arrow import plain_strings
+from lakeindex.index.fate import Fate
 from lakeindex.index.registry import index_for
 from lakeindex.model import Change, Operation
-from lakeindex.options.types import BulkSort, PartialUpdate
-from lakeindex.run.chunks import Chunk
+from lakeindex.options.types import BulkSort, DuplicatePolicy, PartialUpdate
+from lakeindex.options.values import DUPLICATES_OPTION
+from lakeindex.pipeline import STAGED_KEY
+from lakeindex.run.checkpoints import Manifest, Part
+from lakeindex.run.chunks import Chunk, chunk_columns
 from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.replaced import Replaced, replaced_by
-from lakeindex.run.spec import RunSpec, run_folder
+from lakeindex.run.spec import BoundTable, RunSpec, run_folder
 from lakeindex.run.stage_run import LookedUp
-from lakeindex.run.table_facts import BoundTable
+from lakeindex.stages.merge_write.bad_rows import write_bad_rows
 from lakeindex.stages.merge_write.insert_check import keys_of
 from lakeindex.stages.merge_write.merge_plan import Cut, MergePlan, Placing, make_plan
-from lakeindex.stages.merge_write.stored_rows import StoredRows, stored_rows
 from lakeindex.stages.merge_write.tags import FoundLine, NewRows, Tags, found_lines, tag_batch
-from lakeindex.tasks.runner import Runner, run_tasks
+from lakeindex.tasks.runner import Runner, pack, run_tasks
 from lakeindex.tasks.stores import storage_at
 from lakeindex.write.assignment import InsertPiece
 
@@ -36,6 +39,9 @@ _META_BYTES = 24.0
 _SMALL_SAMPLE_ROWS = 1_000
 _SAMPLES_A_FILE: Final = 200
 """Keys by which the bounds of a file are chosen: it gets a hundredth too many rows, about, or too few."""
+
+
+_WHY: Final = "its key is stored already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,102 @@ def cut_keys(task: KeyTask) -> tuple[int, ...]:
     """How many keys of new rows, which are sorted by their UTF-8 bytes, are below each bound."""
     keys = plain_strings(keys_of(task.spec, task.chunk, task.new))
     return tuple(int(pc.sum(pc.less(keys, bound)).as_py() or 0) for bound in task.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAsideTask:
+    """Chunks with rows whose keys are stored, and the locations that name them."""
+
+    spec: RunSpec
+    chunks: tuple[Chunk, ...]
+    locations: tuple[Part, ...]
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows of an insert whose keys are stored.
+
+    Attributes:
+        quarantined: how many were set aside; 0 if they are to be left out.
+        parts: the quarantine files that have them.
+        example: the record key of one.
+    """
+
+    quarantined: int = 0
+    parts: tuple[Part, ...] = ()
+    example: str | None = None
+
+    def check(self, spec: RunSpec, staged: Manifest) -> None:
+        """Make sure that there are no more bad rows than the run tolerates.
+
+        Raises:
+            QuarantineExceededError: there are.
+        """
+        bad = int(staged.counters["quarantined"]) + self.quarantined
+        if self.quarantined and bad > spec.max_quarantined:
+            what, where = (spec.operation, "") if spec.change is None else (f"a {spec.change}", ", in rows that stay")
+            raise QuarantineExceededError(
+                f"{self.quarantined} rows have keys that are stored already{where}, {self.example!r} for example, and "
+                f"{what} stores no key twice; {bad} bad rows, {spec.max_quarantined} allowed",
+                culprit=f"{spec.checkpoints_uri.rstrip('/')}/{self.parts[0].path}",
+                hint=f"look at the quarantine file; to leave such rows out give {DUPLICATES_OPTION}=drop, "
+                "to update what is stored use upsert",
+            )
+
+
+def stored_rows(
+    spec: RunSpec,
+    chunks: Sequence[Chunk],
+    found: Sequence[FoundLine],
+    located: Sequence[Part],
+    runner: Runner,
+    folder: str,
+) -> StoredRows:
+    """Set rows of an insert aside whose keys are stored, unless they are to be left out.
+
+    Args:
+        found: what the look-up found.
+        located: the location files.
+        folder: of the attempt.
+    """
+    if spec.config.insert_duplicates is DuplicatePolicy.DROP:
+        return StoredRows()
+    parts_of: dict[int, set[int]] = {}
+    for line in found:
+        parts_of.setdefault(line.chunk, set()).add(line.part)
+    wanted = sorted(parts_of)
+    packs = pack([float(chunks[number].rows) for number in wanted], runner.slots * 2) if wanted else []
+    tasks = []
+    for numbers in packs:
+        mine = [wanted[i] for i in numbers]
+        parts = sorted(set[int]().union(*(parts_of[number] for number in mine)))
+        named = tuple(chunks[number] for number in mine)
+        tasks.append(SetAsideTask(spec, named, tuple(located[part] for part in parts), f"{folder}/quarantine"))
+    done = [
+        one for result in run_tasks(runner, set_aside, tasks, "merge write: rows that are stored") for one in result
+    ]
+    return StoredRows(
+        sum(one.quarantined for one in done),
+        tuple(part for one in done for part in one.parts),
+        min((one.example for one in done if one.example is not None), default=None),
+    )
+
+
+def set_aside(task: SetAsideTask) -> tuple[StoredRows, ...]:
+    """Write the rows of each chunk whose keys are stored into a quarantine file."""
+    folder = run_folder(task.spec)
+    located = pa.concat_tables([folder.read_table(part, ["chunk", "row", "fate"]) for part in task.locations])
+    located = located.filter(pc.equal(located.column("fate"), int(Fate.IGNORED_STORED)))
+    done = []
+    for chunk in task.chunks:
+        rows = np.unique(located.filter(pc.equal(located.column("chunk"), chunk.number)).column("row").to_numpy())
+        if not len(rows):
+            continue
+        table = chunk_columns(folder, chunk, None).take(pa.array(rows))
+        bad = write_bad_rows(folder, f"{task.folder}/{chunk.number:05d}.parquet", table, pa.repeat(_WHY, len(rows)))
+        done.append(StoredRows(bad.quarantined, bad.parts, table.column(STAGED_KEY)[0].as_py()))
+    return tuple(done)
 
 
 @dataclass(frozen=True, slots=True)

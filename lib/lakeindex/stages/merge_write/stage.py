@@ -48,10 +48,9 @@ from lakeindex.run.feeds import mark_applied
 from lakeindex.run.index.sessions import session_for
 from lakeindex.run.lookup_files import LookupFile
 from lakeindex.run.replaced import ids_by_partition
-from lakeindex.run.spec import RunSpec, TableFacts, conditions_of, run_folder
+from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, conditions_of, run_folder
 from lakeindex.run.stage_run import LookedUp, OutOfDateError
 from lakeindex.run.summary import RunSummary, StageSummary, costs_of, stage_summary
-from lakeindex.run.table_facts import BoundTable
 from lakeindex.stages.merge_write.file_slices import WriteTask, WrittenFile, unreadable, update_rule, write_files
 from lakeindex.stages.merge_write.insert_check import find_committed_homes, find_committed_inserts
 from lakeindex.stages.merge_write.merge_plan import MergePlan, PlannedSlice, planned_name
