@@ -9,6 +9,8 @@ SHELL := bash
 PYTHON = $(shell sh scripts/find_python.sh)
 BIN := .venv/bin
 WORKERS ?= 2
+# Workers of `make test`: one more, as those that play Airflow's and Spark's tests mostly wait.
+TESTERS = $(shell expr $(WORKERS) + 1)
 # The first of the ports that test-cluster takes.
 CLUSTER_PORT ?= 28480
 # Suites with a target of their own; `make test` leaves them out.
@@ -49,7 +51,7 @@ COVERAGE ?=
 
 .PHONY: test
 test: setup ## what a newcomer runs: unit, property, local-runner, some Spark and DAG tests
-	@$(PYTEST) -n $(WORKERS) --dist loadfile -m "not ($(APART))" $(if $(COVERAGE),--cov --cov-report=term)
+	@$(PYTEST) -n $(TESTERS) --dist loadfile -m "not ($(APART))" $(if $(COVERAGE),--cov --cov-report=term)
 	@$(if $(COVERAGE),$(BIN)/python scripts/coverage_floor.py)
 
 .PHONY: check

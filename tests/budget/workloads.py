@@ -26,7 +26,6 @@ from lakeindex.format.partition_metadata import (
     format_partition_metadata,
     partition_metadata_path,
 )
-from lakeindex.model import IndexType
 from lakeindex.pipeline import default_checkpoints
 from lakeindex.run import chunks
 from lakeindex.table.handle import Table
@@ -274,18 +273,12 @@ def open_many_files() -> Figures:
     return _of_store("table", store)
 
 
-def table_of_many_files(kind: IndexType) -> LakeTable:
-    """A table of 2,000 files with five rows each, in memory; each is new."""
-    options = {
-        **OPTIONS,
-        "hoodie.parquet.max.file.size": "500",
-        "hoodie.index.type": kind.value,
-        "hoodie.index.bloom.num_entries": "10",
-    }
+def table_of_many_files() -> LakeTable:
+    """A table of 2,000 files with five rows each, in memory."""
+    options = {**OPTIONS, "hoodie.parquet.max.file.size": "500", "hoodie.index.bloom.num_entries": "10"}
     store = CountingStorage.fresh(f"budget-{uuid.uuid4().hex}")
-    table = make_table(store.uri, partitions=(), hoodie__index__type=kind.value)
+    table = make_table(store.uri, partitions=())
     table.upsert(rows_of(np.arange(10_000), 1), options=options, runner=CountingRunner())
-    footer_cache._remembered.clear()
     return table
 
 

@@ -188,13 +188,7 @@ def test_a_batch_in_tiny_pieces_and_many_buckets_is_staged_as_in_one(
             assert cut.counters["chunks"] == len(whole["rows"])  # the limits really were tiny
 
 
-@pytest.mark.parametrize(
-    ("in_one_process", "bound", "kinds"),
-    [(False, None, {SpilledPiece}), (True, None, {HeldPiece}), (True, 400_000, {SpilledPiece, HeldPiece})],
-)
-def test_pieces_held_in_memory_are_those_that_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_one_process: bool, bound: int | None, kinds: set[type]
-):
+def test_pieces_held_in_memory_are_those_that_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lakeindex.stages.stage_input.stage._PARALLEL_BYTES", 1)
     rows = [Row(f"k{n * 7919 % 4_000:05d}", "xyz"[n % 3], n, f"v{n}") for n in range(4_500)]
     table = make_table(tmp_path / "t")
@@ -209,11 +203,18 @@ def test_pieces_held_in_memory_are_those_that_are_written(
         return pieces
 
     monkeypatch.setattr("lakeindex.stages.stage_input.stage.spill", recorded)
-    with memory_bound(bound), rows_handed_over() if in_one_process else nullcontext():
-        manifest, spec = staged(table, path)
-    assert content(manifest, spec) == wanted
-    assert set(found) == kinds
-    assert not [o for o in run_folder(spec).store.list(spec.run_id) if "/pieces/" in o.path]
+    both = {SpilledPiece, HeldPiece}
+    for in_one_process, bound, kinds in (
+        (False, None, {SpilledPiece}),
+        (True, None, {HeldPiece}),
+        (True, 400_000, both),
+    ):
+        found.clear()
+        with memory_bound(bound), rows_handed_over() if in_one_process else nullcontext():
+            manifest, spec = staged(table, path)
+        assert content(manifest, spec) == wanted, (in_one_process, bound)
+        assert set(found) == kinds, (in_one_process, bound)
+        assert not [o for o in run_folder(spec).store.list(spec.run_id) if "/pieces/" in o.path]
 
 
 def test_quarantine_numbers_rows_of_the_file_in_every_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
