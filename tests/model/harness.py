@@ -58,9 +58,9 @@ class FaultReport:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-def count_calls(operation: Operation) -> int:
+def count_calls(operation: Operation, initial: dict[str, bytes] | None = None) -> int:
     """Storage calls of one undisturbed run, which is checked, too."""
-    store = _prepared(operation, operation.prepare())
+    store = _prepared(operation, operation.prepare() if initial is None else initial)
     before = store.calls
     operation.run(store)
     count = store.calls - before
@@ -82,8 +82,8 @@ def fail_every_call(
     Raises:
         AssertionError: an invariant does not hold, naming the call and the fault.
     """
-    report = FaultReport(calls=count_calls(operation))
     initial = operation.prepare()
+    report = FaultReport(calls=count_calls(operation, initial))
     for number in range(first, report.calls + 1, every):
         for fault in faults:
             outcome, call = _one(operation, initial, number, fault)

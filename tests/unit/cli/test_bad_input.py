@@ -383,19 +383,24 @@ def test_whole_checkpoints_are_taken_over(table: Path, interrupted: Path):
 CHECKPOINTS = ["staged", "chunks", "files", "candidates", "locations", "stage_input.json", "verify_keys.json"]
 
 
-@pytest.mark.parametrize("which", CHECKPOINTS)
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
-def test_damaged_checkpoints_are_made_again(table: Path, interrupted: Path, which: str, damage: str):
-    found = [path for path in _run_folder(table).rglob("*") if path.is_file() and which in path.as_posix()]
-    assert found, which
-    for path in found:
-        if damage == "flip":
-            flip(path, path.stat().st_size // 2)
-        elif damage == "truncate":
-            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        else:
-            path.unlink()
-    _ends_well(table, interrupted)
+def test_damaged_checkpoints_are_made_again(
+    table: Path, interrupted: Path, damage: str, tmp_path_factory: pytest.TempPathFactory
+):
+    before = shutil.copytree(table.parent, tmp_path_factory.mktemp("before") / "all")
+    for which in CHECKPOINTS:
+        found = [path for path in _run_folder(table).rglob("*") if path.is_file() and which in path.as_posix()]
+        assert found, which
+        for path in found:
+            if damage == "flip":
+                flip(path, path.stat().st_size // 2)
+            elif damage == "truncate":
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            else:
+                path.unlink()
+        _ends_well(table, interrupted)
+        shutil.rmtree(table.parent)
+        shutil.copytree(before, table.parent)
 
 
 def test_checkpoints_of_another_run_are_never_used(table: Path, interrupted: Path, tmp_path: Path):
