@@ -53,9 +53,18 @@ def _of(level: int, found: griffe.Object) -> Iterator[str]:
             yield str(value).strip()
         elif kind in _TITLES:
             yield f"{_TITLES[kind]}:"
-            yield "\n".join(_line(kind, one) for one in value)
+            before = {one.name: one for one in _inherited(found)} if kind == "attributes" else {}
+            every = {**before, **{one.name: one for one in value}}.values() if before else value
+            yield "\n".join(_line(kind, one) for one in every)
         else:
             raise ValueError(f"{found.path}: a section of kind {kind}")
+
+
+def _inherited(found: griffe.Object) -> Iterator[Any]:
+    """Attributes that the classes describe which a class is made from."""
+    for base in found.resolved_bases if isinstance(found, griffe.Class) else ():
+        for section in base.docstring.parsed if base.docstring is not None else ():
+            yield from section.value if section.kind.value == "attributes" else ()
 
 
 def _line(kind: str, one: Any) -> str:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from lakeindex.errors import LakeIndexError
-from lakeindex.json_values import json_of
-
-SCHEMA_VERSION: Final = 1
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 
 
 class CheckVerdict(StrEnum):
@@ -40,7 +36,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(JsonResult):
     """All checks, in the order they were made."""
 
     checks: tuple[Check, ...]
@@ -50,10 +46,6 @@ class Diagnosis:
     def failed(self) -> tuple[Check, ...]:
         """The checks that failed."""
         return tuple(check for check in self.checks if check.verdict is CheckVerdict.FAIL)
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(json_of(self))
 
 
 def ok(name: str, found: str) -> Check:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.json_values import json_of
 from lakeindex.report.build import pairs_kept
 from lakeindex.report.run_report import RunReport
 from lakeindex.run.summary import StageSummary
-from lakeindex.showing.notebook import Shown
-
-SCHEMA_VERSION = 1
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +31,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison(Shown):
+class Comparison(JsonResult):
     """Two runs, and all their figures."""
 
     shown_by: ClassVar[str] = "lakeindex.report.terminal:show_comparison"
@@ -44,10 +40,6 @@ class Comparison(Shown):
     second: str
     figures: tuple[Compared, ...]
     schema_version: int = SCHEMA_VERSION
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(json_of(self))
 
 
 def compare(first: RunReport, second: RunReport) -> Comparison:

@@ -6,12 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from lakeindex.json_values import json_of
 from lakeindex.run.summary import RunSummary
-from lakeindex.showing.notebook import Shown
-
-SCHEMA_VERSION = 1
-
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 
 STEPS_OF_FATES: Final = {
     **{name: name for name in ("updates", "inserts", "deletes", "moved", "ignored")},
@@ -148,7 +144,7 @@ class PastRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunReport(Shown):
+class RunReport(JsonResult):
     """One run.
 
     Attributes:
@@ -185,10 +181,6 @@ class RunReport(Shown):
     advice: tuple[str, ...]
     schema_version: int = SCHEMA_VERSION
     metadata: MetadataUse | None = None
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(json_of(self))
 
     @staticmethod
     def from_json(text: str | bytes) -> RunReport:

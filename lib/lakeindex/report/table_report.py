@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from lakeindex.json_values import json_of
 from lakeindex.report.run_report import FalsePositives
-from lakeindex.showing.notebook import Shown
+from lakeindex.showing.json_result import SCHEMA_VERSION, TableResult
 
-SCHEMA_VERSION: Final = 1
 SMALL_FILE_BYTES: Final = 8 * 2**20
 """A base file below this size is called small: each one adds to the cost of a look-up."""
 
@@ -67,12 +64,10 @@ class CommitLine:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TableReport(Shown):
+class TableReport(TableResult):
     """A table over its runs.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         checkpoints: root of the run folders that were looked into.
         commits: completed writes of the active timeline, newest first.
         notes: what cannot be shown, and why; a sentence each.
@@ -81,17 +76,11 @@ class TableReport(Shown):
 
     shown_by: ClassVar[str] = "lakeindex.report.terminal:show_table_report"
 
-    table: str
-    uri: str
     checkpoints: str
     commits: tuple[CommitLine, ...]
     notes: tuple[str, ...]
     small_below: int = SMALL_FILE_BYTES
     schema_version: int = SCHEMA_VERSION
-
-    def to_json(self) -> str:
-        """One JSON object."""
-        return json.dumps(json_of(self))
 
     def __repr__(self) -> str:
         known = sum(one.seconds is not None for one in self.commits)

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from lakeindex.errors import InvariantError
-from lakeindex.json_values import json_of
-from lakeindex.showing.notebook import Shown
+from lakeindex.showing.json_result import SCHEMA_VERSION, JsonResult
 from lakeindex.tasks.meter import StageCost
 from lakeindex.time_spent import Spent
 
-SCHEMA_VERSION = 1
 FATES = ("combined", "quarantined", "inserts", "updates", "deletes", "moved", "ignored")
 """What happens to a row of the input: exactly one of these, fields of :class:`RunSummary`."""
 
@@ -110,7 +108,7 @@ class PlannedChange:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunSummary(Shown):
+class RunSummary(JsonResult):
     """What one write did; counts are rows unless they say files or bytes.
 
     Attributes:
@@ -250,10 +248,6 @@ class RunSummary(Shown):
                 hint="nothing was published; report this with the run folder",
             )
 
-    def to_json(self) -> str:
-        """One JSON object, as ``docs/schemas/upsert.json`` describes it."""
-        return json.dumps(json_of(self))
-
     @staticmethod
     def from_json(text: str | bytes) -> RunSummary:
         """Inverse of :meth:`to_json`; fields of later versions are left out."""
@@ -267,7 +261,7 @@ class RunSummary(Shown):
 
 
 def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
-    """A stage's cost as its manifest holds it.
+    """A stage's cost as its manifest holds it, by the names that :class:`StageSummary` has for it.
 
     Args:
         spent: the time since the stage before.
@@ -289,26 +283,15 @@ def costs_of(cost: StageCost, spent: Spent) -> dict[str, int | float]:
     }
 
 
+_COUNTS: Final = ("rows_in", "rows_out", "pairs_in", "pairs_out")
+
+
 def stage_summary(
     name: str, costs: Mapping[str, int | float], counters: Mapping[str, int | float], *, reused: bool
 ) -> StageSummary:
     """A stage's line from the costs and counters that its manifest holds."""
-    shown = {k: v for k, v in counters.items() if k not in ("rows_in", "rows_out", "pairs_in", "pairs_out")}
-    return StageSummary(
-        name,
-        round(float(costs["seconds"]), 4),
-        int(counters.get("rows_in", 0)),
-        int(counters.get("rows_out", 0)),
-        int(counters.get("pairs_in", 0)),
-        int(counters.get("pairs_out", 0)),
-        int(costs["bytes_read"]),
-        int(costs["requests"]),
-        reused,
-        shown,
-        int(costs.get("bytes_written", 0)),
-        int(costs.get("tasks", 0)),
-        float(costs.get("slowest_task_seconds", 0.0)),
-        float(costs.get("median_task_seconds", 0.0)),
-        int(costs.get("peak_bytes", 0)),
-        *(float(costs.get(name, 0.0)) for name in ("startup_seconds", "waiting_seconds", "other_seconds")),
-    )
+    counts: dict[str, Any] = {one: int(counters.get(one, 0)) for one in _COUNTS}
+    shown = {one: count for one, count in counters.items() if one not in _COUNTS}
+    known: dict[str, Any] = {one: cost for one, cost in costs.items() if one in StageSummary.__dataclass_fields__}
+    known["seconds"] = round(costs["seconds"], 4)
+    return StageSummary(name, **counts, **known, reused=reused, counters=shown)

@@ -47,14 +47,11 @@ class Page:
 
 
 class Shown:
-    """A result that a notebook shows as the command line does.
-
-    Attributes:
-        shown_by: the function that prints it to a screen, ``module:name`` in this package, or anywhere.
-    """
+    """A result that a notebook shows as the command line does."""
 
     __slots__ = ()
     shown_by: ClassVar[str]
+    """The function that prints it to a screen, ``module:name`` in this package, or anywhere."""
 
     def _repr_html_(self) -> str:
         return html_of(shower(self.shown_by), self)

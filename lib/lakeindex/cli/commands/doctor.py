@@ -36,7 +36,7 @@ def doctor(ctx: click.Context, table: str | None, spark: bool, write: bool, as_j
         if first is not None:
             failure = Failure(first.error or "UsageError", first.found, first.name, first.cure, first.exit_code)
             error = failure.as_dict()
-        click.echo(json.dumps({**json.loads(found.to_json()), "error": error}))
+        click.echo(json.dumps({**found.as_dict(), "error": error}))
     else:
         show_diagnosis(screen(), found)
     if first is not None:

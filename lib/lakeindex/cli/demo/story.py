@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakeindex.api.creating import create_table
 from lakeindex.cli.demo import orders
-from lakeindex.commands.results import JsonResult
 from lakeindex.errors import InvariantError, UsageError
 from lakeindex.options.types import ReportFormat
 from lakeindex.report.build import PAGE_FILE
+from lakeindex.showing.json_result import JsonResult
 
 if TYPE_CHECKING:
     from lakeindex.api.table import LakeTable

@@ -22,7 +22,6 @@ from lakeindex.commands.advise.sample import (
     sample_table,
     seconds_of_a_request,
 )
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import LakeIndexError
 from lakeindex.index.advice import Workload
@@ -34,6 +33,7 @@ from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.pipeline import SUMMARY_FILE, default_checkpoints
 from lakeindex.run.summary import RunSummary
+from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.paths import absolute
 from lakeindex.table.columns import table_schema
 from lakeindex.table.virtual_key_rules import check_stores_keys
@@ -184,12 +184,10 @@ class ModelError:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice(JsonResult):
+class Advice(TableResult):
     """What to do.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         index_type: the index it is bound to; None if it is not bound.
         batch_rows: rows of the batch.
         sampled_rows: rows looked at.
@@ -208,8 +206,6 @@ class Advice(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_advice"
 
-    table: str
-    uri: str
     index_type: str | None
     batch_rows: int
     sampled_rows: int

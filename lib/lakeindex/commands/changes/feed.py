@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from lakeindex.commands.changes.compare import Change, ChangedRows, GroupPair, changed_groups, compared
 from lakeindex.commands.changes.states import end_of, named_point, newest_completed, state_at
 from lakeindex.commands.consistent_read import read_consistently, streamed
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.rows.aligned_rows import aligned_batches, open_base_file, row_schema
 from lakeindex.commands.rows.out_file import check_out, put_file, row_writer
 from lakeindex.commands.rows.request import ScanRequest
@@ -24,6 +23,7 @@ from lakeindex.errors import UsageError
 from lakeindex.format.instants import comparable
 from lakeindex.options.parse import parse_options
 from lakeindex.run.feeds import Feed
+from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.paths import absolute
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
@@ -77,12 +77,10 @@ class ChangesPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesSummary(JsonResult):
+class ChangesSummary(TableResult):
     """What ``lakeindex changes`` wrote.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         since: the first point, exclusive, as an instant; None: the beginning.
         until: the second point, inclusive, as an instant: the next feed begins there. None on a table without commits.
         inserts: keys that were not there before.
@@ -95,8 +93,6 @@ class ChangesSummary(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_changes"
 
-    table: str
-    uri: str
     since: str | None
     until: str | None
     inserts: int

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import ClassVar
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.errors import LakeIndexError, MachineError, ObjectNotFoundError, StorageError
+from lakeindex.showing.json_result import TableResult
 
 _SHOWN_IN_HTML = 100
 
@@ -123,12 +123,11 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckReport(JsonResult):
+class CheckReport(TableResult):
     """What a check found.
 
     Attributes:
         table: the table's name; empty if its properties cannot be read.
-        uri: where it is.
         ok: no invariant is broken.
         violations: what is broken.
         notes: findings that break no invariant.
@@ -138,8 +137,6 @@ class CheckReport(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_check"
 
-    table: str
-    uri: str
     ok: bool
     violations: tuple[Violation, ...]
     notes: tuple[str, ...]

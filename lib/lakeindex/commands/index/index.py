@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.errors import OptionError
 from lakeindex.files.file_system_view import Snapshot
@@ -24,6 +23,7 @@ from lakeindex.run.index.sessions import stored_session
 from lakeindex.run.index.stored_session import StoredSession
 from lakeindex.run.spec import RunSpec, TableFacts
 from lakeindex.run.table_facts import facts_of
+from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.opening import remove_empty_folders
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
@@ -38,12 +38,10 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class IndexBuilt(JsonResult):
+class IndexBuilt(TableResult):
     """An index that was built.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         index_type: which index.
         generation: name of the built generation.
         covered_through: the newest commit whose rows are in it; None on an empty table.
@@ -55,8 +53,6 @@ class IndexBuilt(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_index_built"
 
-    table: str
-    uri: str
     index_type: str
     generation: str
     covered_through: str | None
@@ -67,12 +63,10 @@ class IndexBuilt(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
-class IndexDropped(JsonResult):
+class IndexDropped(TableResult):
     """An index that was removed.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         index_type: which index.
         was_built: whether there was anything in force.
         bytes: size of what was removed.
@@ -80,39 +74,31 @@ class IndexDropped(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_index_dropped"
 
-    table: str
-    uri: str
     index_type: str
     was_built: bool
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCompacted(JsonResult):
+class IndexCompacted(TableResult):
     """An index whose deltas were folded into what was built.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         index_type: which index.
         deltas: deltas that were folded; 0 if there were none.
         bytes: its size on storage now.
     """
 
-    table: str
-    uri: str
     index_type: str
     deltas: int
     bytes: int
 
 
 @dataclass(frozen=True, slots=True)
-class IndexStatus(JsonResult):
+class IndexStatus(TableResult):
     """The state of a stored index.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         index_type: which index.
         is_bound: the table's writes use it.
         is_built: it can answer.
@@ -130,8 +116,6 @@ class IndexStatus(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_index_status"
 
-    table: str
-    uri: str
     index_type: str
     is_bound: bool
     is_built: bool

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.index.index import OpenedIndex, on_index
-from lakeindex.commands.results import JsonResult
 from lakeindex.index.record.shard_merge import scope_of
 from lakeindex.index.record.shards import split
 from lakeindex.model import BaseFile, Group
 from lakeindex.run.checkpoints import Part, RunFolder
 from lakeindex.run.index.session import uncovered
 from lakeindex.run.spec import run_folder
+from lakeindex.showing.json_result import TableResult
 from lakeindex.tasks.runner import Runner
 
 _ROWS_A_PART: Final = 2_000_000
@@ -51,12 +51,10 @@ class IndexFault:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexVerified(JsonResult):
+class IndexVerified(TableResult):
     """What the comparison found.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         index_type: which index.
         ok: every entry is right, every key has one.
         rows: stored keys that were compared.
@@ -73,8 +71,6 @@ class IndexVerified(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_index_verified"
 
-    table: str
-    uri: str
     index_type: str
     ok: bool
     rows: int

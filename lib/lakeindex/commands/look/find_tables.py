@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from lakeindex.commands.look.history import iso_time
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.error_handling import in_our_words
 from lakeindex.errors import InputError, LakeIndexError, OptionError
 from lakeindex.model import Instant
+from lakeindex.showing.json_result import JsonResult
 from lakeindex.storage import Listing, Storage, in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table

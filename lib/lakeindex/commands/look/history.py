@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.errors import ObjectNotFoundError, TableCorruptError, TimelineChangedError
 from lakeindex.format import instants
 from lakeindex.format.commit_metadata import NO_PREVIOUS, CommitMetadata
 from lakeindex.model import Instant, InstantState
+from lakeindex.showing.json_result import JsonResult, TableResult
 from lakeindex.showing.notebook import Shown
 from lakeindex.storage import in_parallel
 from lakeindex.table.handle import Table
@@ -80,19 +80,15 @@ class HistoryEntry(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
-class TableHistory(JsonResult):
+class TableHistory(TableResult):
     """The history of a table, as the command line prints it.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instants: newest first.
     """
 
     shown_by: ClassVar[str] = "results:show_history"
 
-    table: str
-    uri: str
     instants: tuple[HistoryEntry, ...]
 
 

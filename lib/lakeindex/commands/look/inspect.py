@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lakeindex.commands.look.history import iso_time
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at, read_commits, rows_of_files
 from lakeindex.errors import LakeIndexError
 from lakeindex.files.file_system_view import Snapshot
 from lakeindex.model import BaseFile, Instant
 from lakeindex.options.types import WriteConfig
+from lakeindex.showing.json_result import JsonResult
 from lakeindex.table.columns import check_written, table_schema
 from lakeindex.table.handle import Table
 from lakeindex.timeline.timeline import Timeline

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from lakeindex.commands.consistent_read import read_consistently
 from lakeindex.commands.look.inspect import Column
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.rows.time_travel import past_table
 from lakeindex.commands.written_slices import open_at, rows_of_files
 from lakeindex.errors import UsageError
 from lakeindex.options.parse import Options, parse_options
+from lakeindex.showing.json_result import TableResult
 from lakeindex.showing.notebook import Shown
 from lakeindex.table.columns import table_schema
 from lakeindex.table.handle import Table
@@ -50,12 +50,10 @@ class LiveFiles(tuple[LiveFile, ...], Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class TableFiles(JsonResult):
+class TableFiles(TableResult):
     """The live base files of a table.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instant: newest commit that counts; None on an empty table.
         as_of: the point in time asked for, as an instant; None for now.
         files: by partition and file id.
@@ -63,8 +61,6 @@ class TableFiles(JsonResult):
 
     shown_by: ClassVar[str] = "facts:show_files"
 
-    table: str
-    uri: str
     instant: str | None
     as_of: str | None
     files: tuple[LiveFile, ...]
@@ -95,26 +91,22 @@ class LivePartitions(tuple[LivePartition, ...], Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class TablePartitions(JsonResult):
+class TablePartitions(TableResult):
     """The partitions of a table; attributes as of :class:`TableFiles`, and its partitions by path."""
 
     shown_by: ClassVar[str] = "facts:show_partitions"
 
-    table: str
-    uri: str
     instant: str | None
     as_of: str | None
     partitions: tuple[LivePartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TableCount(JsonResult):
+class TableCount(TableResult):
     """The number of rows of a table; attributes as of :class:`TableFiles`, and its live rows and files."""
 
     shown_by: ClassVar[str] = "facts:show_count"
 
-    table: str
-    uri: str
     instant: str | None
     as_of: str | None
     rows: int
@@ -122,24 +114,20 @@ class TableCount(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumns(JsonResult):
+class TableColumns(TableResult):
     """The columns of a table, without meta columns."""
 
     shown_by: ClassVar[str] = "facts:show_columns"
 
-    table: str
-    uri: str
     columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TableEntries(JsonResult):
+class TableEntries(TableResult):
     """What a table's ``hoodie.properties`` says, name by name."""
 
     shown_by: ClassVar[str] = "facts:show_entries"
 
-    table: str
-    uri: str
     properties: dict[str, str]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.metadata_build import build_metadata_table
 from lakeindex.commit.services.metadata_table import drop_metadata_table
@@ -16,17 +15,16 @@ from lakeindex.metadata import compaction
 from lakeindex.metadata.metadata_table import GROUP_PREFIXES
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.options.types import WriteConfig
+from lakeindex.showing.json_result import TableResult
 from lakeindex.table.handle import Table
 from lakeindex.table.metadata_kept import metadata_table_of
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataBuilt(JsonResult):
+class MetadataBuilt(TableResult):
     """A metadata table that was built.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         built: partitions that were made.
         partitions: all that it has.
         files: files that it names.
@@ -35,8 +33,6 @@ class MetadataBuilt(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_metadata_built"
 
-    table: str
-    uri: str
     built: tuple[str, ...]
     partitions: tuple[str, ...]
     files: int
@@ -44,20 +40,16 @@ class MetadataBuilt(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataDropped(JsonResult):
+class MetadataDropped(TableResult):
     """What was taken away.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         dropped: partitions that went.
         left: partitions that are left.
     """
 
     shown_by: ClassVar[str] = "upkeep:show_metadata_dropped"
 
-    table: str
-    uri: str
     dropped: tuple[str, ...]
     left: tuple[str, ...]
 
@@ -82,12 +74,10 @@ class MetadataPartitionStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataStatus(JsonResult):
+class MetadataStatus(TableResult):
     """The state of a metadata table.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         version: version of both tables.
         partitions: those that readers use; none if there is no metadata table.
         inflight: those that another writer is building.
@@ -98,8 +88,6 @@ class MetadataStatus(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_metadata_status"
 
-    table: str
-    uri: str
     version: int
     partitions: tuple[MetadataPartitionStatus, ...]
     inflight: tuple[str, ...]

@@ -10,25 +10,23 @@ from typing import ClassVar, Final
 
 from lakeindex.commands.metadata.index_faults import MetadataFault, find_index_faults
 from lakeindex.commands.metadata.metadata import opened_view
-from lakeindex.commands.results import JsonResult
 from lakeindex.commit.services.metadata_build import committed_files
 from lakeindex.files.file_system_view import snapshot
 from lakeindex.format.file_names import parse_base_file
 from lakeindex.metadata.metadata_table import RECORD_INDEX
 from lakeindex.metadata.reading import MetadataView
 from lakeindex.metadata_upkeep.index_entries import ENTRY_KINDS
+from lakeindex.showing.json_result import TableResult
 from lakeindex.timeline.timeline import Timeline
 
 _EXAMPLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataVerified(JsonResult):
+class MetadataVerified(TableResult):
     """What the comparison found.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         ok: it says what is there.
         files: files of the table that were compared.
         partitions: partitions of the table.
@@ -41,8 +39,6 @@ class MetadataVerified(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_metadata_verified"
 
-    table: str
-    uri: str
     ok: bool
     files: int
     partitions: int

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.rows.aligned_rows import align, aligned_row_groups, open_base_file, row_schema
 from lakeindex.commit.run_records import run_folder
 from lakeindex.commit.session import (
@@ -52,6 +51,7 @@ from lakeindex.parquet.read_pages import open_pages, read_groups
 from lakeindex.parquet.stamps import digest_in
 from lakeindex.run.checkpoints import digest_of_text
 from lakeindex.run.spec import BoundTable
+from lakeindex.showing.json_result import TableResult
 from lakeindex.stages.merge_write.written_files import new_file_stat
 from lakeindex.storage.port import Storage
 from lakeindex.table.columns import written_schema
@@ -297,12 +297,10 @@ class RescaledPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class RescaleSummary(JsonResult):
+class RescaleSummary(TableResult):
     """What a rescaling did, or would do.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instant: the replacecommit; None if nothing was to be done, or nothing was done yet.
         noop: whether the table was as asked already.
         dry_run: whether only the plan was asked for.
@@ -318,8 +316,6 @@ class RescaleSummary(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_rescaled"
 
-    table: str
-    uri: str
     instant: str | None
     noop: bool
     dry_run: bool

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from lakeindex.commands.check.base_files import read_keys
 from lakeindex.commands.check.hashed_keys import hashes_of, repeated_hashes, save_hashes
 from lakeindex.commands.check.unique_keys import rows_with
-from lakeindex.commands.results import JsonResult
 from lakeindex.commit.guards import accept_inserts
 from lakeindex.conductor.chosen import Choice, run_chosen
 from lakeindex.conductor.dry_run import plan_batch
@@ -37,6 +36,7 @@ from lakeindex.run.lookup_files import LookupFile, read_files
 from lakeindex.run.spec import BoundTable, RunSpec, TableFacts, run_folder
 from lakeindex.run.stage_run import LookedUp
 from lakeindex.run.summary import RunSummary
+from lakeindex.showing.json_result import JsonResult
 from lakeindex.stages.verify_keys.carried import count_lines
 from lakeindex.tasks.runner import Runner, run_tasks
 from lakeindex.tasks.stores import storage_at

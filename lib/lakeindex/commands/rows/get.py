@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeindex.commands.consistent_read import read_consistently
-from lakeindex.commands.results import SCHEMA_VERSION, JsonResult
 from lakeindex.commands.rows.aligned_rows import read_schema
 from lakeindex.commands.rows.file_reader import FileAsk, Got, KeyTask, ReadSpec, Tally, get_from_files
 from lakeindex.commands.rows.index_files import KeyScope, Plan, index_of, plan_files
@@ -30,9 +29,10 @@ from lakeindex.commands.rows.key_sets import KeyForm, KeySet, key_set, key_spec_
 from lakeindex.commands.rows.request import ScanRequest
 from lakeindex.commands.rows.time_travel import PastTable, columns_of, past_table, present_table
 from lakeindex.hashing.arrow import RowNumbers
-from lakeindex.json_values import json_value
+from lakeindex.json_values import json_of, json_value
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
+from lakeindex.showing.json_result import SCHEMA_VERSION, TableResult
 from lakeindex.showing.notebook import Shown
 from lakeindex.table.columns import virtual_keys
 from lakeindex.table.handle import Table
@@ -51,12 +51,10 @@ _ORDER = "_li_order"
 
 
 @dataclass(frozen=True, slots=True)
-class GetReport(JsonResult):
+class GetReport(TableResult):
     """What a look-up of keys took.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instant: newest commit of the state that was read; None on an empty table.
         as_of: the point in time asked for, as an instant.
         index_type: the index that was asked.
@@ -77,8 +75,6 @@ class GetReport(JsonResult):
         notes: what could not be pruned, and why.
     """
 
-    table: str
-    uri: str
     instant: str | None
     as_of: str | None
     index_type: str
@@ -124,11 +120,10 @@ class GetResult(Shown):
     def to_json(self) -> str:
         """One JSON object, as ``docs/schemas/get.json`` describes it; without rows if they are in a file."""
         rows = [] if self.out is not None else [json_value(row) for row in self.rows.to_pylist()]
-        report = {name: value for name, value in self.report.as_dict().items() if name != "schema_version"}
         return json.dumps(
             {
                 "schema_version": SCHEMA_VERSION,
-                "report": report,
+                "report": json_of(self.report),
                 "missing": list(self.missing),
                 "rows": rows,
                 "out": self.out,

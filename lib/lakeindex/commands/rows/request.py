@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.errors import UsageError
+from lakeindex.showing.json_result import TableResult
 from lakeindex.write.types.avro_schema import META_COLUMNS
 
 if TYPE_CHECKING:
@@ -63,12 +63,10 @@ class ScanRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanReport(JsonResult):
+class ScanReport(TableResult):
     """What a scan reads, and what it leaves out. What only reading tells is None in a plan.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instant: newest commit of the state that is read; None on an empty table.
         as_of: the point in time asked for, as an instant.
         since: rows are newer than this instant.
@@ -93,8 +91,6 @@ class ScanReport(JsonResult):
         notes: what could not be pruned, and why.
     """
 
-    table: str
-    uri: str
     instant: str | None
     as_of: str | None
     since: str | None

@@ -13,12 +13,12 @@ from typing import ClassVar, TypeAlias, TypeVar
 import pyarrow as pa
 
 from lakeindex.commands.consistent_read import read_consistently, streamed
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.rows.file_reader import FileReader, Tally
 from lakeindex.commands.rows.out_file import check_out, put_file, row_writer
 from lakeindex.commands.rows.plan import ScanPlan, plan_scan
 from lakeindex.commands.rows.request import ScanReport, ScanRequest
 from lakeindex.options.parse import parse_options
+from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import decoded_in_parallel
 from lakeindex.tasks.local_runner import LocalRunner
 from lakeindex.tasks.runner import Runner, do_task
@@ -28,12 +28,10 @@ Step: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSummary(JsonResult):
+class ReadSummary(TableResult):
     """What ``lakeindex read`` wrote.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instant: newest commit that is in the rows; None on an empty table.
         as_of: the point in time asked for, as an instant.
         since: rows are newer than this instant.
@@ -46,8 +44,6 @@ class ReadSummary(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_read"
 
-    table: str
-    uri: str
     instant: str | None
     as_of: str | None
     since: str | None

@@ -5,22 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.archive import Archived, archive_table, plan_archiving
 from lakeindex.commit.services.clean import Cleaned, clean_table, plan_clean
 from lakeindex.errors import OptionError, UsageError
 from lakeindex.options.types import WriteConfig
+from lakeindex.showing.json_result import TableResult
 from lakeindex.table.handle import Table
 
 
 @dataclass(frozen=True, slots=True)
-class CleanSummary(JsonResult):
+class CleanSummary(TableResult):
     """What a clean deleted, or would delete.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         dry_run: nothing was changed.
         keep_commits: commits whose files stay readable.
         instant: the clean's own instant; None if there was nothing to delete.
@@ -34,8 +32,6 @@ class CleanSummary(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_clean"
 
-    table: str
-    uri: str
     dry_run: bool
     keep_commits: int
     instant: str | None
@@ -56,12 +52,10 @@ class ArchivedInstant:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchiveSummary(JsonResult):
+class ArchiveSummary(TableResult):
     """What archiving took from the timeline, or would take.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         dry_run: nothing was changed.
         keep_commits: commits that stay on the timeline.
         instants: what went, oldest first.
@@ -74,8 +68,6 @@ class ArchiveSummary(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_archive"
 
-    table: str
-    uri: str
     dry_run: bool
     keep_commits: int
     instants: tuple[ArchivedInstant, ...]

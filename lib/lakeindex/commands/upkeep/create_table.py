@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from lakeindex.commands.look.inspect import Column
 from lakeindex.commands.look.live_files import columns_of
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.upkeep.schema_text import is_schema_text, schema_from_text
 from lakeindex.commit.services.metadata_build import build_metadata_table, default_partitions
 from lakeindex.errors import (
@@ -30,6 +29,7 @@ from lakeindex.metadata.metadata_table import FILES, RECORD_INDEX
 from lakeindex.model import IndexSpec, IndexType, KeyGeneratorType
 from lakeindex.options.types import CreateConfig, CsvFormat, InputFormat, WriteConfig
 from lakeindex.options.values import TABLE_VERSION_OPTION, TIMEBASED_PREFIX
+from lakeindex.showing.json_result import TableResult
 from lakeindex.stages.stage_input.input_pieces import read_columns
 from lakeindex.stages.stage_input.inputs import TEXT_SUFFIXES, find_inputs
 from lakeindex.storage.paths import absolute, plain
@@ -78,12 +78,10 @@ class CreateArguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedTable(JsonResult):
+class CreatedTable(TableResult):
     """A new, empty table, or one that was there.
 
     Attributes:
-        table: its name.
-        uri: where it is.
         version: table version.
         unread_by: who cannot read such a table, in words; None of one that all readers know.
         key_fields: columns of the record key.
@@ -99,8 +97,6 @@ class CreatedTable(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_created"
 
-    table: str
-    uri: str
     version: int
     unread_by: str | None
     key_fields: tuple[str, ...]

@@ -12,7 +12,6 @@ from typing import ClassVar, Final
 
 from lakeindex.commands.check.check import check_table
 from lakeindex.commands.index.index import compact_index
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.upkeep.clean_table import archive, clean
 from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.begin_maintenance import maintaining
@@ -28,6 +27,7 @@ from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
 from lakeindex.run.retention import sweep_runs
 from lakeindex.run.run_folders import check_root
+from lakeindex.showing.json_result import TableResult
 from lakeindex.storage import in_parallel
 from lakeindex.storage.paths import absolute
 from lakeindex.table.handle import Table
@@ -49,20 +49,16 @@ class MaintenanceStep(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class StepSummary(JsonResult):
+class StepSummary(TableResult):
     """What a step of maintenance did.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         step: which step.
         counts: what it changed, by name; all zero if there was nothing to do.
         note: what one should know, in words; None if nothing.
         seconds: wall time.
     """
 
-    table: str
-    uri: str
     step: str
     counts: Mapping[str, int]
     note: str | None
@@ -75,13 +71,11 @@ class StepSummary(JsonResult):
 
 
 @dataclass(frozen=True, slots=True)
-class MaintenanceSummary(JsonResult):
+class MaintenanceSummary(TableResult):
     """What maintenance of a table did, step by step."""
 
     shown_by: ClassVar[str] = "results:show_maintenance"
 
-    table: str
-    uri: str
     steps: tuple[StepSummary, ...]
 
 

@@ -19,7 +19,6 @@ from lakeindex.commands.check.hashed_keys import hashes_of, save_hashes
 from lakeindex.commands.check.unique_keys import UniqueTask, check_unique
 from lakeindex.commands.index.index import opened_index
 from lakeindex.commands.rescale.rescale import migrate_to_buckets, switch_index
-from lakeindex.commands.results import JsonResult
 from lakeindex.conductor.conflict_retry import retry_on_conflict
 from lakeindex.conductor.opened import open_and_retry
 from lakeindex.errors import TableCorruptError
@@ -33,6 +32,7 @@ from lakeindex.options.option_table import BY_KEY
 from lakeindex.options.parse import parse_options
 from lakeindex.options.types import WriteConfig
 from lakeindex.run.index.in_metadata import is_in_metadata
+from lakeindex.showing.json_result import TableResult
 from lakeindex.storage.paths import absolute
 from lakeindex.table.binding import new_index
 from lakeindex.table.columns import table_schema, virtual_keys
@@ -42,12 +42,10 @@ from lakeindex.tasks.runner import Runner
 
 
 @dataclass(frozen=True, slots=True)
-class IndexMigrated(JsonResult):
+class IndexMigrated(TableResult):
     """A table that has another index now.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         before: the index it had.
         index_type: the index it has.
         index_options: what is bound with it.
@@ -64,8 +62,6 @@ class IndexMigrated(JsonResult):
 
     shown_by: ClassVar[str] = "upkeep:show_index_migrated"
 
-    table: str
-    uri: str
     before: str
     index_type: str
     index_options: Mapping[str, str]

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lakeindex.commands.results import JsonResult
 from lakeindex.commands.written_slices import open_at
 from lakeindex.commit.services.rollback import rollback_instant
 from lakeindex.errors import PendingInstantError
 from lakeindex.format.instants import parse_point_in_time
 from lakeindex.options.types import WriteConfig
+from lakeindex.showing.json_result import TableResult
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackSummary(JsonResult):
+class RollbackSummary(TableResult):
     """A rollback that is done.
 
     Attributes:
-        table: the table's name.
-        uri: where it is.
         instant: what was rolled back.
         rollback_instant: the rollback's own instant; None if nothing was on the timeline any more.
         files_deleted: data files that went, by path.
@@ -29,8 +27,6 @@ class RollbackSummary(JsonResult):
 
     shown_by: ClassVar[str] = "results:show_rollback"
 
-    table: str
-    uri: str
     instant: str
     rollback_instant: str | None
     files_deleted: tuple[str, ...]
